@@ -2,11 +2,11 @@
 any queue, that need the same from the nodes. This knowledge decides nothing: without it a cycle would try more
 requests, and come to the same decisions.
 
-At the beginning of a cycle a placement class is *open* if enough pods of each of its roles fit on the nodes
-(`core.placement.capacity`), and if no trial has failed since the last change that could make it succeed. Within a cycle
-free capacity only shrinks, so a closed class stays closed. If a class f is closed, other classes that need at least as
-much are closed too. A class is *exact* if counting alone shows whether it fits. With need(f), the number of pods that f
-needs, the rule is:
+At the beginning of a cycle a placement class is *open* under two conditions. Enough pods of each of its roles fit on
+the nodes (`core.placement.capacity`). No trial has failed since the last change that could make a trial succeed. Within
+a cycle free capacity only shrinks, so a closed class stays closed. If a class f is closed, other classes that need at
+least as much are closed too. A class is *exact* if counting alone shows whether it fits. With need(f), the number of
+pods that f needs, the rule is:
 
     if f is exact, and only r < need(f) pods of f fit, then an exact class of one role fails too if it needs more than r
     pods, and if its pods request no less of each resource and may use no other nodes   (dominance)

@@ -10,9 +10,9 @@ an event concerns.
 - *deadline*: a job that cannot end by its deadline, even if it started now, is never started. A job without a time
   limit is assumed to end at once.
 - *dependencies*: all dependencies in `after` must be met or, with `requires_any`, one of them. A dependency on an
-  unknown job is not yet met, because the job may still be submitted (objects reach a cluster in any order). A
-  dependency that can never be met, for example because dependencies form a circle, is reported as such. The job stays
-  pending, and its owner decides what to do.
+  unknown job is not yet met, because the job may still be submitted (objects reach a cluster in any order). If a
+  dependency can never be met, for example because dependencies form a circle, the job's reason states that. The job
+  stays pending, and its owner decides what to do.
 - *singleton*: of a user's live jobs with the same name, the job that was submitted first starts first, and each further
   job may start when the one before it has ended.
 - *array*: at most `array_cap` jobs of an array run or are candidates at a time, the earliest first. Candidates count

@@ -7,11 +7,11 @@ preferred labels, with a higher weight for finer levels. Two slots with differen
 and are in different request classes. The scheduler counts and explains them like any other pod.
 
 The job, each group around the role, the role, and the slot's slice may each have a closeness request. For each of these
-requests, "the other pods" are the placed pods of the unit (job, group, role or slice) that makes the request. If none
-of these pods is left, or if all of them are on removed nodes whose domains are unknown, the open slots of this unit are
-placed *together*, as a gang of their own with the same closeness request. The first slot is in a request class for all
-of them; the others wait outside the request classes. A member of a group that the job was started without is also
-placed whole, with or without a closeness request.
+requests, "the other pods" are the placed pods of the unit (job, group, role or slice) that makes the request. Sometimes
+none of these pods is left, or all of them are on removed nodes whose domains are unknown. The open slots of the unit
+are then placed *together*, as a gang of their own with the same closeness request. The first slot is in a request class
+for all of them; the others wait outside the request classes. A member of a group that the job was started without is
+also placed whole, with or without a closeness request.
 
 A job that was assigned node flavors keeps them."""
 

@@ -33,8 +33,8 @@ class PreemptionContext:
     `placed`: job -> the pods that this cycle has placed for it. `running_pods` does not include them yet.
     `spent`: queue -> the number of its jobs that this cycle has preempted whole.
     `place`: the function that places a gang on the draft without delaying reservations.
-    `is_guarded`: True if reservations exist. `without_growth`: True if the search assumes that pods which this cycle
-    has placed above minimums are gone, as far as the preemptor may preempt them.
+    `is_guarded`: True if reservations exist. `without_growth`: True if the search ignores those pods that this cycle
+    has placed above minimums and that the preemptor may preempt.
     `richest`: a cache: version of the ledger -> the result of `policy.richest_children`."""
 
     cluster: Cluster

@@ -472,9 +472,9 @@ class Choice:
         return self.bit_of.get(int(self.candidates.gang_unit[self.field.job[candidate]]), 0)
 
     def _could_go_besides(self, extra: int, candidate: int) -> bool:
-        """Return whether all candidates of the set `extra` could be evicted, whether that frees enough, and whether the
-        queue of each gang in the set has a higher share than the queue of `candidate` at the moment of the gang's
-        eviction."""
+        """Return True if three conditions are met. All candidates of the set `extra` could be evicted. Their eviction
+        frees enough. The queue of each gang in the set has a higher share, when the gang is evicted, than the queue of
+        `candidate`."""
         rights, group, went = self.hunt.rights, int(self.field.group[candidate]), list[int]()
         for each in self._in_turn(self._members(extra)):
             is_alone = not self.candidates.is_gang(each)  # pods above minimums are evicted first, whatever their queue

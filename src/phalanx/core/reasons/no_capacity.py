@@ -40,7 +40,7 @@ PODS_EXAMINED = 4096  # the most pods that are examined for amounts on some of t
 
 class CycleGrants(LargestConsumers):
     """The grants of a cycle so far: jobs and their placements. `given`: job -> its grants. `found_on`: the amounts that
-    jobs hold of a resource on some of the nodes, as far as a reason has asked for them since the last grant."""
+    jobs hold of a resource on some of the nodes; only amounts that were computed for a reason since the last grant."""
 
     def __init__(self) -> None:
         super().__init__()

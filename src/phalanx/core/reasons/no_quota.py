@@ -1,7 +1,7 @@
 """Compute the reason if a setting or a limit of a queue does not allow a job to start.
 
-If quota is short, the reason has the limit, its queue or user, the requested, used and allowed amounts, the queues and
-jobs that use the quota, and the time at which enough of it is expected to be released.
+If quota is short, the reason has the limit, its queue or user, and the requested, used and allowed amounts. It also
+names the queues and jobs that use the quota, and the time at which enough of it is expected to be released.
 
 In queues with limits this reason is computed as often as that of `core.reasons.no_capacity`, and users read it as
 rarely. So facts that may change later are stored at once (`QuotaShortage`), and the sentence is only written when a

@@ -202,7 +202,7 @@ class NodeTable:
             self.pod_index.close_ports(row, ports)
 
     def view(self, resource: str) -> memoryview[int]:
-        """Return the free column of a resource for scalar access; zeros if no node has named the resource yet."""
+        """Return the free column of a resource for scalar access; zeros if the table had no such column yet."""
         view = self.views.get(resource)
         if view is None:
             self.allocatable[resource] = np.zeros(self.capacity, np.int64)

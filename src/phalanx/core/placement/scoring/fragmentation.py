@@ -46,7 +46,7 @@ from phalanx.state.nodes.table import NodeTable
 POPULAR = 0.95  # the most frequent shapes that together have this part of all pods are the typical pods
 STRANDED = 1 / 5  # the weight of a stranded device, relative to a fragment
 WANTED = 1 / 4  # the weight, relative to a fragment, of a free device for which the demand is twice the average
-SCARCE = 1 / 20  # the weight of the case that no further pod comes, beside the expected pods (`remnants`)
+SCARCE = 1 / 20  # the weight of the case that no further pod is placed; the expected pods weigh 1 (`remnants`)
 UNTIDY = 1 / 400  # the weight of a free device, relative to a fragmented one: 2.5 thousandths for each free device
 ROWS = 256  # the number of rows in one operation, so that the arrays stay in the processor's cache
 

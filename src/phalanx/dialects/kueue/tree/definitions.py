@@ -8,9 +8,9 @@ no Cohort object, becomes a queue without settings. For each flavor and resource
 
 
 A ClusterQueue without a cohort cannot borrow, so its limit is its nominal quota. The limit of a cohort without a parent
-is the quota of its whole subtree. (Without this limit, the cohort could use all idle nodes.) If Kueue's Configuration
-turns on admission fair sharing, a ClusterQueue that uses it becomes a queue with the order USAGE, and each LocalQueue
-becomes an account of this queue.
+is the quota of its whole subtree. (Without this limit, the cohort could use all idle nodes.) Kueue's Configuration may
+turn on admission fair sharing. A ClusterQueue that uses admission fair sharing becomes a queue with the order USAGE,
+and each of its LocalQueues becomes an account of this queue.
 
 A ClusterQueue divides its resources into resource groups. The scheduler gives a pod one flavor of each resource group
 from which the pod requests a resource (`Quota.group`).

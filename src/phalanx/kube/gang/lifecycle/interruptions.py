@@ -15,9 +15,9 @@ OF_BEFORE = TakeBack(Reason(code=ReasonCode.BACKOFF, text="its start was being t
 
 
 def interruption(parts: StartedParts, resized: Reason | None, defaults: GangDefaults) -> TakeBack | None:
-    """Return why the start must be taken back; None if it may continue. It must be taken back if somebody else has
-    suspended one of its Jobs, if a Job's size was changed so that the gang must return to the queue (`resized`), or if
-    the gang's dialect stops it."""
+    """Return why the start must be taken back; None if it may continue. It must be taken back in three cases: a user or
+    another program has suspended one of its Jobs; a Job's size was changed so that the gang must return to the queue
+    (`resized`); the gang's dialect stops it."""
     start = parts.start
     for job in start.objects.jobs.values():
         if job.suspended and not job.finished and job.uid not in start.resuming:

@@ -17,12 +17,12 @@ reading a pod costs only the encoding of the parts that decide the shape.
 This module also computes the requests of a pod, exactly as kube-scheduler and the kubelet do.
 
 The rule is `PodRequests` of k8s.io/component-helpers/resource: containers run at the same time, so their requests are
-added up. Init containers run one after the other, so only the largest request counts; to each, the requests of the
-sidecars (init containers with restartPolicy Always) that were started before it are added. Pod-level resources
-(KEP-2837) replace the sum for the resources that they name. The RuntimeClass' overhead is added. During an in-place
-resize (KEP-1287) the largest of the requested, the allocated and the running amounts counts, unless the kubelet has
-reported the resize as infeasible. A container with a limit and no request requests its limit. The API server applies
-this default to pods, not to templates, so this module applies it to both.
+added up. Init containers run one after the other, so only the largest request counts. The request of each init
+container includes the requests of the sidecars (init containers with restartPolicy Always) that were started before it.
+Pod-level resources (KEP-2837) replace the sum for the resources that they name. The RuntimeClass' overhead is added.
+During an in-place resize (KEP-1287) the largest of the requested, the allocated and the running amounts counts, unless
+the kubelet has reported the resize as infeasible. A container with a limit and no request requests its limit. The API
+server applies this default to pods, not to templates, so this module applies it to both.
 """
 
 from __future__ import annotations
