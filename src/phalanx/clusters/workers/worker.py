@@ -266,8 +266,8 @@ async def _shown(connection: Connection, kinds: Iterable[Kind]) -> list[Kind]:
 
 
 async def _uid(connection: Connection) -> str:
-    """Return the uid of a cluster, which is the uid of its namespace kube-system; empty if the user may not read
-    that."""
+    """Return the uid of a cluster, which is the uid of its namespace kube-system; empty if the user may not read this
+    namespace."""
     with suppress(ApiRefusal):
         return str((await connection.get(NAMESPACES, "kube-system"))["metadata"]["uid"])
     return ""

@@ -45,7 +45,7 @@ _KIND = "DeleteOptions"
 _POLICIES = ("Background", "Foreground", "Orphan")
 _DELETED_BY = objectmeta.DELETED_BY
 _PODS = ("", "pods")
-_TRIES = 5  # how often admission is asked about one deletion, if the object changes each time
+_TRIES = 5  # the most admission checks of one deletion, if the object changes during each check
 _TRACKING, _JOB_CONTROLLER = "batch.kubernetes.io/job-tracking", "kubernetes.io/job-controller"
 # Pods, and objects of these API groups, record the user who deleted them, because other users ask why a job ended.
 _SIGNED_GROUPS = ("batch", "kubeflow.org", "jobset.x-k8s.io", "trainer.kubeflow.org")

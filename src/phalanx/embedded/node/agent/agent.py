@@ -170,8 +170,8 @@ class Agent:
         await write_rejection(self.around, pod, rejection)
 
     async def _was_mistaken(self, pod: Object) -> bool:
-        """Read the node from the API server, and try to admit the pod again. Return True if it was admitted now. The
-        agent may have rejected the pod because its cached Node object was older than the scheduler's."""
+        """Read the node from the API server, and try to admit the pod again. Return True if the pod is admitted now.
+        The agent may have rejected the pod because its cached Node object was older than the scheduler's."""
         try:
             self._nodes.observe(await self.around.connection.get(NODES, self.around.name))
         except ApiError:

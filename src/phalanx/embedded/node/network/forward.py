@@ -132,8 +132,8 @@ _MOST_OF_ONE, _FILES_OF_ONE = 1024, 2  # the most connections of a service; the 
 
 
 def most_connections() -> int:
-    """Return the most connections of all services together, which use half of the file descriptors of this process. The
-    limit of this process is not raised, because pods inherit it."""
+    """Return the limit on the connections of all services together. Connections up to this limit use at most half of
+    the file descriptors of this process. The limit of this process is not raised, because pods inherit it."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return soft // 2 // _FILES_OF_ONE
 

@@ -156,8 +156,8 @@ class Webhooks:
         return await self.validate(review) is not None or bool(concerned)
 
     async def _asked(self, hook: _Hook, form: Resource, review: Review, warnings: list[str]) -> list[Any]:
-        """Return the patch that the webhook demands; an empty one if the call failed and the failure policy is Ignore.
-        Raises `ApiError`."""
+        """Return the patch that the webhook demands; an empty patch if the call failed and the failure policy is
+        Ignore. Raises `ApiError`."""
         try:
             mutation = await self._caller.call(hook.said, review, form)
         except CallFailed as error:

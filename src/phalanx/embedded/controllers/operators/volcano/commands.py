@@ -1,10 +1,10 @@
 """Carry out Commands (bus.volcano.sh/v1alpha1): actions on a Job or a Queue that a user requests once, for example with
 `vcctl`.
 
-The controller deletes a Command before it carries the Command out, so the action happens at most once. Commands on
-queues are accepted only in the namespace `default`, to which `vcctl` writes them. Queues belong to the whole cluster,
-so the owner of another namespace must not close them. CloseQueue and OpenQueue write `status.state` of the Queue, which
-the scheduler reads."""
+The controller deletes a Command before it executes the Command, so the action happens at most once. Commands on queues
+are accepted only in the namespace `default`, to which `vcctl` writes them. Queues belong to the whole cluster, so the
+owner of another namespace must not close them. CloseQueue and OpenQueue write `status.state` of the Queue, which the
+scheduler reads."""
 
 from __future__ import annotations
 
