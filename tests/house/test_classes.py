@@ -5,11 +5,10 @@ with at most ten methods may have as many fields as the thing that it describes.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from .test_structure import SOURCES, where
+from .test_structure import SOURCES, module, where
 
 METHODS, ATTRIBUTES = 20, 15
 RECORD = 11  # classes of fewer methods are records
@@ -27,17 +26,8 @@ class Shape:
 
 def shapes() -> Iterator[Shape]:
     for path in SOURCES:
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ClassDef):
-                methods = [each for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)]
-                yield Shape(f"{where(path)}: {node.name}", len(methods), len(attributes(node)))
-
-
-def attributes(node: ast.ClassDef) -> set[str]:
-    """Return the names that the class body annotates, and those that are stored in `self`."""
-    found = {one.target.id for one in node.body if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)}
-    stored = (each for each in ast.walk(node) if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store))
-    return found | {each.attr for each in stored if isinstance(each.value, ast.Name) and each.value.id == "self"}
+        for name, methods, attributes in module(path).classes:
+            yield Shape(f"{where(path)}: {name}", methods, len(attributes))
 
 
 def test_few_classes_are_large() -> None:

@@ -6,19 +6,22 @@ from __future__ import annotations
 import ast
 import builtins
 import re
+from collections.abc import Iterable
 
-from .test_structure import SOURCE
+from .test_structure import SOURCE, SOURCES, docstrings, module, statements
 
 PRONOUN = re.compile(r"(It|Its|Who|Whoever|Whom|Another|Others|They|Those|What|Whether|Somebody|Nobody|One)\b")
-DOCUMENTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 EXCEPTION = re.compile(r"^ *class (\w+)|\b[a-z]\w*\.([A-Z]\w+)|^ *from .* import .*?\b([A-Z]\w+)$", re.MULTILINE)
 RAISED = re.compile(r"\bRaises:? `?([A-Z]\w+)`?(?: (?:or|and) `?([A-Z]\w+))?")
 
 
-def opens_with_a_pronoun(text: str) -> list[int]:
-    """Return the lines of functions and classes whose docstring has a pronoun for its subject."""
-    nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, DOCUMENTED)]
-    return [node.lineno for node in nodes if PRONOUN.match(ast.get_docstring(node) or "")]
+def opens_with_a_pronoun(found: Iterable[tuple[int, str]]) -> list[int]:
+    """Return the lines of docstrings that have a pronoun for their subject."""
+    return [line for line, text in found if PRONOUN.match(text)]
+
+
+def written(text: str) -> tuple[tuple[int, str], ...]:
+    return docstrings(statements(ast.parse(text).body))
 
 
 def raised_in(text: str) -> set[str]:
@@ -40,10 +43,10 @@ def test_which_exceptions_are_read() -> None:
 
 
 def test_a_docstring_opens_with_a_term() -> None:
-    found = {str(path.relative_to(SOURCE)): opens_with_a_pronoun(path.read_text()) for path in SOURCE.rglob("*.py")}
+    found = {str(path.relative_to(SOURCE)): opens_with_a_pronoun(module(path).docstrings) for path in SOURCES}
     assert {path: lines for path, lines in found.items() if lines} == {}, "name the thing: a term, or `Return the ...`"
 
 
 def test_a_pronoun_is_noticed() -> None:
-    assert opens_with_a_pronoun('def f():\n    """What a queue has."""\n') == [1]
-    assert opens_with_a_pronoun('def f():\n    """Return what a queue has."""\n') == []
+    assert opens_with_a_pronoun(written('def f():\n    """What a queue has."""\n')) == [1]
+    assert opens_with_a_pronoun(written('def f():\n    """Return what a queue has."""\n')) == []

@@ -61,18 +61,24 @@ TESTS = sorted((ROOT / "tests").rglob("*.py"))
 SCRIPTS = sorted((ROOT / "benchmarks").rglob("*.py")) + sorted((ROOT / "examples").rglob("*.py"))
 
 
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Module:
     """What is asked of a file. Its tree is not kept: with all of them in memory everything else is slow.
 
     `imports`: (line, dotted name), relative ones resolved. `functions`: (line, name, lines). `defined`: names at the
-    module's top, also those that are imported to be offered (`import X as X`)."""
+    module's top, also those that are imported to be offered (`import X as X`). `docstrings`: (line, text) of functions
+    and classes. `classes`: (name, number of methods, attributes)."""
 
     code_lines: int
     imports: tuple[tuple[int, str], ...]
     functions: tuple[tuple[int, str, int], ...]
     documented: bool
     defined: frozenset[str]
+    docstrings: tuple[tuple[int, str], ...]
+    classes: tuple[tuple[str, int, frozenset[str]], ...]
 
 
 @cache
@@ -86,10 +92,31 @@ def module(path: Path) -> Module:
         functions=tuple(
             (node.lineno, node.name, (node.end_lineno or node.lineno) - node.lineno + 1)
             for node in found
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            if isinstance(node, FUNCTIONS)
         ),
         documented=bool(ast.get_docstring(tree)),
         defined=frozenset(names_at_the_top(tree)),
+        docstrings=docstrings(found),
+        classes=tuple(
+            (node.name, len([each for each in node.body if isinstance(each, FUNCTIONS)]), attributes(node))
+            for node in found
+            if isinstance(node, ast.ClassDef)
+        ),
+    )
+
+
+def docstrings(found: Iterable[ast.AST]) -> tuple[tuple[int, str], ...]:
+    """Return the line and the docstring, or "", of each function and class."""
+    nodes = [node for node in found if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)]
+    return tuple((node.lineno, ast.get_docstring(node) or "") for node in nodes)
+
+
+def attributes(node: ast.ClassDef) -> frozenset[str]:
+    """Return the names that the class body annotates, and those that are stored in `self`."""
+    found = {one.target.id for one in node.body if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)}
+    stored = (each for each in ast.walk(node) if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store))
+    return frozenset(
+        found | {each.attr for each in stored if isinstance(each.value, ast.Name) and each.value.id == "self"}
     )
 
 
