@@ -23,6 +23,7 @@ from tests.embedded.apiserver.process import ServerProcess
 
 ANY_MACHINE = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("same", ANY_MACHINE, derandomize=True, max_examples=50)
+settings.register_profile("few", ANY_MACHINE, derandomize=True, max_examples=15)
 settings.register_profile("fuzz", ANY_MACHINE, max_examples=2000)
 settings.load_profile("same")
 
@@ -42,9 +43,11 @@ def pytest_configure(config: pytest.Config) -> None:
     """Keep the examples of property tests the same, whichever modules a run imports.
 
     Hypothesis takes some examples from the constants in the source of all imported modules, and each worker would parse
-    a thousand modules for them. `make fuzz` does so."""
+    a thousand modules for them. `make fuzz` does so. Without the slow tests there are fewer examples."""
     if config.getoption("hypothesis_profile") is None:
         providers._get_local_constants = lambda: providers._local_constants
+        if "not slow" in config.getoption("markexpr"):
+            settings.load_profile("few")
 
 
 @pytest.hookimpl(tryfirst=True)
