@@ -37,6 +37,7 @@ def test_bash_asks_with_the_words_so_far(tmp_path: Path) -> None:
     assert done.stdout == "4:complete -- logs tr"
 
 
+@pytest.mark.slow
 def test_kubectl_has_the_commands_as_a_plugin(tmp_path: Path) -> None:
     """`kubectl phalanx`, and what the Tab key offers behind it: kubectl finds both programs on the PATH."""
     environment = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "HOME": str(tmp_path)}

@@ -59,6 +59,7 @@ def test_an_error_of_several_lines_is_printed_whole(tmp_path: Path, monkeypatch:
     assert str(caught.value).splitlines() == error.split("\\n")
 
 
+@pytest.mark.slow
 def test_what_cannot_start_in_the_background_says_why(tmp_path: Path) -> None:
     with pytest.raises(PhalanxError, match=r"--local-cpu '-3': the amount must be more than 0"):
         start(DataDirectory(tmp_path), ["up", "--data", str(tmp_path), "--local-cpu", "-3"], 120.0)

@@ -25,6 +25,7 @@ PAGE = ROOT / "docs" / "guide" / "command-line.md"
 BLOCK = re.compile(r"(<!-- help: (?P<command>[a-z-]*) -->\n```text\n)(?P<text>.*?)(```\n)", re.DOTALL)
 
 
+@cache
 def help_of(command: str, width: int = 100) -> str:
     if not command:
         return overview().strip() + "\n"

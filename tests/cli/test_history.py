@@ -153,6 +153,7 @@ def test_moments(text: str, at_s: float) -> None:
     assert past_moment("--since", text, 1e6) == at_s
 
 
+@pytest.mark.slow
 def test_the_ledger_is_that_of_the_cluster_that_is_meant(tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
     (tmp_path / "phalanx").mkdir()

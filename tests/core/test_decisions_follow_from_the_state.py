@@ -164,7 +164,7 @@ def looked_at(few: int) -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("seed", mostly_slow(seeds(count=100), fast=10, sample=20))
+@pytest.mark.parametrize("seed", mostly_slow(seeds(count=100), fast=3, sample=20))
 def test_every_cycle_decides_as_if_nothing_were_remembered(seed: int) -> None:
     world, cluster = World(seed), Cluster()
     events = world.listed()
@@ -186,7 +186,7 @@ def test_every_cycle_decides_as_if_nothing_were_remembered(seed: int) -> None:
         ]
 
 
-@pytest.mark.parametrize("seed", mostly_slow(seeds(count=20), fast=3, sample=10))
+@pytest.mark.parametrize("seed", mostly_slow(seeds(count=20), fast=1, sample=10))
 def test_a_state_that_never_gets_the_memory_decides_the_same(seed: int) -> None:
     world, knowing, forgetful = World(seed), Cluster(), Cluster()
     events = world.listed()

@@ -137,7 +137,7 @@ def room(stage: Stage, name: str, *, ours: bool = False) -> int:
     return (int(stage.api.objects[NODES][name]["status"]["allocatable"]["cpu"]) - used) * 1000
 
 
-@pytest.mark.parametrize("seed", mostly_slow(SEEDS, fast=6, sample=20))
+@pytest.mark.parametrize("seed", mostly_slow(SEEDS, fast=3, sample=20))
 def test_what_could_run_has_run(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     disturbed = Disturbed(seed)
     bind = Client._bind

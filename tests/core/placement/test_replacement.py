@@ -129,7 +129,7 @@ def close_enough(book: Cluster, record: JobRecord) -> bool:
     return True
 
 
-SEEDS = mostly_slow(range(60), fast=8, sample=20)
+SEEDS = mostly_slow(range(60), fast=3, sample=20)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

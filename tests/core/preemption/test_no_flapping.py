@@ -35,6 +35,7 @@ from phalanx.model.queue import (
 )
 from phalanx.state.cluster import Cluster
 from tests.invariants import check_invariants
+from tests.seeds import mostly_slow
 
 TREES = int(os.environ.get("PHALANX_TREES", "40"))
 CYCLES = 200
@@ -156,7 +157,7 @@ def turns(world: Obedient) -> list[list[str]]:
     return [sorted(pair) for pair, count in changes.items() if count > 1]
 
 
-@pytest.mark.parametrize("block", range(0, TREES, BLOCK))
+@pytest.mark.parametrize("block", mostly_slow(range(0, TREES, BLOCK), fast=1))
 def test_preemption_comes_to_rest(block: int) -> None:
     for number in range(block, min(block + BLOCK, TREES)):
         world = run(number)
@@ -176,7 +177,7 @@ def test_something_is_preempted_at_all() -> None:
     assert sum(len(run(number).preempted) for number in range(20)) > 10
 
 
-@pytest.mark.parametrize("victims", VictimOrder)
+@pytest.mark.parametrize("victims", mostly_slow([*VictimOrder], fast=1))
 @pytest.mark.parametrize("strategy", Strategy)
 def test_so_it_does_whoever_goes_first(
     victims: VictimOrder, strategy: Strategy, monkeypatch: pytest.MonkeyPatch

@@ -83,7 +83,7 @@ def departures(plan: Plan) -> list[Event]:
     return gone
 
 
-@pytest.mark.parametrize("number", range(150))
+@pytest.mark.parametrize("number", mostly_slow(range(150), fast=40))
 def test_whoever_can_be_helped_is_helped_and_nobody_goes_for_nothing(number: int) -> None:
     seed = Random(number)
     events = crowded(seed)
@@ -148,7 +148,7 @@ def random_tree(seed: Random) -> list[Event]:
     return queues
 
 
-@pytest.mark.parametrize("number", mostly_slow(range(60), fast=3, sample=20))
+@pytest.mark.parametrize("number", mostly_slow(range(60), fast=1, sample=20))
 def test_the_book_stays_exact_through_preemptions_of_all_kinds(number: int) -> None:
     seed = Random(number)
     cluster = Cluster()

@@ -29,7 +29,7 @@ def kept(grants: Grants) -> int:
 
 def test_names_of_requests_do_not_fill_the_memory() -> None:
     grants, ada = Grants(Stored()), User(name="ada", groups=())
-    for number in range(20_000):
+    for number in range(5_000):
         assert grants.rules(ada, f"{number}-{'x' * 4000}")
         grants.rules(User(name=f"{number}-{'x' * 4000}", groups=()), "default")
         grants.rules(User(name="eve", groups=(f"{number}-{'x' * 4000}",)), "default")

@@ -86,6 +86,7 @@ def answer(source: BinaryIO) -> bytes:
     return found
 
 
+@pytest.mark.slow
 def test_a_watch_by_websocket(api_server: ServerProcess) -> None:
     maps = "/api/v1/namespaces/default/configmaps"
     talk, source = opened(api_server, f"{maps}?watch=true&fieldSelector=metadata.name%3Dspoken")

@@ -89,6 +89,7 @@ def test_a_directory_is_made_where_the_pod_goes_and_removed_with_its_claim(
     scenario(api_server, play, replace(FAST, volumes_dir=tmp_path))
 
 
+@pytest.mark.slow
 def test_volumes_of_an_admin_are_bound_and_kept(api_server: ServerProcess, tmp_path: Path) -> None:
     async def play(here: Cluster) -> None:
         own = f"disk-{here.namespace}"
@@ -112,6 +113,7 @@ def test_volumes_of_an_admin_are_bound_and_kept(api_server: ServerProcess, tmp_p
     scenario(api_server, play)
 
 
+@pytest.mark.slow
 def test_a_class_that_binds_at_once(api_server: ServerProcess, tmp_path: Path) -> None:
     async def play(here: Cluster) -> None:
         own = f"now-{here.namespace}"

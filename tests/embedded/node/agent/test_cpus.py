@@ -70,6 +70,7 @@ def test_the_kernel_tells_which_numa_node_a_cpu_is_in(tmp_path: Path, monkeypatc
     assert machine_cpus(tmp_path) == ((1, 3), (0, 2))
 
 
+@pytest.mark.slow
 def test_others_make_way_and_get_them_back(api_server: ServerProcess) -> None:
     cpus = sorted(os.sched_getaffinity(0))
     if len(cpus) < 2:

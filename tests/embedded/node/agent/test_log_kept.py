@@ -25,6 +25,7 @@ async def kept(api: Client) -> list[dict[str, Any]]:
     return items
 
 
+@pytest.mark.slow
 def test_the_log_of_a_pod_that_is_gone_is_read_by_its_uid(api_server: ServerProcess) -> None:
     async def test(api: Client) -> None:
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "no-such-job", "controller": True}

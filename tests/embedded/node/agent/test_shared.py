@@ -75,6 +75,7 @@ def test_who_asks_for_another_user_is_refused(api_server: ServerProcess) -> None
     scenario(api_server, test, shared=True)
 
 
+@pytest.mark.slow
 def test_files_that_its_user_may_not_reach_are_not_mounted(api_server: ServerProcess, tmp_path: Path) -> None:
     """Neither by hostPath, nor by a link below a volume, nor is anything made on the machine in root's name."""
     secret = tmp_path / "private" / "open"  # readable itself, below a directory that is root's alone
@@ -108,6 +109,7 @@ def test_files_that_its_user_may_not_reach_are_not_mounted(api_server: ServerPro
     assert not Path("/etc/made-by-a-pod").exists()
 
 
+@pytest.mark.slow
 def test_its_own_secrets_and_scratch_are_its_users_and_gone_with_it(api_server: ServerProcess) -> None:
     async def test(api: Client) -> None:
         await owned(api)
@@ -132,6 +134,7 @@ def test_its_own_secrets_and_scratch_are_its_users_and_gone_with_it(api_server: 
     scenario(api_server, test, shared=True)
 
 
+@pytest.mark.slow
 def test_probes_and_hooks_run_as_the_user_too(api_server: ServerProcess, tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
 
@@ -147,6 +150,7 @@ def test_probes_and_hooks_run_as_the_user_too(api_server: ServerProcess, tmp_pat
     scenario(api_server, test, shared=True)
 
 
+@pytest.mark.slow
 def test_the_environment_of_a_pod_is_its_programs_alone(api_server: ServerProcess, tmp_path: Path) -> None:
     """The program that enters a container for a probe has root's rights until it is inside. So variables of the dynamic
     linker, with which a user could make root load a library, must not reach it. With LD_DEBUG_OUTPUT, ld.so(8) writes a
@@ -166,6 +170,7 @@ def test_the_environment_of_a_pod_is_its_programs_alone(api_server: ServerProces
     assert list(traces.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_kill_and_an_exit_code_are_told_as_without_confinement(api_server: ServerProcess) -> None:
     async def test(api: Client) -> None:
         await owned(api)
@@ -182,6 +187,7 @@ def test_a_kill_and_an_exit_code_are_told_as_without_confinement(api_server: Ser
     scenario(api_server, test, shared=True)
 
 
+@pytest.mark.slow
 def test_who_states_no_memory_limit_gets_the_machines_default(api_server: ServerProcess) -> None:
     hog = "x = bytearray(); [x.extend(bytes(1 << 20)) for _ in range(200)]"
 
@@ -198,6 +204,7 @@ def test_who_states_no_memory_limit_gets_the_machines_default(api_server: Server
     scenario(api_server, test, shared=True, resources={"memory": "1Gi", "cpu": "16"})
 
 
+@pytest.mark.slow
 def test_the_default_is_the_memory_for_each_cpu_and_can_be_said(api_server: ServerProcess) -> None:
     async def limit(api: Client) -> str:
         await owned(api)
@@ -213,6 +220,7 @@ def test_the_default_is_the_memory_for_each_cpu_and_can_be_said(api_server: Serv
     scenario(api_server, test, shared=True, default_memory_bytes=3 << 20)
 
 
+@pytest.mark.slow
 def test_a_debug_container_sees_the_processes_of_its_target_and_has_what_its_pod_may_have(
     api_server: ServerProcess,
 ) -> None:

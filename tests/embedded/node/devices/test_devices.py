@@ -55,6 +55,7 @@ def test_devices_that_a_file_lists_come_and_go_with_it(api_server: ServerProcess
     scenario(api_server, test, devices=tmp_path / "devices.yaml", patience=patience)
 
 
+@pytest.mark.slow
 def test_who_has_not_been_given_a_device_cannot_open_it(api_server: ServerProcess, tmp_path: Path) -> None:
     if refusal := Cgroups.of_this_process("phalanx-test").devices_refusal:
         pytest.skip(f"device files cannot be withheld here: {refusal}")

@@ -43,6 +43,7 @@ def test_a_container_is_given_its_gpus_and_what_all_share() -> None:
         asyncio.run(source.allocate(("7",)))
 
 
+@pytest.mark.slow
 def test_they_are_offered_and_given_to_one_at_a_time(
     api_server: ServerProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:

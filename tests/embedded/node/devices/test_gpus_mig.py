@@ -55,6 +55,7 @@ def test_two_parts_of_a_gpu_bring_its_files_once() -> None:
         asyncio.run(source.allocate(("gone",)))
 
 
+@pytest.mark.slow
 def test_a_gpu_that_is_cut_is_offered_in_parts_alone(
     api_server: ServerProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:

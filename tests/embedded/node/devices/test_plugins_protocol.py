@@ -130,6 +130,7 @@ def test_a_plugin_registers_and_its_devices_are_pods(api_server: ServerProcess, 
     scenario(api_server, test, device_plugins=tmp_path / "plugins")
 
 
+@pytest.mark.slow
 def test_device_files_are_seen_where_the_plugin_says(api_server: ServerProcess, tmp_path: Path) -> None:
     async def test(api: Client) -> None:
         plugin = Plugin(tmp_path / "plugins")

@@ -97,6 +97,7 @@ def test_a_name_goes_with_its_pod(api_server: ServerProcess) -> None:
     scenario(api_server, test)
 
 
+@pytest.mark.slow
 def test_a_service_with_an_address_passes_on_to_its_target_port(api_server: ServerProcess) -> None:
     async def test(api: Client) -> None:
         await serve(api, "web", ports=[{"port": 80, "targetPort": 7000}])
@@ -108,6 +109,7 @@ def test_a_service_with_an_address_passes_on_to_its_target_port(api_server: Serv
     scenario(api_server, test)
 
 
+@pytest.mark.slow
 def test_pods_reach_the_api_by_its_usual_name(api_server: ServerProcess) -> None:
     look = """
 import os, ssl, urllib.request
