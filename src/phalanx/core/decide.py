@@ -67,7 +67,7 @@ def decide(cluster: Cluster, policy: Policy, now_s: float) -> Decision:
             if offer.flavors and cycle.prefers_preemption(candidate, offer) and cycle.make_room(candidate, [offer]):
                 break
         else:
-            # 6. Otherwise preempt other jobs, if that is allowed and frees enough; nominate the request to their nodes.
+            # 6. Otherwise preempt other jobs, if that is allowed and frees enough, and nominate the job to their nodes.
             if not cycle.make_room(candidate, offers):
                 # 7. Otherwise store the reason why the request does not start, for all requests of its class.
                 cycle.deny(candidate, offers, lacks)

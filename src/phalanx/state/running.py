@@ -4,8 +4,8 @@ largest amounts.
 *Columns.* Preemption examines all running pods at once: which pods may be preempted, and on which nodes. `RunningPods`
 has one entry per (job, role, node), and a row per job with the fields that decide whether it may be preempted. The
 columns are derived from the job records when they are first needed. Later only changed jobs are read again (`touch`
-notes them). A cluster without preemption never needs the columns. Entries of a changed job are emptied, and its new
-entries are appended. When half of the entries are empty, all are packed.
+notes them). If no queue may preempt jobs, these columns are never made. Entries of a changed job are emptied, and its
+new entries are appended. When half of the entries are empty, all are packed.
 
 *Expected ends.* A job with a time limit ends at the latest when the limit has passed. The end of a job without a limit
 is unknown. A job that is stopping ends as soon as it can, so its expected end is now. Whenever a job starts or ends,

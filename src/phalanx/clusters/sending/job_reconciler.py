@@ -138,7 +138,7 @@ class JobReconciler:
 
 
 def _is_kept(key: Key, worker: Worker, copied: Object, job: Object | None, sent: Sent | None) -> bool:
-    """Return True if a copy must be kept, because it belongs to the present start, or to a job that has ended."""
+    """Return True if a worker's copy of a Job must be kept: the Job's latest start made it, or the Job has ended."""
     if job is None or content.uid_of(copied) != job["metadata"]["uid"]:
         return False
     if sent is not None:

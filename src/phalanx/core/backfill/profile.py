@@ -114,7 +114,7 @@ class CapacityProfile:
         return self.least(job, 0, self.level(end_s), end_s)
 
     def between(self, start: int, stop: int) -> Free:
-        """Return for each row the least free amounts from level `start` to `stop`."""
+        """Return for each row the minimum of the free amounts over the levels from `start` to `stop`."""
         some = self.order[start:stop]
         return {resource: column[some].min(axis=0) for resource, column in self.free.items()}
 
@@ -317,7 +317,7 @@ class OneNodeProfile:
         return self.between(0, self.level(end_s))
 
     def between(self, start: int, stop: int) -> Free:
-        """Return for each row the least free amounts from level `start` to `stop`."""
+        """Return for each row the minimum of the free amounts over the levels from `start` to `stop`."""
         free = {resource: column.copy() for resource, column in self.cluster.columns.free.items()}
         for resource, levels in self.free.items():
             free[resource][self.row] = min(levels[start:stop])

@@ -1,5 +1,5 @@
-"""Charge the holdings of jobs: to their nodes, to the list of the largest consumers, to their queues, and to the past
-usage of their users.
+"""Record the amounts that jobs have on nodes: in the usage of the nodes and queues, in the list of the largest
+consumers, and in the past usage of their users.
 
 - A node is charged for a pod from the decision that places the pod until the pod is gone.
 - Queues are charged according to the decisions. The queue of a started gang is charged for the pods that the gang has,

@@ -341,8 +341,8 @@ class Choice:
     def _go(self, chosen: int) -> bool:
         """Evict the candidates of the set. Candidates of the queue with the highest share come first, and within a
         queue the smallest candidate first. If the policy does not allow all evictions in this order, try another order.
-        Return whether all candidates were evicted, the job then has quota, and no queue would take its capacity back
-        (rule R20)."""
+        Return True if all candidates were evicted, if quota then allows the job, and if no queue would take its
+        capacity back (rule R20)."""
         members = self._members(chosen)
         evict = self.candidates.evict_if_permitted
         if not all(map(evict, self._in_turn([*members]))):

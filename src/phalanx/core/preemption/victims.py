@@ -172,8 +172,8 @@ class CandidateTable:
                 self.draft.put(position, demand, pods)
 
     def could_stay(self, candidates: Sequence[int]) -> list[int]:
-        """Return the evicted candidates that may be restored: the draft has capacity for each of their entries, each
-        entry by itself. The order stays the same."""
+        """Return the evicted candidates that may be restored, in the same order. For each of their entries, if it alone
+        were restored, the draft has enough capacity."""
         if self.given or self.named:
             return list(candidates)
         looked_at = np.zeros(len(self.job), np.bool_)

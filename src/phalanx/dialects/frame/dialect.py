@@ -96,7 +96,7 @@ class StandIn:
 class Definitions:
     """The definitions of a dialect after their translation to Phalanx's model.
 
-    `queues`, `flavors`: the queues and flavors that the definitions become. Each name consists of a kind, a slash and
+    `queues`, `flavors`: the translated queues and flavors. Each name consists of a kind, a slash and
     the object's name, so that no other dialect uses the same name. One dialect may use plain queue names; if a Phalanx
     Queue has the same name, the Phalanx Queue is used.
     `topologies`: hierarchies of node labels, in addition to the hierarchies of Phalanx's policy. `node_labels` may add

@@ -309,9 +309,9 @@ T = TypeVar("T")
 
 
 def for_each(api: Api, things: Iterable[T], work: Callable[[Api, T], None]) -> None:
-    """Call `work` for each thing. For 64 or more things, the calls use several connections at the same time, because
-    the server writes concurrent changes to its disk together. Fewer things are processed one after the other, in their
-    order. After a failure, no further call is started. Raises the first PhalanxError."""
+    """Call `work` for each of the things. If there are 64 or more, calls run at the same time on several connections:
+    the server stores the changes of concurrent requests with one write to its disk. Fewer things are processed one
+    after the other, in their order. After a failure, no further call is started. Raises the first PhalanxError."""
     left = deque(things)
     failed: list[PhalanxError] = []
 

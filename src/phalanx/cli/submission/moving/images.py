@@ -18,10 +18,11 @@ _DAEMON = "PHALANX_PYTHON"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacement:
-    """The replacement of the image `host`. `image`: the new image; "" if the user named none. `mounts`: directories
-    that all nodes of the target have at the same path; they are mounted into the pods with the new image. `owners`:
-    namespace -> (uid, gid) with which its pods ran on this machine; the key "" has the ids for all other namespaces.
-    `site`: the Slurm settings of the target, which may name an image with Slurm's commands."""
+    """The image and the directories that pods of the image `host` get at the target. `image`: the new image; "" if the
+    user named none. `mounts`: directories that all nodes of the target have at the same path; they are mounted into the
+    pods with the new image. `owners`: namespace -> (uid, gid) with which its pods ran on this machine; the key "" has
+    the ids for all other namespaces. `site`: the Slurm settings of the target, which may name an image with Slurm's
+    commands."""
 
     image: str = ""
     mounts: Sequence[str] = ()

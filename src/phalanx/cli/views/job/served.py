@@ -10,7 +10,7 @@ The namespace `-` stands for all namespaces. RBAC controls the access: the verb 
 `queues/summary` and `jobs/reason`.
 
 The scheduler cannot decide while it computes a response. So a response is reused for ten times as long as its
-computation took. If there is a newer job, the response is reused only for as long as the computation took.
+computation took. After the submission of a further job, it is reused only for as long as its computation took.
 """
 
 from __future__ import annotations

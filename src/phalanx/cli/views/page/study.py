@@ -2,8 +2,8 @@
 --state FILE` shows such a file.
 
 An `Observer` is called for each step. It collects the entries that a ledger would have, so that the page can show the
-past. At one moment it copies the cluster state, and computes the state of the page from the copy, as for a real
-cluster.
+past. When the page asks for its state, the observer copies the cluster state. It computes the page's state from this
+copy in the same way as for a real cluster.
 """
 
 from __future__ import annotations

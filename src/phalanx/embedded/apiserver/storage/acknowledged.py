@@ -106,7 +106,7 @@ class Acknowledged:
                 os.fdatasync(self._file)
 
     def reset(self, last: Receipt) -> None:
-        """Empty the file, and record `last` as the only write. Raises OSError."""
+        """Empty the file, and store `last` as its only receipt. Raises OSError."""
         os.ftruncate(self._file, 0)
         os.ftruncate(self._file, _SLOTS * _SLOT_BYTES)
         with contextlib.suppress(OSError):  # the disk is full, or the file system has no fallocate

@@ -225,8 +225,7 @@ _BOOL = re.compile("|".join(form for word in _BOOLS for form in (word, word.capi
 _INT = re.compile(r"[-+]?(0[xX][0-9a-fA-F]+|0[oO]?[0-7]+|0[bB][01]+|[1-9][0-9]*|0)")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _BASES = {"x": 16, "o": 8, "b": 2}
-# Whole numbers of at least the first value are floats. Floats of at least the second value are written with an
-# exponent.
+# An integer of 2^64 or more is read as a float. A float of 1e21 or more is written with an exponent.
 _MOST, _EXACT = 1 << 64, 1e21
 
 

@@ -71,7 +71,7 @@ def is_terminating(pod: Object) -> bool:
 
 
 def is_tracked(pod: Object) -> bool:
-    """Return True if the pod has the Job controller's finalizer, so that it is not counted yet."""
+    """Return True if the pod has the finalizer that the Job controller removes when it has counted the pod."""
     return TRACKING in pod["metadata"].get("finalizers", ())
 
 

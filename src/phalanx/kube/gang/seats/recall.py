@@ -25,7 +25,7 @@ def recall_seats(start: GangStart, barrier: BindBarrier, elastic: ElasticParalle
 
 
 def _was_left_out(job: BatchJob | None) -> bool:
-    """Return whether the start left the Job out: the Job is resumed with a parallelism of 0."""
+    """Return whether the gang started without pods of this Job: the Job was resumed with a parallelism of 0."""
     return job is not None and not job.suspended and not job.parallelism
 
 

@@ -28,7 +28,7 @@ class JobPods:
 
 @dataclass(frozen=True, slots=True)
 class BarePods:
-    """The source of a role of bare pods: all pods without a Job that have the same role name and the same shape."""
+    """A role whose pods belong to no Job: all such pods with the same role name and the same shape."""
 
     role: str
     shape: Shape

@@ -157,7 +157,7 @@ def _has_ended(obj: Object) -> bool:
 
 
 def _users(obj: Object, owner: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the user of a job as it is shown to readers."""
+    """Yield the user whom the view of a job shows, if the job has one."""
     if owner:
         yield owner["user"]
         return
