@@ -28,9 +28,14 @@ settings.register_profile("fuzz", ANY_MACHINE, max_examples=2000)
 settings.load_profile("same")
 
 
-# A shell that starts the run in the background ignores these signals, and each process of the tests would ignore them
-# too. Some tests end a process by one of them.
-for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL)):
+# A shell that starts the run in the background, and `nohup`, ignore these signals. Each process of the tests would
+# ignore them too. Some tests end a process by one of them.
+DEFAULTS = (
+    (signal.SIGINT, signal.default_int_handler),
+    (signal.SIGQUIT, signal.SIG_DFL),
+    (signal.SIGHUP, signal.SIG_DFL),
+)
+for number, usual in DEFAULTS:
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, usual)
 
