@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.client.kind import Kind
+from phalanx.client.kind import JOBS, Kind
 from tests.kube.double import Api, Client, Object
 
 _TERM = re.compile(r"[^,( ]+(?: in \([^)]*\))?")
@@ -52,3 +52,12 @@ def connect(monkeypatch: pytest.MonkeyPatch, api: Api, *commands: ModuleType) ->
     for module in commands:
         monkeypatch.setattr(module, "connected", connected)
         monkeypatch.setattr(module, "find_ledger_of", lambda target, environment: None)
+
+
+def with_jobs(monkeypatch: pytest.MonkeyPatch, command: ModuleType, *jobs: Object) -> Api:
+    """Return an API with these Jobs, to which the command of the module connects."""
+    api = Api()
+    for each in jobs:
+        api.put(JOBS, each)
+    connect(monkeypatch, api, command)
+    return api

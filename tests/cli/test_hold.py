@@ -13,7 +13,7 @@ from phalanx.cli.commands.attend import hold
 from phalanx.client.kind import JOBS
 from phalanx.errors import PhalanxError
 from phalanx.kube.read.labels import HOLD
-from tests.cli.fake_target import connect
+from tests.cli.fake_target import with_jobs
 from tests.kube.double import Api, job
 
 DEFAULT = Scope(namespace="default")
@@ -21,15 +21,10 @@ DEFAULT = Scope(namespace="default")
 
 @pytest.fixture
 def api(monkeypatch: pytest.MonkeyPatch) -> Api:
-    found = Api()
-    for name in ("a", "b"):
-        found.put(JOBS, job(name, 1))
     running = job("runs", 1)
     running["spec"]["suspend"] = False
     running["status"] = {"active": 1, "startTime": "2026-01-01T00:00:00Z"}
-    found.put(JOBS, running)
-    connect(monkeypatch, found, hold)
-    return found
+    return with_jobs(monkeypatch, hold, job("a", 1), job("b", 1), running)
 
 
 def held(api: Api) -> list[str]:

@@ -15,7 +15,7 @@ from phalanx.cli.commands.attend import nice
 from phalanx.client.kind import JOBS
 from phalanx.errors import PhalanxError
 from phalanx.kube.read.labels import NICE
-from tests.cli.fake_target import connect
+from tests.cli.fake_target import with_jobs
 from tests.kube.double import Api, job
 
 DEFAULT = Scope(namespace="default")
@@ -23,14 +23,9 @@ DEFAULT = Scope(namespace="default")
 
 @pytest.fixture
 def api(monkeypatch: pytest.MonkeyPatch) -> Api:
-    found = Api()
-    for name in ("a", "b"):
-        found.put(JOBS, job(name, 1))
     ended = job("over", 1)
     ended["status"] = {"conditions": [{"type": "Complete", "status": "True"}]}
-    found.put(JOBS, ended)
-    connect(monkeypatch, found, nice)
-    return found
+    return with_jobs(monkeypatch, nice, job("a", 1), job("b", 1), ended)
 
 
 def nice_of(api: Api, name: str) -> str | None:

@@ -1,4 +1,5 @@
-"""`cli/cluster/scheduling.py`: the last statuses of queues, and what runs beside the scheduling loop."""
+"""`cli/cluster/scheduling.py`: the queue statuses that are written at the end, and the tasks that run beside the
+scheduling loop."""
 
 from __future__ import annotations
 

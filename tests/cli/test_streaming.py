@@ -25,6 +25,7 @@ class Socket:
     def __init__(self, *messages: Any, protocol: str = "v5.channel.k8s.io", gone: bool = False) -> None:
         self._messages, self.protocol, self._gone = messages, protocol, gone
         self.sent: list[bytes] = []
+        self.failures = 0
 
     async def __aiter__(self) -> AsyncIterator[Any]:
         for each in self._messages:
@@ -32,6 +33,7 @@ class Socket:
 
     async def send_bytes(self, data: bytes) -> None:
         if self._gone:
+            self.failures += 1
             raise ConnectionResetError
         self.sent.append(data)
 
@@ -108,9 +110,11 @@ def test_the_size_of_the_terminal() -> None:
 
 
 def test_a_command_that_has_ended_takes_no_input_and_that_is_no_error() -> None:
-    session = StreamSession(Socket(gone=True))
+    socket = Socket(gone=True)
+    session = StreamSession(socket)
     for call in (session.write(b"x"), session.end(), session.resize(1, 1)):
         asyncio.run(call)
+    assert (socket.failures, socket.sent) == (3, [])
 
 
 class Server:

@@ -1,5 +1,5 @@
-"""Run a task for ever, and restart it after an unexpected error. So an error that one object causes does not end the
-service for all other objects."""
+"""Run a task for ever, and restart it after an unexpected error. If the error comes from one
+object, the task goes on to serve the other objects."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def test_slots_of_lost_pods_come_before_everything_else() -> None:
 
 
 def random_book(random: Random) -> Cluster:
-    """Queues of all kinds with jobs that wait, and nodes that hold some of them."""
+    """Return a cluster with queues of several orders, waiting jobs, and nodes that have capacity for some of them."""
     orders = (QueueOrder.PRIORITY, QueueOrder.FIFO, QueueOrder.FAIR)
     queues = [QueueSeen(Queue(name="root", order=random.choice(orders)))]
     for number in range(random.randint(1, 4)):

@@ -139,7 +139,7 @@ def test_a_busy_server_asks_its_users_to_come_again(
 
 
 def test_all_service_accounts_of_a_namespace_wait_in_one_line() -> None:
-    """Otherwise a user who may create accounts gets one more turn with each account."""
+    """If each account had a turn of its own, a user who may create ServiceAccounts would get more turns than others."""
     names = ("system:serviceaccount:ns:a", "system:serviceaccount:ns:b", "system:serviceaccount:other:a", "ada")
     payers = [app._payer(User(name=name)) for name in names]
     assert payers == ["system:serviceaccount:ns", "system:serviceaccount:ns", "system:serviceaccount:other", "ada"]

@@ -223,7 +223,7 @@ def test_a_former_coordinator_can_write_nothing_although_the_role_is_left(served
 
 
 def test_an_operator_is_held_to_no_account(served: Served) -> None:
-    """The policies apply to those who may patch the site but not replace it."""
+    """The admission policies restrict users who may patch the site's objects, but may not replace them."""
     assert served.ask("root", "PATCH", *patched({"account.chem": None, "path.chem": None}))[0] == 200
     assert served.ask("root", "PATCH", BINDING, {"subjects": []})[0] == 200
 

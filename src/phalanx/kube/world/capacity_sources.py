@@ -74,7 +74,7 @@ class OtherClusters(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapacitySources:
-    """The node groups and the other clusters of one world; None means that there are none."""
+    """`nodes`: the node groups of one world. `clusters`: the other clusters that run its jobs. None: there are none."""
 
     nodes: NodeProvisioning | None = None
     clusters: OtherClusters | None = None

@@ -261,6 +261,7 @@ def test_the_number_of_a_job_does_not_change(play: Callable[[Scene], None]) -> N
 def test_other_kinds_and_jobs_without_a_number_are_not_checked(play: Callable[[Scene], None]) -> None:
     async def scene(server: InProcess) -> None:
         drawing = numbers(server)
+        assert guarded(drawing, ADA, 77)  # a Job with this number is refused
         drawing.guard(resource("jobs", "batch"), {"metadata": {}}, None, ADA)
         drawing.guard(resource("configmaps"), job(77), None, ADA)
 

@@ -96,7 +96,9 @@ def test_without_symbolic_links_no_link_is_followed(folder: int) -> None:
 
 def test_links_of_proc_lend_no_path(folder: int) -> None:
     refused(errno.ELOOP, AT_FDCWD, "/proc/self/root/etc", NO_MAGICLINKS)
-    os.close(open_resolved(AT_FDCWD, "/proc/self/root/etc", 0))
+    handle = open_resolved(AT_FDCWD, "/proc/self/root/etc", 0)
+    assert os.path.samestat(os.fstat(handle), os.stat("/etc"))
+    os.close(handle)
 
 
 def test_a_handle_is_closed_in_programs(folder: int) -> None:

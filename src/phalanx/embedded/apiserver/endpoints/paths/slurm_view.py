@@ -157,7 +157,7 @@ def _has_ended(obj: Object) -> bool:
 
 
 def _users(obj: Object, owner: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the user whom the view of a job shows, if the job has one."""
+    """Yield the user of the job for the view; yield nothing if the job names no user."""
     if owner:
         yield owner["user"]
         return
