@@ -15,6 +15,7 @@ from phalanx.core.cycle.preempt.search import DELAYED
 from phalanx.core.cycle.steps import Cycle
 from phalanx.core.fold import job_dependencies
 from phalanx.core.fold.memory import Decision, Memory
+from phalanx.core.preemption.nomination import growing_jobs
 from phalanx.model.job import DependencyType, Phase
 from phalanx.model.plan import Action, Nominate, Place, Plan, Preempt, Start, Wait
 from phalanx.model.reason import NEVER, Reason, ReasonCode
@@ -47,6 +48,9 @@ def decision(cycle: Cycle) -> Decision:
         for key, search in state.pending.searched.items()
         if key not in state.searched and search.changes not in (DELAYED, UNTRIED, state.pending.changes)
     ]
+    if state.places or state.actions:
+        growing = growing_jobs(cycle.cluster, state.places, state.actions)
+        state.has_postponed |= may_search_again(cycle, growing)
     memory = Memory(
         version=cycle.pending.version,
         received=tuple(state.received),
@@ -86,22 +90,15 @@ def wake_times_s(cycle: Cycle, memory: Memory) -> Iterator[float]:
     """Yield the times at which a cycle is due without an event, in seconds since the epoch."""
     cluster, now_s, state, placed = cycle.cluster, cycle.now_s, cycle.state, cycle.state.places
     yield from next_change_times_s(cluster, now_s, state.starts, state.granted)
-    for _, again_s in memory.waiting_until:
-        if now_s < again_s < NEVER_S:
-            yield again_s
-    for _, search in memory.searched:
-        if now_s < search.again_s < NEVER_S:
-            yield search.again_s
-    if state.has_postponed:
-        yield now_s
-    for job in state.kept_nominations:
-        if (end_s := cluster.jobs[job].nominated_until_s) > now_s:
-            yield end_s
+    times_s = [again_s for _, again_s in memory.waiting_until]
+    times_s += [search.again_s for _, search in memory.searched]
+    times_s += [cluster.jobs[job].nominated_until_s for job in state.kept_nominations]
+    yield from (again_s for again_s in times_s if now_s < again_s < NEVER_S)
     for action in state.actions:
         if isinstance(action, Nominate):
             yield action.until_s if action.placements else now_s  # a job without its nomination needs a new decision
-    if state.victims and waits_for_quota(cycle):
-        yield now_s  # victims return quota that pending jobs need
+    if state.has_postponed or (state.victims and waits_for_quota(cycle)):
+        yield now_s  # in the second case, victims return quota that pending jobs need
     if cluster.dependencies.arrays and any(frees_array_slot(cycle, *each) for each in state.waits.items()):
         yield now_s  # the next task of the array may start
     if (memory.failed or cycle.pending.placement_classes.failed) and may_satisfy_affinity(cycle):
@@ -109,6 +106,15 @@ def wake_times_s(cycle: Cycle, memory: Memory) -> Iterator[float]:
     for job, placements in placed.items():
         if cluster.jobs[job].gang.tree is not None and len(cluster.jobs[job].open) > len(placements):
             yield now_s  # the nodes of the placed pods determine the domains of the open slots
+
+
+def may_search_again(cycle: Cycle, growing: set[str]) -> bool:
+    """Return whether a search for victims has failed that may succeed in the next cycle, because running jobs get pods
+    (`growing`). A job with more pods may give up one of its earlier pods, on another node."""
+    pending = cycle.pending
+    failed = [key for key, each in {**pending.searched, **cycle.state.searched}.items() if each.changes >= 0]
+    waiting = (entry.request.job for key in failed for entry in pending.request_classes.get(key, ()))
+    return any(growing - {job} for job in waiting)
 
 
 def frees_array_slot(cycle: Cycle, job: str, reason: Reason) -> bool:

@@ -22,7 +22,7 @@ when the job no longer needs this pod."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from functools import cached_property
@@ -248,10 +248,11 @@ def place_pods(cluster: Cluster, draft: Draft, record: JobRecord, pods: Sequence
     return [] if isinstance(placements, gang.PlacementShortfall) else placements
 
 
-def grows_besides(cluster: Cluster, actions: Sequence[Action], job: str) -> bool:
-    """Return whether the actions nominate pods of a running job other than `job`."""
-    found = (each.job for each in actions if isinstance(each, Nominate) and each.placements)
-    return any(each != job and cluster.jobs[each].phase is not Phase.QUEUED for each in found)
+def growing_jobs(cluster: Cluster, places: Iterable[str], actions: Sequence[Action]) -> set[str]:
+    """Return the running jobs that get pods in this cycle: the jobs `places`, and the jobs whose pods the actions
+    nominate."""
+    nominated = (each.job for each in actions if isinstance(each, Nominate) and each.placements)
+    return {*places, *(job for job in nominated if cluster.jobs[job].phase is not Phase.QUEUED)}
 
 
 def each_slot_once(placed: Sequence[Placement], nominated: Sequence[Placement]) -> list[Placement]:

@@ -277,10 +277,7 @@ class Pending:
 
     def has_due_search(self) -> bool:
         """Return whether anything has changed since the oldest failed search for victims."""
-        for search in self.searched.values():
-            if search.changes >= 0:
-                return search.changes != self.changes
-        return False
+        return next((each.changes != self.changes for each in self.searched.values() if each.changes >= 0), False)
 
     def allow_new_searches(self) -> None:
         """Note a change that could let a search for victims succeed."""

@@ -215,7 +215,7 @@ class CyclePreemption:
             if (found is None or found.plan is plan) and aside.finds_behind_growth(context, offers, rights, plan):
                 found = None
                 self.behind_growth.add(asked)
-        if found is None and (self.state.places or nomination.grows_besides(self.cluster, self.actions, request.job)):
+        if found is None and nomination.growing_jobs(self.cluster, self.state.places, self.actions) - {request.job}:
             self.state.has_postponed = True  # the next cycle may preempt pods that this cycle places or nominates
         return self.known.setdefault(asked, found)
 
