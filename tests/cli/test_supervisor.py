@@ -92,10 +92,12 @@ async def test_a_child_that_is_killed_again_and_again_fails_the_start(
     assert len(told) == 2
 
 
-async def test_a_child_that_never_gets_ready_is_stopped(tmp_path: Path) -> None:
-    child = Child(program(tmp_path, "import time; time.sleep(3000)", ready_s=0.3), print)
+async def test_a_child_that_never_gets_ready_is_stopped_and_not_started_again(tmp_path: Path) -> None:
+    told: list[str] = []
+    child = Child(program(tmp_path, "import time; time.sleep(3000)", ready_s=0.3), told.append)
     with pytest.raises(PhalanxError, match=r"was not ready after 0\.3 s"):
         await child.start()
+    assert told == []
     assert child.pid is not None
     assert not is_alive(child.pid)
 

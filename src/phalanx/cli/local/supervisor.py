@@ -56,6 +56,7 @@ class Child:
         self.said = ""  # the line that the program wrote when it was ready
         self._tell = tell
         self._process: Process | None = None
+        self._is_late = False  # True if the last process was stopped because it was not ready in time
 
     async def start(self) -> None:
         """Start the program and wait until it is ready. Raises PhalanxError with the program's last output if it ends
@@ -63,7 +64,7 @@ class Child:
         for pause_s in _PAUSES_S:
             if not (ending := await self._launch()):
                 return
-            if self._process is None or (self._process.returncode or 0) >= 0:
+            if self._process is None or self._is_late or (self._process.returncode or 0) >= 0:
                 break
             self._tell(f"the {self.program.name} {ending} before it was ready; starting it again in {pause_s:g} s")
             await asyncio.sleep(pause_s)
@@ -112,7 +113,7 @@ class Child:
             process = self._process = await _spawn(self.program)
         except OSError as error:
             return f"cannot be started ({error.strerror}: {error.filename or self.program.log})"
-        self.pid = process.pid
+        self.pid, self._is_late = process.pid, False
         ready = asyncio.ensure_future(_said_ready(process))
         ended = asyncio.ensure_future(process.wait())
         try:
@@ -123,7 +124,7 @@ class Child:
             if process.returncode is not None:
                 return _ending(process.returncode)
             await self.stop()
-            self._process = process
+            self._process, self._is_late = process, True
             return f"was not ready after {self.program.ready_s:g} s"
         finally:
             ready.cancel()
