@@ -302,6 +302,7 @@ def test_a_program_is_no_manifest_and_a_folder_has_many(
     assert "the folder has no manifests" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_an_array_is_a_job_for_each_task(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     line = ("submit", "--dry-run", "--json", "--name", "sweep", "--array")
     assert call(monkeypatch, *line, "5-9:2%2", "--", "true") == 0

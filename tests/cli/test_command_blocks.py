@@ -125,6 +125,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("folder")
 def test_every_documented_command_line_is_one_that_phalanx_reads() -> None:
     found = [(str(block), words) for block in BLOCKS for words in commands(block.text)]
@@ -133,6 +134,7 @@ def test_every_documented_command_line_is_one_that_phalanx_reads() -> None:
     assert wrong == []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("command", ["", *COMMANDS])
 def test_the_examples_of_each_help_are_read(command: str) -> None:

@@ -38,6 +38,7 @@ def test_the_printed_command_names_a_folder_that_was_written(
     assert Path(place, "kustomization.yaml").is_file()
 
 
+@pytest.mark.slow
 def test_the_chart_gets_the_overlay_as_a_value(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder := tmp_path / "my files").mkdir()
     deploy(overlay="webhook", chart=folder)

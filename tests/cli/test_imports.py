@@ -41,6 +41,7 @@ def test_version_and_overview_import_next_to_nothing(words: tuple[str, ...]) -> 
     assert not {"cyclopts", "rich", "asyncio", "msgspec"} & found
 
 
+@pytest.mark.slow
 def test_they_import_no_scheduler_and_no_database() -> None:
     """One process forks a child for each command. So modules that all commands import are imported only once."""
     program = """import asyncio, importlib, msgspec, os, sys
@@ -59,6 +60,7 @@ for command in sys.argv[1:]:
         assert len(modules) < 420, command
 
 
+@pytest.mark.slow
 def test_where_the_ledger_lies_is_known_without_a_database(tmp_path: Path) -> None:
     program = "import os, sys; from phalanx.cli.cluster.target import find_ledger_of as find; "
     program += "print(find(None, os.environ), *sys.modules)"
@@ -70,6 +72,7 @@ def test_where_the_ledger_lies_is_known_without_a_database(tmp_path: Path) -> No
     assert "sqlalchemy" not in words
 
 
+@pytest.mark.slow
 def test_the_start_of_a_scheduler_imports_no_server_no_database_and_no_dialect() -> None:
     """The first binding waits for each module that the scheduler imports before it."""
     program = "import sys, phalanx.cli.commands.in_cluster.scheduler; print(*sys.modules)"

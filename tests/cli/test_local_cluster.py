@@ -70,6 +70,7 @@ def changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 def test_the_control_plane_reads_the_options_that_up_was_given(changed: dict[str, Any]) -> None:
     assert changed.keys() == {each.name for each in fields(LocalMachines)}, "add the new option"
     default = LocalMachines()

@@ -9,6 +9,7 @@ from phalanx.cli.commands.overview import COMMANDS
 from tests.cli.test_app import call
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [*COMMANDS, "control-plane", "complete"])
 def test_every_help_has_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     build(command)([command, "--help"], result_action="return_value")

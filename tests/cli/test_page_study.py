@@ -29,6 +29,7 @@ jobs:
 """
 
 
+@pytest.mark.slow
 async def test_a_simulation_is_shown_at_its_longest_queue(tmp_path: Path) -> None:
     workload, file = tmp_path / "week.yaml", tmp_path / "week.json"
     workload.write_text(WORKLOAD)

@@ -31,6 +31,7 @@ def test_what_one_process_says_another_decides_by(tmp_path: Path) -> None:
     assert settings_of(None).text() == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [

@@ -47,6 +47,7 @@ def own(tmp_path: Path, text: str = OWN) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_one_object_for_each_policy_with_the_documented_names(capsys) -> None:
     found = objects(capsys, KTH, "--first", 60, "--policy", "fifo", "greedy", "--estimates", "user", "exact")
     assert [(each["policy"], each["estimates"]) for each in found] == [
@@ -207,6 +208,7 @@ def test_generated_jobs(tmp_path: Path, capsys) -> None:
     assert len(set(found[0]["schedule_sha256"])) == 2
 
 
+@pytest.mark.slow
 def test_seeds_are_taken_together_by_level_and_by_queue_too(tmp_path: Path, capsys) -> None:
     work, near = tmp_path / "racks.yaml", tmp_path / "near.yaml"
     work.write_text(
@@ -231,6 +233,7 @@ def test_of_seeds_that_lack_a_number_the_others_count() -> None:
     assert combined(rows, mean) == {"a": 2, "gangs": 4, "by": {"x": {"wait": 7}, "y": {"wait": None}}}
 
 
+@pytest.mark.slow
 def test_jobs_drawn_from_a_log(tmp_path: Path, capsys) -> None:
     (tmp_path / KTH.name).write_bytes(KTH.read_bytes())
     path = own(
@@ -240,6 +243,7 @@ def test_jobs_drawn_from_a_log(tmp_path: Path, capsys) -> None:
     assert (found["jobs"], found["finished"]) == (40, 40)
 
 
+@pytest.mark.slow
 def test_schedules_as_csv_and_as_a_log(tmp_path: Path, capsys) -> None:
     log, table = tmp_path / "s.swf", tmp_path / "s.csv"
     objects(capsys, KTH, "--first", 30, "--policy", "greedy", "--schedule", log)

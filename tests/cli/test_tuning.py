@@ -79,6 +79,7 @@ def test_who_keeps_to_the_bounds_is_before_who_is_better_in_the_mean() -> None:
     assert Bounds(wait_s=0.0, fairness=0.0).excess({"max_wait_s": 9.0, "jain_fairness": 0.1}) == 10.0
 
 
+@pytest.mark.slow
 def test_a_trace_with_queues_is_searched_as_one_queue(tmp_path: Path) -> None:
     """Its baselines put all jobs in one queue. Queues of the trace that a trial's policy did not have ran nothing."""
     trace, rows = tmp_path / "philly.csv", ["timestamp,duration,num_gpus,gpu_time,cluster"]
@@ -128,6 +129,7 @@ def test_settings_become_a_policy_that_can_be_read(tmp_path: Path) -> None:
     assert setup.queues[0].order is QueueOrder.MULTIFACTOR
 
 
+@pytest.mark.slow
 def test_the_command_writes_the_policy_and_says_what_has_no_meaning(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from phalanx.client.connection import Connection
 from phalanx.client.kind import CRDS, JOB_SETS, JOBS, NAMESPACES, NODES, SECRETS, Kind
+from phalanx.clusters.workers import fleet as fleet_
 from phalanx.clusters.workers import worker as worker_
 from phalanx.clusters.workers.fleet import Fleet
 from phalanx.clusters.workers.source import Source
@@ -127,6 +128,7 @@ def says(text: str) -> Callable[[Object, Object], bool]:
     return lambda one, obj: text in str(one.get("message"))
 
 
+@pytest.mark.slow
 async def test_each_fault_is_said_with_how_to_mend_it_and_a_mended_one_connects(
     servers: tuple[ServerProcess, ServerProcess], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,6 +137,7 @@ async def test_each_fault_is_said_with_how_to_mend_it_and_a_mended_one_connects(
     monkeypatch.setattr(worker_, "LONGEST_PAUSE_S", 0.05)
     monkeypatch.setattr(worker_, "LOOK_S", 0.2)
     monkeypatch.setattr(worker_, "SOURCE_S", 0.2)
+    monkeypatch.setattr(fleet_, "FIGURES_S", 0.2)
     async with fleet(manager) as (connection, found, until):
         await connection.create(MULTI_CLUSTERS, cluster("w1"))
         one = await until("w1", says("there is no Secret kueue-system/w1"))
@@ -259,6 +262,7 @@ def test_the_manager_itself_and_a_second_name_of_a_cluster_get_no_jobs() -> None
     assert found.same_as("b", "1") == ""
 
 
+@pytest.mark.slow
 def test_volcanos_job_is_listed_with_its_group_because_a_worker_has_kubernetes_job() -> None:
     worker = SimpleNamespace(sent={JOBS: None}, _kinds=lambda: (JOBS, JOB_SETS, VOLCANO_JOB.kind))
     assert vars(worker_.Worker)["lacks"].fget(worker) == ("Job of batch.volcano.sh", "JobSet")

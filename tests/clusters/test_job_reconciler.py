@@ -106,6 +106,7 @@ def test_killed_at_every_write_of_a_life(number: int, mode: str) -> None:
     play(scene())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "mode"), faults(6))
 def test_killed_at_every_write_on_the_way_to_another_cluster(number: int, mode: str) -> None:
     """A copy that does not start within 5 minutes is tried elsewhere; two copies never exist at a time."""

@@ -10,6 +10,7 @@ from tests.clusters.several import Manager
 from tests.kube.test_bind_barrier import play
 
 
+@pytest.mark.slow
 def test_every_job_of_a_slow_cluster_is_sent_and_one_that_asked_first_is_sent_first() -> None:
     async def scene() -> None:
         here = Manager(200, w1=200)

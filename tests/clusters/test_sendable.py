@@ -32,6 +32,7 @@ def written(here: Manager, each: Play) -> list[str]:
     return [write for write in here.api.writes if f"{each.kind.plural}/" in write]
 
 
+@pytest.mark.slow
 @every_kind
 def test_a_job_of_each_kind_is_sent_whole_and_its_status_comes_back_in_three_writes(play_of: Play) -> None:
     kind, sendable = play_of.kind, SENDABLE[play_of.kind]

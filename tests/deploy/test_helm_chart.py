@@ -89,7 +89,7 @@ def plain(value: Any) -> Any:
 @pytest.mark.parametrize(
     ("overlay", "components"),
     [
-        ("webhook", ["volcano", "slurm"]),
+        pytest.param("webhook", ["volcano", "slurm"], marks=pytest.mark.slow),
         pytest.param("mutating", [], marks=pytest.mark.slow),
         pytest.param("validating", [], marks=pytest.mark.slow),
         pytest.param("mutating", COMPONENTS, marks=pytest.mark.long),
@@ -113,6 +113,7 @@ def test_a_chart_installs_what_kustomize_installs(
             assert [one["image"] for one in found[key]["spec"]["template"]["spec"]["containers"]] == ["phalanx:0.1.0"]
 
 
+@pytest.mark.slow
 def test_values_change_the_scheduler(chart: Path, tmp_path: Path) -> None:
     (tmp_path / "values.yaml").write_text(
         yaml.safe_dump(
@@ -169,6 +170,7 @@ def test_values_change_the_scheduler(chart: Path, tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_monitoring_of_the_prometheus_operator_is_a_value(chart: Path) -> None:
     found = rendered(chart, "--set", "monitoring.serviceMonitor=true", "--set", "monitoring.alerts=true")
     assert ("ServiceMonitor", "phalanx", "phalanx-system") in found
@@ -176,6 +178,7 @@ def test_the_monitoring_of_the_prometheus_operator_is_a_value(chart: Path) -> No
     assert rules == yaml.safe_load((DEPLOY / "prometheus" / "alerts.yaml").read_text())
 
 
+@pytest.mark.slow
 def test_queues_outlive_the_chart(chart: Path) -> None:
     definitions = [each for key, each in rendered(chart).items() if key[0] == "CustomResourceDefinition"]
     assert definitions

@@ -74,6 +74,7 @@ def objects(path: Path) -> list[Any]:
     return [each for each in yaml.safe_load_all(path.read_text()) if each]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", GENERATED, ids=lambda path: str(path.relative_to(ROOT)))
 def test_what_is_generated_is_what_the_code_installs(path: Path) -> None:
     if os.environ.get("PHALANX_REWRITE"):
@@ -418,6 +419,7 @@ def test_browsers_find_the_page_and_it_is_guarded_as_the_scheduler_is() -> None:
     assert pod["spec"]["serviceAccountName"] == objects(PAGE / "rbac.yaml")[0]["metadata"]["name"]
 
 
+@pytest.mark.slow
 def test_the_arguments_of_the_page_are_options_of_the_command() -> None:
     """An invalid one would be refused with another error than the missing object."""
     (deployment,) = (each for each in objects(PAGE / "dashboard.yaml") if each["kind"] == "Deployment")

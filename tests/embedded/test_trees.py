@@ -26,6 +26,7 @@ def deep(place: Path, depth: int) -> None:
         os.close(before)
 
 
+@pytest.mark.slow
 def test_folders_as_deep_as_they_like(tmp_path: Path) -> None:
     deep(tmp_path / "tree", 1500)
     remove_tree(tmp_path / "tree")

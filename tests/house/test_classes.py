@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import pytest
+
 from .test_structure import SOURCES, module, where
 
 METHODS, ATTRIBUTES = 20, 15
@@ -30,6 +32,7 @@ def shapes() -> Iterator[Shape]:
             yield Shape(f"{where(path)}: {name}", methods, len(attributes))
 
 
+@pytest.mark.slow
 def test_few_classes_are_large() -> None:
     found = list(shapes())
     methods = {one.place: one.methods for one in found if one.methods > METHODS}

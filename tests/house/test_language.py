@@ -8,6 +8,8 @@ import builtins
 import re
 from collections.abc import Iterable
 
+import pytest
+
 from .test_structure import SOURCE, SOURCES, docstrings, module, statements
 
 PRONOUN = re.compile(r"(It|Its|Who|Whoever|Whom|Another|Others|They|Those|What|Whether|Somebody|Nobody|One)\b")
@@ -29,6 +31,7 @@ def raised_in(text: str) -> set[str]:
     return {name for found in RAISED.findall(text) for name in found if name}
 
 
+@pytest.mark.slow
 def test_an_exception_that_a_docstring_names_exists() -> None:
     texts = {str(path.relative_to(SOURCE)): path.read_text() for path in SOURCE.rglob("*.py")}
     named = {name for text in texts.values() for found in EXCEPTION.findall(text) for name in found} | set(
@@ -42,6 +45,7 @@ def test_which_exceptions_are_read() -> None:
     assert raised_in("Raises `Gone` or ValueError. Raises if") == {"Gone", "ValueError"}
 
 
+@pytest.mark.slow
 def test_a_docstring_opens_with_a_term() -> None:
     found = {str(path.relative_to(SOURCE)): opens_with_a_pronoun(module(path).docstrings) for path in SOURCES}
     assert {path: lines for path, lines in found.items() if lines} == {}, "name the thing: a term, or `Return the ...`"

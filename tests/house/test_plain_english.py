@@ -49,6 +49,7 @@ def files_in(package: str) -> list[Path]:
     return [path for path in files_of([ROOT / package]) if not any(path.is_relative_to(other) for other in inner)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", CEILINGS)
 def test_a_package_stays_below_its_ceiling(package: str) -> None:
     found = share(files_in(package))

@@ -32,6 +32,7 @@ def code_lines(text: str) -> int:
     return len(lines)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", CEILINGS)
 def test_a_package_keeps_below_its_ceiling(package: str) -> None:
     found = sum(code_lines(path.read_text()) for path in (SOURCE / package).rglob("*.py"))

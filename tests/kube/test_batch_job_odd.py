@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 
 from phalanx.kube.gang.spec.gang_spec import GangDefaults, gang_spec
@@ -23,6 +24,7 @@ def known(obj: Object) -> Object:
     return {**obj, "metadata": {**obj["metadata"], **META}}
 
 
+@pytest.mark.slow
 @given(words, words)
 def test_whatever_a_job_says_is_read_and_decided_on(annotations: dict[str, str], said: dict[str, str]) -> None:
     obj = with_words(known(job("j", 4)), annotations, said)

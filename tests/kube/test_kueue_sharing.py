@@ -134,6 +134,7 @@ def test_what_others_do_not_lend_is_kept_and_the_rest_is_there(lender: str) -> N
     play(scene())
 
 
+@pytest.mark.slow
 def test_borrowing_and_reclaiming_queues_do_not_preempt_each_other_without_end() -> None:
     """One ClusterQueue preempts while it borrows, another reclaims: no job is preempted twice, and one runs."""
 

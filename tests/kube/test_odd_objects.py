@@ -88,6 +88,7 @@ def odd_job(parts: Object, spec: Object, annotations: dict[str, str]) -> Object:
     return {**obj, "spec": {**obj["spec"], **spec, "template": template}}
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(pod_parts, job_parts, words, status_parts)
 def test_an_odd_job_ends_nobody(parts: Object, spec: Object, annotations: dict[str, str], status: Object) -> None:
@@ -95,6 +96,7 @@ def test_an_odd_job_ends_nobody(parts: Object, spec: Object, annotations: dict[s
         assert started_beside((JOBS, {**odd_job(parts, spec, annotations), "status": status})) == HEALTHY
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(pod_parts, words, status_parts)
 def test_an_odd_pod_ends_nobody(parts: Object, annotations: dict[str, str], status: Object) -> None:
@@ -103,6 +105,7 @@ def test_an_odd_pod_ends_nobody(parts: Object, annotations: dict[str, str], stat
         assert started_beside((PODS, {**obj, "spec": {**obj["spec"], **parts}, "status": status})) == HEALTHY
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(junk, junk, junk)
 def test_odd_nodes_queues_and_specs_end_nobody(spec: object, status: object, queue: object) -> None:

@@ -63,6 +63,7 @@ async def run_through(name: str, number: int, how: str) -> Stage:
     raise AssertionError("killed more than once")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_killed_at_every_write(name: str, how: str) -> None:

@@ -79,6 +79,7 @@ def test_old_jobs_move_into_an_archive_and_back(file: Path) -> None:
         assert [entry for entry in ledger.jobs() if entry.uid == "old"] == [OLD]
 
 
+@pytest.mark.slow
 def test_purging_needs_a_yes(file: Path) -> None:
     before = known(file)
     assert "Add --yes" in call(file, "purge", "--before", "2001-01-01").stderr

@@ -97,6 +97,7 @@ def test_a_ledger_of_before_groups_were_indexed_gets_its_index(tmp_path: Path) -
         assert "ledger_job_group" in str(connection.execute(asked, ("ada", 1.0)).fetchall())
 
 
+@pytest.mark.slow
 def test_a_migration_that_is_killed_leaves_what_was(tmp_path: Path) -> None:
     """Its tables exist and its version does not: the migration was not one transaction."""
     file = tmp_path / "ledger.sqlite3"

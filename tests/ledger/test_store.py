@@ -79,6 +79,7 @@ def test_the_live_ones_are_those_that_have_not_ended(ledger: Ledger) -> None:
     ledger.put([replace(second, state=State.COMPLETED, end_s=140.0)])
 
 
+@pytest.mark.slow
 def test_more_jobs_than_a_statement_takes(ledger: Ledger) -> None:
     many = [replace(ENDED, uid=f"u{number}", submit_s=float(number)) for number in range(1201)]
     ledger.put(many)
@@ -125,6 +126,7 @@ def test_purging_forgets_what_ended_before(ledger: Ledger) -> None:
     assert list(ledger.jobs()) == [later]
 
 
+@pytest.mark.slow
 def test_purging_forgets_more_than_one_statement_takes(ledger: Ledger) -> None:
     ledger.put([replace(ENDED, uid=str(number)) for number in range(1201)])
     assert ledger.purge(400.0) == 1201

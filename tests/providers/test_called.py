@@ -94,6 +94,7 @@ def served(folder: Path, *more: str) -> Iterator[int]:
             server.kill()
 
 
+@pytest.mark.slow
 def test_a_web_server_is_called_with_tls_and_a_token(tmp_path: Path) -> None:
     ensure(tmp_path, "127.0.0.1")
     pair = ("--certificate", str(tmp_path / "server.crt"), "--key", str(tmp_path / "server.key"))

@@ -144,6 +144,7 @@ def test_an_answer_that_cannot_be_used_is_an_error(answer: bytes, error: str, mo
     assert error in str(caught.value)
 
 
+@pytest.mark.slow
 def test_the_example_program_switches_machines_on_and_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a program in place of ipmitool."""
     fake = tmp_path / "fake"

@@ -115,6 +115,7 @@ def test_a_program_that_fails_fails_the_request_and_its_nodes_stay_free(tmp_path
     play(site, scene)
 
 
+@pytest.mark.slow
 def test_rates_are_nodes_per_minute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     site = Site(tmp_path, resume_rate=3, suspend_rate=1)
     monkeypatch.setattr(suspend, "MINUTE_S", 1.5)

@@ -110,6 +110,7 @@ def test_jobs_that_are_submitted_later_overtake_as_the_policy_lets_them() -> Non
     assert starts[True, Backfill.GREEDY] > 1500.0
 
 
+@pytest.mark.slow
 def test_only_limits_count_if_a_play_stops_before_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """Jobs are submitted every 20 s, so a play has more cycles if `run` runs longer. The starts of the quick plays
     alone would be no sample of the start."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 STARTS = 300  # with the library's handlers, about two of them abort
 PROGRAM = f"""
 import os, signal, subprocess
@@ -30,11 +32,13 @@ server.stop(None)
 """
 
 
+@pytest.mark.slow
 def test_no_child_ends_in_a_handler_of_grpc() -> None:
     ran = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=300)
     assert ran.stdout == "[0] False\n", ran.stderr
 
 
+@pytest.mark.slow
 def test_the_only_module_that_imports_grpc_is_ours() -> None:
     found = subprocess.run(
         ["git", "grep", "-lE", "^ *(import|from) grpc", "--", "src", "tests"], capture_output=True, text=True

@@ -289,6 +289,7 @@ def name_of(each: object) -> str:
     return getattr(each, "__name__", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("plant", "weather", "first"), PLANTED, ids=name_of)
 def test_a_planted_bug_is_caught(
     plant: Callable[[pytest.MonkeyPatch], None], weather: Weather, first: int, monkeypatch: pytest.MonkeyPatch

@@ -87,6 +87,7 @@ def test_it_ends_when_only_faults_could_still_happen() -> None:
     assert {fate.task.job.id: fate.end_s is not None for fate in schedule.fates} == {"large": False, "small": True}
 
 
+@pytest.mark.slow
 def test_a_job_longer_than_nodes_last_is_given_up_unless_it_saves_its_work() -> None:
     faults = Faults(node_mtbf_s=10, node_repair_s=1)
     without, saving = (
@@ -100,6 +101,7 @@ def test_a_job_longer_than_nodes_last_is_given_up_unless_it_saves_its_work() -> 
     assert saved.end_s is not None
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_schedule() -> None:
     faults = Faults(late=0.5, lost=0.2, restart_every_s=60, slow_start=0.5, node_mtbf_s=300, node_repair_s=20)
     jobs = [task(f"j{index}", index * 3, 10 + index % 7, 1 + index % 5) for index in range(60)]

@@ -21,6 +21,7 @@ def test_poisson_arrivals_have_their_mean() -> None:
     assert median(gaps) == pytest.approx(30 * 0.693, rel=0.1)  # of an exponential: mean times ln 2
 
 
+@pytest.mark.slow
 def test_a_day_has_its_course() -> None:
     tasks = generated(Recipe(jobs=20_000, every_s=60, swing=0.9, peak_s=14 * 3600), seed=1)
     hours = [int(each.job.submitted_s % DAY_S // 3600) for each in tasks]

@@ -61,6 +61,7 @@ def test_who_minds_fragmentation_expects_what_the_workload_has(workload: Workloa
     assert expecting(built_in("best-fit").policy, workload).typical == ()
 
 
+@pytest.mark.slow
 def test_at_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     rows = objects(capsys, PODS, "--cluster", NODES, "--inflate", 1.3, "--policy", "fgd", "best-fit")
     assert [row["policy"] for row in rows] == ["fgd", "best-fit"]

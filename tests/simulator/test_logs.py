@@ -13,6 +13,7 @@ from phalanx import loop
 from phalanx.simulator.readers import swf
 from phalanx.simulator.run.play import play
 from phalanx.simulator.run.setup import built_in
+from tests.seeds import mostly_slow
 from tests.simulator.builders import ends, starts
 from tests.simulator.rules import Run, backfill
 
@@ -85,7 +86,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", mostly_slow(range(12), fast=2))
 @pytest.mark.parametrize(("policy", "estimates", "unknown"), CASES)
 def test_it_starts_and_ends_when_the_rules_say(
     tmp_path: Path, seed: int, policy: str, estimates: str, unknown: tuple[int, ...]

@@ -69,6 +69,7 @@ def think(cluster, events, policy, now_s, world):
     return plan
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [5, 12])
 def test_thinking_at_once_comes_to_an_end(tmp_path: Path, seed: int) -> None:
     random = Random(seed)

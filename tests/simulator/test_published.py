@@ -25,6 +25,7 @@ def test_muris_third_trace_to_the_second() -> None:
         assert abs(row["ours"] - row["published"]) < 0.5, row
 
 
+@pytest.mark.slow
 def test_a_table_without_a_quick_cell_says_so(tmp_path: Path) -> None:
     code = (
         "import runpy, sys; sys.path.insert(0, 'benchmarks/tables')\n"

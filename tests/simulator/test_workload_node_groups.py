@@ -66,6 +66,7 @@ def test_a_node_that_never_arrives_is_given_up_and_the_next_group_is_tried() -> 
     assert {each.node.group for each in found.rentals} == {"good"}
 
 
+@pytest.mark.slow
 def test_a_run_ends_if_its_provider_never_adds_a_node() -> None:
     found = played([gang("a", 0.0, 60.0)], "bad=0x8gpu,refused=1", "worse=0x8gpu,never=1")
     assert found.fates[0].start_s is None
@@ -102,6 +103,7 @@ class Watcher:
         return plan
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_a_day_with_a_bad_provider(seed: int) -> None:
     """Nodes arrive late, never, or leave. No gang starts in part, no node is left, and no job asks again and again."""

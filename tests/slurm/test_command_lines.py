@@ -102,6 +102,7 @@ def test_a_command_with_a_thread_waits_for_it() -> None:
     assert (done.returncode, done.stdout) == (4, "late\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["squeue", "sbatch", "scancel", "sacct", "sinfo", "sstat"])
 def test_a_command_imports_nothing_that_costs_more_than_it_does(command: str) -> None:
     """Each of these takes milliseconds; a command is to answer in 0.2 s."""

@@ -62,6 +62,7 @@ def test_a_job_that_missed_its_deadline_was_not_cancelled(tmp_path: Path, monkey
         assert [job.state for job in recorded(numbers=[1, 2])] == ["DEADLINE", "CANCELLED"]
 
 
+@pytest.mark.slow
 def test_it_reads_what_is_asked_for(written: None) -> None:
     [one] = recorded(numbers=[1])
     assert (one.ask, one.state, one.start_s, one.end_s, one.nodes) == (ASK, "COMPLETED", 20.0, 50.0, ("n1",))

@@ -14,6 +14,7 @@ from phalanx.slurm.commands.resident import compiled
 from phalanx.slurm.main import COMMANDS, VERSION, install
 
 
+@pytest.mark.slow
 def test_commands_are_programs_of_this_phalanx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a compiler and without, one installation after the other."""
     (folder := tmp_path / "bin").mkdir()

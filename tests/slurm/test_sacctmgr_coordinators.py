@@ -153,6 +153,7 @@ def machine(served: tuple[dict[str, Client], Kept], monkeypatch: pytest.MonkeyPa
     kept.restore(clients["root"])
 
 
+@pytest.mark.slow
 def test_a_coordinator_manages_his_account_and_those_below_it(machine: Machine) -> None:
     for line in (
         "add user yan account=vision fairshare=3",
@@ -190,6 +191,7 @@ def test_who_was_added_submits_there_and_nobody_else(machine: Machine) -> None:
     assert yan.create(JOBS, job("vision", "yan", number))["metadata"]["name"] == f"slurm-{number}"
 
 
+@pytest.mark.slow
 def test_a_site_of_many_accounts_is_not_too_large_for_the_rules(machine: Machine) -> None:
     here, yan = machine.site, machine.clients["yan"]
     here.accounts |= {f"group{number}": site.Account(coordinators=["someone"]) for number in range(200)}

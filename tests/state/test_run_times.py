@@ -95,6 +95,7 @@ def test_the_last_run_times_count() -> None:
     assert known.expected_s(of("a/b"), 100.0, 0.0, (0.5,)) == pytest.approx([10.0])
 
 
+@pytest.mark.slow
 def test_memory_is_bounded() -> None:
     known = RunTimes()
     for number in range(2 * KINDS):

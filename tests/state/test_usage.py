@@ -190,6 +190,7 @@ def test_a_very_deep_tree_is_ranked() -> None:
     assert (found["q2999", "ann"].factor, found["q2", "eve"].factor) == (1.0, 0.5)
 
 
+@pytest.mark.slow
 def test_who_is_gone_is_forgotten_when_nothing_is_left_of_the_usage() -> None:
     book = a.cluster(a.node("n", cpu=2000))
     fold(book, [PRICED, UsageTold("default", "ann", 50.0, 0.0)])

@@ -166,6 +166,7 @@ def early(job: str) -> float:
     return (0.3, 0.6, 1.0)[sum(map(ord, job)) % 3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", BackfillOrder)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_easy_the_first_that_waits_is_not_delayed_by_those_behind(seed: int, order: BackfillOrder) -> None:

@@ -25,6 +25,7 @@ OTHERWISE = {
 FLOORS = {"yunikorn": 44, "kai": 778, "coscheduling": 82, "volcano": 220}  # of 44, 822, 83 and 244
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("peer", FLOORS)
 def test_recorded_decisions_and_answers_are_those_of_phalanx_too(peer: str) -> None:
     others, same, missed = dict[str, list[int]](), 0, list[str]()

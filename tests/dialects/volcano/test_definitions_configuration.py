@@ -95,6 +95,7 @@ def test_what_has_no_effect_is_said_of_the_config_map() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_every_setting_of_upstreams_manifests_is_known() -> None:
     """The configurations among upstream's own samples and documents; one has a plugin of its reader's own."""
     found = [obj for file in EXAMPLES for obj in objects(file) if obj.get("kind") == "ConfigMap"]

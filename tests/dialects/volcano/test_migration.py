@@ -49,6 +49,7 @@ def test_the_schedulers_configuration() -> None:
     assert moved([body]) == ()
 
 
+@pytest.mark.slow
 def test_every_example_is_told_of() -> None:
     found = [obj for file in EXAMPLES for obj in objects(file) if "apiVersion" in obj and obj.get("metadata")]
     theirs = [obj for obj in found if ".volcano.sh/" in obj["apiVersion"]]

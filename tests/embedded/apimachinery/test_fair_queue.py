@@ -117,6 +117,7 @@ def test_a_request_that_is_given_up_ends_and_the_others_go_on() -> None:
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_one_tokens_lists_do_not_hold_up_anothers_reads(tmp_path: Path) -> None:
     tokens = tmp_path / "tokens.csv"
     write_tokens(tokens, [("admin", "admin", ("system:masters",)), ("greedy", "greedy", ()), ("modest", "modest", ())])

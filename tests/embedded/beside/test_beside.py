@@ -68,6 +68,7 @@ def test_two_servers_of_this_project_answer_equally(tmp_path: Path) -> None:
     assert [(one.conversation.seed, one.number, one.differences) for one in steps if one.differences] == []
 
 
+@pytest.mark.slow
 def test_a_short_conversation_is_equal_on_two_servers(tmp_path: Path) -> None:
     seed = list(SUBJECTS).index("reviews")
     with ExitStack() as stack:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from phalanx.embedded.apiserver.auth.authentication import token_of
 from phalanx.embedded.login.admission import CONTROL_PLANE, POLICY
 from tests.embedded.apiserver.inprocess import InProcess
@@ -45,6 +47,7 @@ def test_no_way_of_writing_a_pod_names_its_node(tmp_path: Path) -> None:
 DEVICES = {"phalanx.dev/devices": "0"}  # of a GPU that another has
 
 
+@pytest.mark.slow
 def test_nobody_gives_himself_devices(tmp_path: Path) -> None:
     async def act() -> None:
         async with shared(tmp_path) as (admin, ada):

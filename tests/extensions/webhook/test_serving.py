@@ -174,6 +174,7 @@ def test_plain_http_and_silence_get_nothing() -> None:
     asyncio.run(scene())
 
 
+@pytest.mark.slow
 def test_bodies_that_never_end_cost_no_more_than_is_set_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client with many connections and nearly the largest bodies is disconnected; others are answered."""
     limits = replace(LIMITS, held_bytes=4 * BODY_LIMIT_BYTES)

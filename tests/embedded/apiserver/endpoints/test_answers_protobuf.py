@@ -93,6 +93,7 @@ def test_what_is_sent_as_protobuf_is_answered_as_protobuf(tmp_path: Path) -> Non
     asyncio.run(scene())
 
 
+@pytest.mark.slow
 def test_a_list_in_protobuf_has_all_objects(tmp_path: Path) -> None:
     async def scene() -> None:
         async with InProcess.started(tmp_path) as client:

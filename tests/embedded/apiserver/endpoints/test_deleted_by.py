@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.embedded.apiserver.process import ServerProcess
 
 BY = "phalanx.dev/deleted-by"
@@ -49,6 +51,7 @@ def test_nobody_says_beforehand_who_deleted_it(api_server: ServerProcess) -> Non
     api_server.ask("DELETE", f"{PODS}/forged", {"gracePeriodSeconds": 0})
 
 
+@pytest.mark.slow
 def test_watchers_see_who_deleted_a_job_unless_it_was_a_part_of_the_cluster(api_server: ServerProcess) -> None:
     for user, said in (("ada", {BY: "ada"}), ("system:phalanx", None)):
         job = {"metadata": {"name": "whose"}, "spec": {"suspend": True, "template": {"spec": POD}}}

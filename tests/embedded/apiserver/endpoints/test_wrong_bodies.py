@@ -167,6 +167,7 @@ PATCHES: dict[str, tuple[Any, int]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("patch", "code"), PATCHES.values(), ids=PATCHES)
 def test_a_patch_makes_nothing_that_a_body_may_not_be(tmp_path: Path, patch: Any, code: int) -> None:
     async def scene(server: InProcess) -> None:
@@ -189,6 +190,7 @@ def test_what_a_patch_copies_are_two_values_and_not_one(tmp_path: Path) -> None:
     play(tmp_path, scene)
 
 
+@pytest.mark.slow
 def test_an_object_does_not_grow_beyond_a_request(tmp_path: Path) -> None:
     async def scene(server: InProcess) -> None:
         await server.make("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", FREE)
@@ -223,6 +225,7 @@ FREE = {
 }
 
 
+@pytest.mark.slow
 def test_of_a_great_many_mistakes_the_first_are_told(tmp_path: Path) -> None:
     async def scene(server: InProcess) -> None:
         wrong = {"metadata": {"name": "m", "labels": {f"!{number}": "v" for number in range(20_000)}}}
@@ -242,6 +245,7 @@ def test_of_a_great_many_mistakes_the_first_are_told(tmp_path: Path) -> None:
     play(tmp_path, scene)
 
 
+@pytest.mark.slow
 def test_a_number_of_protobuf_has_an_end(tmp_path: Path) -> None:
     async def scene(server: InProcess) -> None:
         answer = await send(server, "POST", PODS, b"k8s\0" + b"\xff" * 3_000_000, "application/vnd.kubernetes.protobuf")

@@ -7,6 +7,8 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 
+import pytest
+
 from phalanx.embedded.apimachinery.connections import Connections
 from phalanx.embedded.apiserver.transport.http import HttpLimits, RawRequest, ServerConnection
 from phalanx.embedded.apiserver.transport.request import Response
@@ -125,6 +127,7 @@ async def one_connection(
         server.close()
 
 
+@pytest.mark.slow
 def test_an_answer_that_nobody_reads_is_given_up() -> None:
     async def large(_: RawRequest) -> Response:
         return Response(body=b"x" * 64 * 2**20)

@@ -37,6 +37,7 @@ def test_the_shortest_toleration_counts(tolerations: Any, taints: Any, left_s: f
     assert stay_s(tolerations, taints, NOW_S) == left_s
 
 
+@pytest.mark.slow
 def test_a_pod_that_tolerates_nothing_leaves_and_its_neighbour_stays(api_server: ServerProcess) -> None:
     async def play(here: Cluster) -> None:
         name = f"n-{here.namespace}"

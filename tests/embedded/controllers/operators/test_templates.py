@@ -133,6 +133,7 @@ def refused(one: Object) -> str:
     return "; ".join(cause.line() for cause in strategy.validate(one))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("good", "act"), CASES, ids=[good["kind"] for good, _ in CASES])
 def test_what_is_not_refused_breaks_no_operator(good: Object, act: Callable[[Object], None]) -> None:
     """A ValueError says at the object what is wrong; whatever else is raised would be a defect."""

@@ -59,6 +59,7 @@ async def bound(here: Cluster, name: str) -> Object:
     return found
 
 
+@pytest.mark.slow
 def test_a_directory_is_made_where_the_pod_goes_and_removed_with_its_claim(
     api_server: ServerProcess, tmp_path: Path
 ) -> None:

@@ -103,6 +103,7 @@ def test_others_make_way_and_get_them_back(api_server: ServerProcess) -> None:
     scenario(api_server, test, static_cpus=True, resources={"cpu": str(len(cpus) + 2)})
 
 
+@pytest.mark.slow
 def test_without_cpuset_the_node_says_so(api_server: ServerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "Cgroups", _Without)
 

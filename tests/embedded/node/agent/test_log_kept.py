@@ -52,6 +52,7 @@ def test_the_log_of_a_pod_that_is_gone_is_read_by_its_uid(api_server: ServerProc
     scenario(api_server, test)
 
 
+@pytest.mark.slow
 def test_a_new_namespace_of_the_same_name_shows_nothing_of_the_old_one(api_server: ServerProcess) -> None:
     """The name of a namespace may be given again, to another user."""
 

@@ -43,6 +43,7 @@ def leftovers(folder: Path, uid: str) -> list[Path]:
     return [*scratch, *Path("/dev/shm").glob(f"phalanx-{uid}*")]
 
 
+@pytest.mark.slow
 def test_a_pod_runs_as_the_owner_of_its_namespace_and_sees_itself_alone(api_server: ServerProcess) -> None:
     async def test(api: Client) -> None:
         await owned(api)
@@ -57,6 +58,7 @@ def test_a_pod_runs_as_the_owner_of_its_namespace_and_sees_itself_alone(api_serv
     scenario(api_server, test, shared=True)
 
 
+@pytest.mark.slow
 def test_a_namespace_without_an_owner_runs_as_nobody_and_an_admin_may_allow_root(api_server: ServerProcess) -> None:
     async def test(api: Client) -> None:
         assert await said(api, "id -u") == "65534"
@@ -66,6 +68,7 @@ def test_a_namespace_without_an_owner_runs_as_nobody_and_an_admin_may_allow_root
     scenario(api_server, test, shared=True)
 
 
+@pytest.mark.slow
 def test_who_asks_for_another_user_is_refused(api_server: ServerProcess) -> None:
     async def test(api: Client) -> None:
         await owned(api)

@@ -40,6 +40,7 @@ def listing(path: Path, *ids: str, file: str = "/dev/full") -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_devices_that_a_file_lists_come_and_go_with_it(api_server: ServerProcess, tmp_path: Path) -> None:
     async def test(api: Client) -> None:
         await offers(api, "1")

@@ -34,6 +34,7 @@ def test_a_gpu_has_the_file_that_its_driver_numbers(tmp_path: Path, monkeypatch:
     )
 
 
+@pytest.mark.slow
 def test_only_who_was_given_a_gpu_opens_its_file(api_server: ServerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     if refusal := Cgroups.of_this_process("phalanx-test").devices_refusal:
         pytest.skip(f"device files cannot be withheld here: {refusal}")

@@ -93,6 +93,7 @@ class Plugin:
         self.changed.set()
 
 
+@pytest.mark.slow
 def test_a_plugin_registers_and_its_devices_are_pods(api_server: ServerProcess, tmp_path: Path) -> None:
     async def test(api: Client) -> None:
         plugin = Plugin(tmp_path / "plugins", pre_start=True)

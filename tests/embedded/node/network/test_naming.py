@@ -78,6 +78,7 @@ def test_two_pods_on_one_port_are_told_apart_by_name(api_server: ServerProcess) 
     scenario(api_server, test)
 
 
+@pytest.mark.slow
 def test_a_name_goes_with_its_pod(api_server: ServerProcess) -> None:
     async def test(api: Client) -> None:
         await serve(api, "gang", clusterIP="None")

@@ -76,6 +76,7 @@ def test_immutable_fields_are_kept(tmp_path: Path, path: str, obj: Any, change: 
     asyncio.run(scene())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("path", "obj"), [(CLAIMS, {"spec": ONE_GPU}), (TEMPLATES, {"spec": {"spec": ONE_GPU}})])
 def test_a_warning_states_that_nothing_acts_on_it(tmp_path: Path, path: str, obj: Any) -> None:
     async def scene() -> None:

@@ -22,6 +22,7 @@ def test_a_namespace_is_active_labelled_and_held() -> None:
     assert obj["status"] == {"phase": "Active"}
 
 
+@pytest.mark.slow
 def test_only_finalize_changes_the_finalizers_of_a_namespace() -> None:
     old = stored("namespaces", {"metadata": {"name": "team"}})
     assert update("namespaces", old, {"spec": {"finalizers": []}})["spec"] == {"finalizers": ["kubernetes"]}
