@@ -1,16 +1,15 @@
 """Decide one scheduling cycle: read the cluster state, return a plan and the memory for the next cycle.
 
 The loop calls `decide` after it has folded all new events, that is, applied them to the cluster state. The plan lists
-which jobs start, which are preempted, and why the others wait. The loop then folds the plan into the state and hands
-the plan to the *world* (the part that carries out plans and sends events). The steps that `decide` calls are methods of
-`Cycle`.
+which jobs start, which are preempted, and why the others wait. The loop then folds the plan into the state, and passes
+it to the *world*, which carries out plans and sends events. The steps that `decide` calls are methods of `Cycle`.
 
 - The cycle works on a draft, a view of the free capacity with an undo log. It changes no fact in the state. It may
   update caches in the state: which nodes match a request, how many pods these nodes hold, and to which request class a
   request belongs. So only one thread may decide on a state at a time.
-- Requests are tried in the order of `core.order.next_job`. A request that does not fit blocks a request behind it in
-  two cases only: if their queue is strict, or if a start of the later request would delay the backfill reservation of
-  the earlier one.
+- Requests are tried in the order of `core.order.next_job`. A request that does not fit blocks a later request in only
+  two cases: if their queue is strict, or if the start of the later request would delay the backfill reservation of the
+  earlier request.
 - Equal requests of one queue form a request class. If its first request fails, no other request of the class is tried
   in this cycle.
 
@@ -30,7 +29,7 @@ from phalanx.state.cluster import Cluster
 
 def decide(cluster: Cluster, policy: Policy, now_s: float) -> Decision:
     """Return the plan of one cycle, and the memory for the next cycle. `now_s`: seconds since the epoch. If nominations
-    have to be withdrawn, the plan withdraws these nominations and does nothing else."""
+    must be withdrawn, the plan only withdraws these nominations."""
     if conclude.is_idle(cluster, now_s):
         return conclude.idle(cluster, now_s)
     cycle = Cycle(cluster, policy, now_s)
@@ -41,7 +40,7 @@ def decide(cluster: Cluster, policy: Policy, now_s: float) -> Decision:
         if cycle.state.withdrawn:
             return conclude.withdrawals(cycle)
 
-    # 0a. Evict pods of queues that have used more than their limit for longer than the queue permits.
+    # 0a. Evict pods of queues that have exceeded their limit for longer than their settings permit.
     if cluster.tree.trimmed:
         excess.enforce(cycle.state, lambda: cycle.preempting.context)
 
@@ -49,11 +48,11 @@ def decide(cluster: Cluster, policy: Policy, now_s: float) -> Decision:
     for request in receive.newcomers(cycle.state):
         receive.receive(cycle.state, request)
 
-    # 2. Try requests in order. A request class takes part if the nodes have enough in total, and if the limits and
+    # 2. Try requests in order. A request class is a candidate if the nodes have enough in total, and if the limits and
     #    quotas of its queue allow its first request.
     for candidate in cycle.candidates():
-        # 3. List the offers: the choices of flavors for the request, with the charge of each to the queue tree. Quota
-        #    either allows an offer now, or is short for it.
+        # 3. List the offers: the choices of flavors for the request, with the charge of each to the queue tree. For
+        #    each offer, quota is either sufficient or short.
         offers, lacks = cycle.state.offers(candidate), []
         for offer in offers:
             # 4. Place the whole gang on the draft, or place no pod of it.
@@ -67,7 +66,8 @@ def decide(cluster: Cluster, policy: Policy, now_s: float) -> Decision:
             if offer.flavors and cycle.prefers_preemption(candidate, offer) and cycle.make_room(candidate, [offer]):
                 break
         else:
-            # 6. Otherwise preempt other jobs, if that is allowed and frees enough, and nominate the job to their nodes.
+            # 6. Otherwise preempt other jobs, if that is allowed and frees enough, and nominate the job to the nodes
+            #    that they leave.
             if not cycle.make_room(candidate, offers):
                 # 7. Otherwise store the reason why the request does not start, for all requests of its class.
                 cycle.deny(candidate, offers, lacks)

@@ -1,12 +1,13 @@
-"""Advance reservations and maintenance: the nodes that are closed to a job between two times.
+"""Advance reservations and maintenance: compute which nodes are closed to a job during its run.
 
-As with Slurm's advance reservations (scontrol(1), "reservation"), reserved nodes are closed, from the start to the end
+As with Slurm's advance reservations (scontrol(1), "reservation"), reserved nodes are closed, from the begin to the end
 of the reservation, to every job that may not use the reservation. Before the reservation begins, such a job may start
-on these nodes only if its time limit ends by the beginning of the reservation. The users, groups and queues (with the
-queues below) that the reservation names may use it. A job requests the reservation by its name. It then runs only on
-the reserved nodes, and only while the reservation lasts. If the reservation is *magnetic*, jobs of its users, groups
-and queues need not request it: they may run on its nodes and on all other nodes. Several reservations may overlap. A
-node is open to a job only if the job may use every reservation of the node that would overlap the run of the job.
+on these nodes only if its time limit ends before the begin. A reservation names the users, groups and queues whose jobs
+may use it; queues below a named queue are included. A job requests the reservation by its name. It then runs only on
+the reserved nodes, and only starts while the reservation lasts. If the reservation is *magnetic*, jobs of its users,
+groups and queues need not request it: their jobs may run both on its nodes and on all other nodes. Several reservations
+may overlap. If reservations of a node overlap the run of a job, the node is open to the job only if the job may use
+each of them.
 
 A reservation may name nodes that do not exist yet."""
 
@@ -30,8 +31,8 @@ Rows = NDArray[np.bool_]
 
 
 def reservation_not_eligible(cluster: Cluster, job: Job, now_s: float) -> NotEligible | None:
-    """Return why a job that names a reservation cannot start now, whatever capacity is free; None if the reservation
-    does not prevent its start."""
+    """Return why a job cannot start now because of the reservation that it requests; None if this reservation does not
+    prevent the start. The free capacity is not considered."""
     if not job.reservation:
         return None
     named = cluster.reservations.get(job.reservation)
@@ -50,7 +51,7 @@ def reservation_not_eligible(cluster: Cluster, job: Job, now_s: float) -> NotEli
 
 
 def reserved_reason(job: Job, text: str, named: Reservation | None = None) -> Reason:
-    """Return the reason, with the reservation's times if there is one."""
+    """Return the reason with this text. If the reservation `named` is given, the reason also has its times."""
     numbers: dict[str, object] = {"reservation": job.reservation}
     if named is not None:
         numbers |= {"start_s": named.start_s, "end_s": named.end_s}
@@ -64,7 +65,7 @@ def reserved_for(reservation: Reservation) -> str:
 
 
 def is_named_in(cluster: Cluster, reservation: Reservation, job: Job) -> bool:
-    """Return whether the job is among those that the reservation names."""
+    """Return whether the reservation names the job's user, its group, its queue, or a queue above it."""
     if job.user in reservation.users or (job.group and job.group in reservation.groups):
         return True
     path = cluster.tree.branch(cluster.queue_of(job)).path if reservation.queues else ()
@@ -72,7 +73,7 @@ def is_named_in(cluster: Cluster, reservation: Reservation, job: Job) -> bool:
 
 
 def may_use(cluster: Cluster, reservation: Reservation, job: Job) -> bool:
-    """Return whether the job may run on the reservation's nodes while it lasts."""
+    """Return whether the job may run on the reservation's nodes between the begin and the end of the reservation."""
     return (job.reservation == reservation.name or reservation.magnetic) and is_named_in(cluster, reservation, job)
 
 
@@ -86,7 +87,7 @@ def closing_reservations(cluster: Cluster, job: Job, start_s: float, end_s: floa
 
 def closed_rows(cluster: Cluster, job: Job, start_s: float, end_s: float) -> Rows | None:
     """Return the mask of nodes that are closed to the job from `start_s` to `end_s` (seconds since the epoch); None if
-    no node is."""
+    no node is closed."""
     named = cluster.reservations.get(job.reservation) if job.reservation else None
     shut = [rows_of(cluster, each) for each in closing_reservations(cluster, job, start_s, end_s)]
     if named is not None:
@@ -95,8 +96,8 @@ def closed_rows(cluster: Cluster, job: Job, start_s: float, end_s: float) -> Row
 
 
 def rows_closed_now(cluster: Cluster, job: Job, now_s: float) -> Rows | None:
-    """Return the mask of nodes that are closed to the job if it starts now and runs up to its limit; None if no node
-    is."""
+    """Return the mask of nodes that are closed to the job if it starts now and runs up to its limit; None if no node is
+    closed."""
     if not cluster.reservations:
         return None
     limit_s = time_limit_s(cluster, job)
@@ -131,6 +132,7 @@ def rows_of(cluster: Cluster, reservation: Reservation) -> Rows:
 
 
 def boundaries_s(cluster: Cluster, now_s: float) -> list[float]:
-    """Return the future times at which reservations begin and end, sorted. Reservations change at no other time."""
+    """Return the future times at which reservations begin or end, sorted. The set of closed nodes changes only at these
+    times."""
     times = {at_s for each in cluster.reservations.values() for at_s in (each.start_s, each.end_s)}
     return sorted(at_s for at_s in times if now_s < at_s < float("inf"))

@@ -1,9 +1,9 @@
-"""Compute the shadow time (the earliest start of a gang) on a cluster of one node, with plain integers. Clusters of one
-node are laptops, and the machines of workload logs, which are simulated as one node.
+"""Compute the shadow time (the earliest start of a gang) on a cluster of one node, with plain integers. A cluster of
+one node is, for example, a laptop, or a large machine whose workload log is simulated as one node.
 
-For one node, this module computes the same as `core.backfill.shadow_time` does for many nodes. With one node, all
-holdings of a job are on that node (`Holders`), and capacity is one number per resource. A loop over the running jobs
-costs less than the creation of one array."""
+For one node, this module computes the same result as `core.backfill.shadow_time` for many nodes. All pods of a job are
+on the same node, so the capacity that it holds is one number per resource (`LargestConsumers`). A loop over the running
+jobs then takes less time than creating a single array."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from phalanx.state.cluster import Cluster
 
 Amounts: TypeAlias = dict[str, int]
 End: TypeAlias = tuple[float, str]  # the end (seconds since the epoch), and the job
-Release: TypeAlias = tuple[float, str | int]  # the time; a running job, or the number of a grant
-Held: TypeAlias = Mapping[Any, Amount]  # job, or number of a grant -> the amount that it holds
+Release: TypeAlias = tuple[float, str | int]  # (time, a running job or the number of a grant)
+Held: TypeAlias = Mapping[Any, Amount]  # job or number of a grant -> the amount that it holds
 
 INFINITE_S = float("inf")
 WHEN = itemgetter(0)
@@ -38,8 +38,8 @@ def taken(gang: Gang, placements: Sequence[Placement]) -> Amounts:
 
 
 class OneNode:
-    """The shadow time of the first reservation. `left`: the free amounts at `shadow_s` (seconds since the epoch) beside
-    the reservation; empty before there is one."""
+    """The shadow time of the first reservation: `shadow_s` (seconds since the epoch). `left`: the amounts that are free
+    at that time in addition to the reserved amounts; empty as long as there is no reservation."""
 
     def __init__(self, cluster: Cluster, draft: Draft, now_s: float) -> None:
         self.cluster, self.draft, self.now_s = cluster, draft, now_s
@@ -47,8 +47,8 @@ class OneNode:
         self.left: Amounts = {}
 
     def find(self, gang: Gang, ends: Sequence[End], granted: Sequence[tuple[float, Gang, Sequence[Placement]]]) -> bool:
-        """Find the first time at which the gang fits. Return whether there is one. `granted`: the grants of this cycle
-        with their ends. `ends`: the running jobs in the order of their ends."""
+        """Find the first time at which the gang fits. Return whether there is such a time. `granted`: the grants of
+        this cycle with their ends. `ends`: the running jobs in the order of their ends."""
         draft, need = self.draft, gang.asked
         for demand in gang.demands:
             if draft.allowed(demand.where) is not None:
@@ -75,7 +75,8 @@ class OneNode:
                 break
             for resource, by in held:
                 given_back = by.get(who, 0)
-                # Parts of devices (fractions) are not added, because the parts may not form a whole device again.
+                # Parts of devices (fractions) are not added, because released parts of devices need not add up to a
+                # whole free device.
                 if isinstance(given_back, int):
                     left[resource] += given_back
             if lacking:
@@ -102,7 +103,7 @@ class OneNode:
                 self.left[resource] += sign * amount
 
     def kept(self) -> Free:
-        """Return the free amounts of each row at the shadow time, beside the reservation."""
+        """Return the free amounts of each row at the shadow time, without the reserved amounts."""
         free = {resource: column.copy() for resource, column in self.draft.columns.free.items()}
         for resource, amount in self.left.items():
             free[resource][self.draft.rows] = amount

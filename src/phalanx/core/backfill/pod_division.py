@@ -1,12 +1,13 @@
-"""Divide the pods of a job among nodes so that the first reservation still fits beside them (rule R13).
+"""Divide the pods of a job among nodes so that there is still capacity for the first reservation (rule R13).
 
-Suppose that a job would still run when the first reservation starts. The job may take any nodes, as long as the job
-with the reservation then fits on some nodes. `core.backfill.reservation` calls this module when the usual placement of
-the job, and the usual placement of the reservation, leave no capacity for the other. The result is exact if the job and
-the reservation have one role each, and only amounts (no affinity, ports or devices) decide which nodes hold their pods:
+Suppose that a job would still run when the first reservation starts. The job may take any nodes, as long as the
+reserved job still fits on some nodes at that time. `core.backfill.reservation` calls this module if the usual
+placements do not find a solution: after the usual placement of one of the two jobs, there is no capacity for the other
+job. The result is exact if the job and the reservation have one role each, and only amounts (no affinity, ports or
+devices) decide which nodes hold their pods:
 
-    fits(i, x) = how many pods of the reservation node i holds when the job has x pods there
-    most(i, k) = max over x of most(i - 1, k - x) + fits(i, x)      (a knapsack over the nodes)
+    fits(i, x) = number of reserved pods that fit on node i beside x pods of the job
+    most(i, k) = max over x of most(i - 1, k - x) + fits(i, x)      (knapsack over nodes)
 
 If the number of nodes times the number of pods exceeds `LARGEST`, nothing is computed."""
 
@@ -27,8 +28,8 @@ NONE = -1
 
 
 def divided(draft: Draft, gang: Gang, free: Free, first: Gang) -> list[PackedPods]:
-    """Return the number of the gang's pods for each node, so that `first`, the gang with the first reservation, fits
-    into the rest of `free`. Return an empty list if there is no solution, or if none can be computed."""
+    """Return how many of the gang's pods each node gets, so that the gang of the first reservation (`first`) still fits
+    into the remaining amounts of `free`. Return an empty list if there is no solution, or if it cannot be computed."""
     if not is_plain(draft, gang) or not is_plain(draft, first):
         return []
     demand, pods = gang.demands[0], gang.minimums[0]
@@ -47,7 +48,7 @@ def divided(draft: Draft, gang: Gang, free: Free, first: Gang) -> list[PackedPod
 
 
 def is_plain(draft: Draft, gang: Gang) -> bool:
-    """Return whether counting alone decides where the gang fits."""
+    """Return whether counting alone shows on which nodes the gang fits."""
     return len(gang.roles) == 1 and gang.tree is None and draft.ordinary_amounts(gang.demands[0])
 
 
@@ -76,8 +77,8 @@ def fitting(
 
 
 def knapsack(fits: list[list[int]], pods: int, wanted: int) -> list[int]:
-    """Return how many pods each node takes, `pods` in total, so that at least `wanted` pods of the first reservation
-    fit. Empty: there is no solution."""
+    """Return how many pods of the job each node gets, `pods` in total, so that at least `wanted` pods of the first
+    reservation fit; an empty list if there is no solution. `fits`: for each node, the result of `fitting`."""
     best = [[0] + [NONE] * pods]
     for node in fits:
         before = best[-1]

@@ -1,24 +1,24 @@
-"""The capacity profile: free capacity by node over time, with all reservations. It is used for conservative backfill,
-where each pending job has a reservation, and for forecasts.
+"""The capacity profile: for each node, the free capacity over time, with all reservations subtracted. It is used for
+conservative backfill, in which each pending job has a reservation, and for forecasts.
 
 Time is divided at *instants*: now, each expected end of a running job, and each beginning and end of a reservation.
-Between two instants nothing changes, so one *level* describes this period: the free amounts of each node (row), with
-one array per resource. For each demand, the number of its pods that fit in each level is counted once and then kept up
-to date. So a few vector operations over the levels find the first stretch of levels that may hold a gang for its run
-time. The capacity of the stretch is the minimum of its levels. The usual placement code then places the gang on the
-capacity of this stretch.
+Between two instants nothing changes, so one *level* describes this period: it has the free amounts of each node (row),
+with one array per resource. For each demand and level, the number of pods that fit is counted once and then kept up to
+date. A *stretch* is a run of consecutive levels that lasts at least as long as the gang runs. A few vector operations
+find the first stretch that may have enough capacity. The capacity of a node in a stretch is its minimum over the
+levels. The usual placement code then places the gang on this capacity.
 
-The number of levels times the number of nodes is bounded. If there are more ends than `CELLS` allows, neighbouring ends
-are merged into the latest of them, so that no job is expected to start earlier than it can. (Slurm's bf_resolution does
-the same.)
+The number of levels times the number of nodes is at most about `CELLS`. If running jobs have too many different ends,
+neighbouring ends are merged into the latest of them. So no job is expected to start earlier than it can. (Slurm's
+bf_resolution does the same.)
 
-For a cluster of one node (a laptop, or the machine of a workload log), this module also has a capacity profile with
-plain integers.
+For a cluster of one node (a laptop, or a workload log of one large machine), this module also has a capacity profile
+that uses plain integers.
 
 `OneNodeProfile` has the same methods as `CapacityProfile`, which serves clusters of many nodes. With one node, a level
-is one number per resource, and a loop over a few hundred levels costs less than one operation on arrays. For a gang of
-one role of unconstrained pods, counting alone decides. Any other gang is placed by the usual code on the amounts that
-stay free during its run."""
+is one number per resource, and a loop over a few hundred levels costs less than one operation on arrays. For a gang
+with one role and no constraints on nodes, counting alone shows whether it fits. Any other gang is placed by the usual
+code on the amounts that stay free during its run."""
 
 from __future__ import annotations
 
@@ -41,11 +41,12 @@ from phalanx.state.cluster import Cluster
 
 CELLS = 1 << 20
 TRIES = 256  # one gang is tried on at most this many stretches of levels
-SPARE = 64  # levels that are allocated at once
+SPARE = 64  # how many unused levels are allocated whenever no unused level is left
 
 
 class PlannedRun(NamedTuple):
-    """The expected run of a job from `start_s` to `end_s` (seconds since the epoch), and its capacity by node."""
+    """The expected run of a job from `start_s` to `end_s` (seconds since the epoch), and the capacity that it takes on
+    each node."""
 
     start_s: float
     end_s: float
@@ -70,8 +71,8 @@ class CapacityProfile:
         self.counts: dict[Demand, NDArray[np.int64]] = {}
 
     def earliest_run(self, job: Job, gang: Gang, runs_s: float) -> PlannedRun | None:
-        """Return the earliest run of a gang with run time `runs_s` (infinite: for ever); None if none is found. Nothing
-        is reserved."""
+        """Return the earliest possible run of the gang, without reserving it; None if none is found. `runs_s`: its run
+        time in seconds (infinite: for ever)."""
         short = np.zeros(len(self.times), np.bool_)
         for demand, role in zip(gang.demands, gang.roles, strict=True):
             if role.minimum:
@@ -91,8 +92,8 @@ class CapacityProfile:
         return None
 
     def is_short(self, gang: Gang, end_s: float) -> bool:
-        """Return True if at some time before `end_s` fewer pods fit than the minimum of a gang of one role. The fitting
-        pods are counted from the free amounts of each node."""
+        """Return True if at some time before `end_s` fewer pods fit, by a count on each node, than the minimum of the
+        gang. The gang must have only one role."""
         some = self.order[: self.level(end_s)]
         return bool(self.rooms(gang.demands[0], some).min() < gang.minimums[0])
 
@@ -101,7 +102,8 @@ class CapacityProfile:
         self.change(run.held, run.start_s, run.end_s, -1)
 
     def least(self, job: Job, start: int, stop: int, end_s: float) -> Free:
-        """Return for each row the least free amounts for the job from level `start` to `stop`."""
+        """Return for each row the minimum of the free amounts over the levels from `start` to `stop`; 0 for rows that
+        are closed to the job at some time from the begin of level `start` to `end_s`."""
         free = self.between(start, stop)
         shut = advance.closed_rows(self.cluster, job, float(self.times[start]), end_s)
         if shut is not None:
@@ -110,7 +112,7 @@ class CapacityProfile:
         return free
 
     def beside(self, job: Job, end_s: float) -> Free:
-        """Return the amounts that stay free for the job from now until `end_s`, beside all reservations."""
+        """Return the amounts that stay free for the job from now until `end_s` if all reservations are respected."""
         return self.least(job, 0, self.level(end_s), end_s)
 
     def between(self, start: int, stop: int) -> Free:
@@ -119,7 +121,7 @@ class CapacityProfile:
         return {resource: column[some].min(axis=0) for resource, column in self.free.items()}
 
     def level(self, end_s: float) -> int:
-        """Return the first level that begins at `end_s` or later, but not the level that begins now."""
+        """Return the first level that begins at `end_s` or later, but at least 1, because level 0 begins now."""
         return int(self.times.searchsorted(end_s)) or 1
 
     def change(self, held: HeldCapacity, start_s: float, end_s: float, sign: int) -> None:
@@ -135,7 +137,7 @@ class CapacityProfile:
             counts[some] += self.count(demand, some, held.rows) - before[demand]
 
     def cut(self, at_s: float) -> int:
-        """Return the level that begins at this time. Insert it if there is none."""
+        """Return the index of the level that begins at this time. If no level begins then, insert one."""
         at = int(self.times.searchsorted(at_s))
         if at < len(self.times) and self.times[at] == at_s:
             return at
@@ -157,8 +159,8 @@ class CapacityProfile:
         return self.unused.pop()
 
     def rooms(self, demand: Demand, some: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the number of pods of the demand that fit in each of these levels. With few nodes the pods are counted
-        at each call, which costs less than to keep the counts up to date."""
+        """Return the number of pods of the demand that fit in each of these levels. If there are few nodes, the pods
+        are counted at each call, because that costs less than keeping counts up to date."""
         known = self.counts.get(demand)
         if known is None:
             rows = matching.matching(self.cluster.columns.attributes, demand.where).nonzero()[0]
@@ -184,7 +186,8 @@ class CapacityProfile:
 
 
 def placed(cluster: Cluster, draft: Draft, gang: Gang, free: Free) -> HeldCapacity | None:
-    """Place the gang on these free amounts, and return its capacity by node; None if it does not fit."""
+    """Place the gang on these free amounts, and return the capacity that it takes on each node; None if it does not
+    fit."""
     found = gangs.place(draft_over(draft, free), gang)
     return held_by_placements(cluster.columns, gang, found) if isinstance(found, list) else None
 
@@ -199,7 +202,8 @@ def merged(times: list[float], most: int) -> list[float]:
 def capacity_levels(
     now: NDArray[np.int64], count: int, resource: str, first: NDArray[np.intp], releases: Sequence[Release]
 ) -> NDArray[np.int64]:
-    """Return an array of free amounts, [level, row]. `first[k]`: the first level that includes release k."""
+    """Return the free amounts of the resource, as [level, row]. `now`: the amounts that are free now. `count`: the
+    number of levels. `first[k]`: the first level in which the capacity of release k is free."""
     free = np.zeros((count, len(now)), np.int64)
     for at, (_, held) in zip(first.tolist(), releases, strict=True):
         if resource in held.amounts and at < count:
@@ -225,9 +229,9 @@ INFINITE_S = float("inf")
 
 
 class Asked(NamedTuple):
-    """The requests of a gang. `amounts`: (resource, amount) for the whole minimum of each role. `held`: the capacity
-    that the gang takes, if counting alone decides whether the gang fits; None if the gang must be placed on a draft to
-    decide that."""
+    """The requests of a gang. `amounts`: (resource, amount) for all pods of the minimum of each role. `held`: the
+    capacity that the gang takes, if counting alone shows whether it fits; None if the gang must be placed on a draft to
+    find out."""
 
     amounts: tuple[tuple[str, int], ...]
     held: HeldCapacity | None
@@ -257,8 +261,8 @@ class OneNodeProfile:
         self.times.append(INFINITE_S)
 
     def earliest_run(self, job: Job, gang: Gang, runs_s: float) -> PlannedRun | None:
-        """Return the earliest run of a gang with run time `runs_s` (infinite: for ever); None if none is found. Nothing
-        is reserved."""
+        """Return the earliest possible run of the gang, without reserving it; None if none is found. `runs_s`: its run
+        time in seconds (infinite: for ever)."""
         only = self.asked(gang).held
         for at in islice(self.possible(gang, runs_s), TRIES):
             start_s = self.times[at]
@@ -281,8 +285,8 @@ class OneNodeProfile:
         return known
 
     def possible(self, gang: Gang, runs_s: float) -> Iterator[int]:
-        """Yield the levels at which the gang can start by counting: this level and all levels of the next `runs_s`
-        seconds have enough for it."""
+        """Yield the levels at which the gang could start, as far as counting can show it: the level itself and all
+        levels of the next `runs_s` seconds have enough free amounts."""
         times, first = self.times, 0
         for stop in self.short(gang):
             while first < stop and times[stop] >= times[first] + runs_s:
@@ -291,15 +295,15 @@ class OneNodeProfile:
             first = stop + 1
 
     def short(self, gang: Gang) -> list[int]:
-        """Return the indexes of the levels whose free amounts are too small for some role of the gang, by counting. The
-        last item of the list is the number of levels."""
+        """Return the indexes of the levels whose free amounts are too small for at least one role of the gang. The list
+        ends with the number of levels."""
         found = [[at for at, free in enumerate(levels) if free < amount] for levels, amount in self.scarce(gang)]
         short = found[0] if len(found) == 1 else sorted({at for each in found for at in each})
         return [*short, len(self.times) - 1]
 
     def scarce(self, gang: Gang) -> list[tuple[list[int], int]]:
-        """Return (free amount of each level, requested amount) for each role and resource for which some level may have
-        too little."""
+        """Return (free amount of each level, requested amount) for each role and resource of which at least one level
+        may have too little."""
         free, surely, none = self.free, self.surely, [0] * (len(self.times) - 1)
         return [(free.get(name, none), most) for name, most in self.asked(gang).amounts if surely.get(name, 0) < most]
 
@@ -313,7 +317,7 @@ class OneNodeProfile:
         self.change(run.held, run.start_s, run.end_s, -1)
 
     def beside(self, job: Job, end_s: float) -> Free:
-        """Return the amounts that stay free for the job from now until `end_s`, beside all reservations."""
+        """Return the amounts that stay free for the job from now until `end_s` if all reservations are respected."""
         return self.between(0, self.level(end_s))
 
     def between(self, start: int, stop: int) -> Free:
@@ -324,7 +328,7 @@ class OneNodeProfile:
         return free
 
     def level(self, end_s: float) -> int:
-        """Return the first level that begins at `end_s` or later, but not the level that begins now."""
+        """Return the first level that begins at `end_s` or later, but at least 1, because level 0 begins now."""
         return bisect_left(self.times, end_s) or 1
 
     def change(self, held: HeldCapacity, start_s: float, end_s: float, sign: int) -> None:
@@ -337,7 +341,7 @@ class OneNodeProfile:
                 self.surely[resource] = min([self.surely[resource], *changed])
 
     def cut(self, at_s: float) -> int:
-        """Return the level that begins at this time. Insert it if there is none."""
+        """Return the index of the level that begins at this time. If no level begins then, insert one."""
         at = bisect_left(self.times, at_s)
         if at and self.times[at] != at_s:
             self.times.insert(at, at_s)

@@ -1,24 +1,25 @@
-"""Make the backfill reservations of a cycle: jobs without capacity get a reservation, and other jobs may start if they
-do not delay a reservation.
+"""Make the backfill reservations of a cycle. Jobs that find no capacity get a reservation, and other jobs may start as
+long as they delay no reservation.
 
 *EASY* (Lifka 1995; the rules of Mu'alem and Feitelson 2001): the first job, in job order, that finds no capacity gets a
-reservation on certain nodes from its earliest start on, which is called its *shadow time*. A job behind it may start
-only if it ends by that time, or fits beside the reservation at that time. *Conservative*: every job that cannot start
-gets a reservation, up to `Policy.backfill_depth`. *Greedy*: no job gets one.
+reservation on certain nodes from its earliest start on, which is called its *shadow time*. A job behind it in the order
+may start only if it ends by that time, or if its nodes and the reserved nodes have capacity for both at that time.
+*Conservative*: every job that cannot start gets a reservation, up to `Policy.backfill_depth`. *Greedy*: no job gets a
+reservation.
 
-The exact rules are the following (docs/decisions/0008-backfill.md). They also cover the cases in which two times are
-equal:
+The exact rules (docs/decisions/0008-backfill.md) also state what happens if two times are equal:
 
 - A running job is expected to end at its time limit. If this time is now or past, the forecast treats the job's
-  capacity as free at once, although it is not free yet. So a shadow time may be now, and then another job may only
-  start beside the reservation.
+  capacity as free at once, although it is not free yet. So a shadow time may be now. Then another job may start only on
+  capacity that the reservation does not need.
 - The capacity at the shadow time includes all that is released at that very instant.
 - A job that ends exactly at the shadow time does not delay the reservation.
-- A job without a time limit never ends, so it may start only beside the reservation. If the start of a job cannot be
-  foreseen, because the running jobs whose capacity it needs have no time limit, the next job gets the reservation.
+- A job without a time limit counts as never ending, so it may start only if there is capacity for it beside the
+  reservation. If a job needs the capacity of running jobs that have no time limit, its start cannot be foreseen, and
+  the next job gets the reservation instead.
 
-If a job fits now, but not beside the nodes of the first reservation, the reservation may move to other nodes, as long
-as its job starts at the same time."""
+If a job fits now, but only on nodes of the first reservation, the reservation may move to other nodes, as long as the
+start of the reserved job stays the same."""
 
 from __future__ import annotations
 
@@ -72,8 +73,8 @@ Lack: TypeAlias = PlacementShortfall | WouldDelayReservation | Reason  # why an 
 
 
 class CapacityChange(NamedTuple):
-    """A change of free capacity until `until_s` (seconds since the epoch). `sign`: 1 for released, -1 for taken
-    capacity."""
+    """A change of the free capacity that lasts until `until_s` (seconds since the epoch). `sign`: 1 if the capacity is
+    released, -1 if it is taken."""
 
     until_s: float
     held: HeldCapacity
@@ -81,8 +82,8 @@ class CapacityChange(NamedTuple):
 
 
 class EarliestStart(NamedTuple):
-    """The earliest start of a gang. `start_s`: seconds since the epoch. `held`: its capacity on each node. `free`: the
-    free amounts that remain on each row at that time."""
+    """The earliest start of a gang. `start_s`: seconds since the epoch. `held`: the capacity that the gang takes on
+    each node. `free`: the free amounts that remain on each row at that time."""
 
     start_s: float
     held: HeldCapacity
@@ -100,7 +101,7 @@ class BackfillReservation:
 
 class BackfillForecast:
     """The cycle's reservations, and the forecast of free capacity from which they are computed. The object is created
-    when a request may need a reservation for the first time in the cycle.
+    in the cycle as soon as a request may need a reservation.
 
     `reservations`: the reservations of the cycle, in the order in which they were made. `wanted`: the largest number of
         reservations.
@@ -117,17 +118,17 @@ class BackfillForecast:
         self.one = OneNode(cluster, draft, now_s) if easy and self.is_alone() else None
         self.free: Free = {}  # EASY: the free amounts of each row at the shadow time, beside the first reservation
         self.profile: CapacityProfile | OneNodeProfile | None = None  # CONSERVATIVE
-        self.open = self.wanted > 0  # the next request that finds no capacity would get a reservation
+        self.open = self.wanted > 0  # True if the next request that finds no capacity gets a reservation
 
     def is_alone(self) -> bool:
-        """Return whether the cluster has one node, which is never closed, and no running job gives up a part of its
-        pods."""
+        """Return whether the cluster has only one node, no advance reservation ever closes this node, and no running
+        job gives up a part of its pods."""
         has_one = len(self.draft.rows) == 1 == len(self.cluster.columns.row_of)
         return has_one and not self.cluster.reservations and not self.ends.partly_leaving()
 
     def place(self, request: Request, gang: Gang) -> PlacementOutcome:
-        """Place the gang on the draft if that delays no reservation, and return its placements; otherwise return the
-        obstacle."""
+        """Place the gang on the draft if that delays no reservation, and return its placements. Otherwise return the
+        reason why it was not placed."""
         is_first = bool(self.reservations) and self.profile is None and self.reservations[0].request == request
         if (is_first or not self.reservations) and not self.cluster.reservations:
             outcome = gangs.place(self.draft, gang)
@@ -146,16 +147,17 @@ class BackfillForecast:
         return outcome if isinstance(outcome, list) else self.beyond(record, gang, end_s)
 
     def placer(self, record: JobRecord, request: Request) -> Placer | None:
-        """Return the function that places gangs for a job that searches for victims, without delaying reservations;
-        None if no capacity is reserved."""
+        """Return a function that places gangs for a job that searches for victims. The function delays no reservation.
+        Return None if no capacity is reserved."""
         kept = self.kept(record.job, self.ends.of(record, request))
         return None if kept is None else partial(self.place_after, kept)
 
     def place_after(
         self, kept: Free, draft: Draft, gang: Gang, among: NDArray[np.bool_] | None, released: Sequence[Release]
     ) -> gangs.GangPlacement:
-        """Place the gang on the draft, with the victims gone, without delaying reservations. `kept`: the amounts that
-        the gang may take, by row. `released`: the expected ends of the victims, and their capacity."""
+        """Place the gang on the draft, from which the victims have been removed, so that no reservation is delayed.
+        `kept`: the amounts of each row that the gang may take. `released`: the expected ends of the victims, and the
+        capacity that they hold."""
         shadow_s = self.reservations[0].run.start_s if self.reservations and self.profile is None else -INFINITE_S
         later = [held for end_s, held in released if end_s > shadow_s] if not self.cluster.reservations else []
         kept = {name: column.copy() for name, column in kept.items()}
@@ -180,15 +182,16 @@ class BackfillForecast:
         return outcome
 
     def fits_beside(self, free: Free, gang: Gang, placements: Sequence[Placement]) -> bool:
-        """Return whether the first reservation fits into `free` beside the placed gang."""
+        """Return whether the free amounts `free` have capacity for both the placed gang and the job of the first
+        reservation."""
         left = {name: column.copy() for name, column in free.items()}
         held_by_placements(self.cluster.columns, gang, placements).add_to(left, -1)
         first = self.reservations[0]
         return isinstance(gangs.place(draft_over(self.draft, left), first.gang), list)
 
     def counted(self, gang: Gang, end_s: float) -> bool | None:
-        """Return whether the gang has enough capacity until `end_s` beside the reservations, if counting alone decides;
-        None if the gang must be placed."""
+        """Return whether there is enough capacity for the gang until `end_s` beside the reservations. Return None if
+        counting cannot decide this, so that the gang must be placed to find out."""
         if self.one is not None and gang.rigid:
             return end_s <= self.one.shadow_s or self.one.fits(gang)
         if isinstance(self.profile, OneNodeProfile) and self.profile.asked(gang).held is not None:
@@ -198,7 +201,7 @@ class BackfillForecast:
     def enter_last_grant(self) -> None:
         """Subtract the capacity of the last grant of this cycle from the forecast."""
         if self.profile is None and not self.reservations:
-            return  # the end of the grant is computed when a request needs a reservation
+            return  # the end of the grant is computed later, when a request needs a reservation
         end_s, gang, placements = self.ends.granted[-1]
         if self.profile is not None:
             self.profile.change(held_by_placements(self.cluster.columns, gang, placements), self.now_s, end_s, -1)
@@ -210,7 +213,8 @@ class BackfillForecast:
             held_by_placements(self.cluster.columns, gang, placements).add_to(self.free, -1)
 
     def holds_with(self, changes: Sequence[CapacityChange]) -> bool:
-        """Return whether every reservation still holds with these changes. The forecast is unchanged afterwards."""
+        """Return whether the job of every reservation could still start at its time if these changes were made. The
+        forecast is unchanged afterwards."""
         runs, free, moves = [each.run for each in self.reservations], self.free, self.moves
         held = self.change(changes)
         for each, run in zip(self.reservations, runs, strict=True):
@@ -229,17 +233,17 @@ class BackfillForecast:
         self.ends.given.append((request, gang, placements))
 
     def change(self, changes: Sequence[CapacityChange]) -> bool:
-        """Apply the changes to the forecast. Return whether every reservation still holds. For that, the first
-        reservation may move to other nodes."""
+        """Apply the changes to the forecast. Return whether the job of every reservation can still start at its time.
+        The first reservation may move to other nodes to make this possible."""
         for change in changes:
             self.foresee(change)
         held = all(self.has_room(change) for change in changes if change.sign < 0)
         return held or (self.may_move and self.rehouse())
 
     def renew_first(self) -> bool:
-        """If a job that need not respect the first reservation has taken its nodes, make the reservation again at its
-        new earliest time. If the job with the reservation is preempted, remove the reservation. Return whether the
-        reservation was made again or removed (rule R13)."""
+        """If a job that need not respect the first reservation has taken the reserved nodes, make the reservation again
+        at the new earliest time. If the job with the reservation is preempted, remove the reservation. Return whether
+        the reservation was made again or removed (rule R13)."""
         first = self.reservations[0] if self.reservations and self.profile is None else None
         if first is None or not (self.is_broken or first.request.job in self.ends.leaving):
             return False
@@ -249,8 +253,8 @@ class BackfillForecast:
         return True
 
     def drop(self, request: Request) -> None:
-        """Remove the reservation of the request, if it has one, so that the next request without capacity may get
-        one."""
+        """Remove the reservation of the request, if there is one. The next request that finds no capacity may then get
+        a reservation."""
         if self.take_out(request) is not None:
             self.open = True
             if self.profile is None:
@@ -258,8 +262,8 @@ class BackfillForecast:
 
     @contextmanager
     def without(self, request: Request) -> Iterator[None]:
-        """Remove the reservation of the request from the forecast while the block runs. So the capacity that the
-        request would take is not counted twice."""
+        """Remove the reservation of the request from the forecast as long as the `with` block runs, so that the
+        capacity for the request is not counted twice."""
         taken = self.take_out(request)
         yield
         if taken is not None:
@@ -291,7 +295,8 @@ class BackfillForecast:
             change.held.add_to(self.free, change.sign)
 
     def has_room(self, change: CapacityChange) -> bool:
-        """Return whether no node is overcommitted in the forecast after the change."""
+        """Return whether the nodes of the change are not overcommitted in the forecast, to which the change was already
+        applied."""
         if self.profile is not None:
             free = self.profile.between(0, self.profile.level(change.until_s))
         elif change.until_s <= self.reservations[0].run.start_s:
@@ -302,8 +307,8 @@ class BackfillForecast:
         return all(bool((free[resource][rows] >= 0).all()) for resource in amounts if resource in free)
 
     def hold(self, request: Request, gang: Gang) -> BackfillReservation | None:
-        """Make a reservation for the job, if the job may have one and its start can be foreseen. Return the
-        reservation; None if none was made."""
+        """Make a reservation for the request, if one more reservation is allowed and the start of the request can be
+        foreseen. Return the reservation; None if none was made."""
         if not self.open or not self.ends.anyone_ends():
             return None
         run = self.foreseen(request, gang)
@@ -317,7 +322,8 @@ class BackfillForecast:
         return hold
 
     def foreseen(self, request: Request, gang: Gang) -> PlannedRun | None:
-        """Return the run for which the request would get a reservation; None if its start cannot be foreseen."""
+        """Return the run (nodes, start and end) that a reservation of the request would have; None if its start cannot
+        be foreseen."""
         if not self.ends.anyone_ends():
             return None
         record = self.cluster.jobs[request.job]
@@ -357,8 +363,8 @@ class BackfillForecast:
         return free
 
     def beyond(self, record: JobRecord, gang: Gang, end_s: float) -> PlacementOutcome:
-        """Place a gang that does not fit beside the reserved capacity. For that, move the first reservation to other
-        nodes, if possible. Return the placements; if this is not possible, the obstacle."""
+        """Place a gang that does not fit beside the reserved capacity: if possible, move the first reservation to other
+        nodes. Return the placements. Otherwise return the reason why the gang cannot be placed."""
         mark = self.draft.mark()
         outcome = gangs.place(self.draft, gang)
         if isinstance(outcome, PlacementShortfall):
@@ -382,8 +388,8 @@ class BackfillForecast:
         return next((each for each in self.reservations if each.run.start_s < end_s), None)
 
     def shuts_out(self, request: Request, gang: Gang) -> bool:
-        """Return whether, under CONSERVATIVE, counting shows that the present reservations leave too little capacity
-        for the gang to start now."""
+        """Return whether the present reservations leave too little capacity for the gang to start now, as far as
+        counting can show it. Always False unless the policy is CONSERVATIVE."""
         end_s = self.ends.of(self.cluster.jobs[request.job], request)
         return self.profile is not None and self.profile.is_short(gang, end_s)
 
@@ -393,8 +399,8 @@ class BackfillForecast:
         return bool(self.reservations) and self.profile is None and self.one is None and self.moves < MOVES
 
     def move_first(self, job: Job, gang: Gang, placements: Sequence[Placement], end_s: float) -> bool:
-        """Move the first reservation to nodes that stay free beside the placed gang, without changing its start. Return
-        whether it was moved."""
+        """Move the first reservation to nodes that have capacity for it although the gang is placed. Its start stays
+        the same. Return whether it was moved."""
         shut = advance.closed_rows(self.cluster, job, self.now_s, end_s) if self.cluster.reservations else None
         columns = self.cluster.columns
         if shut is not None and any(shut[columns.row_of[each.node]] for each in placements):
@@ -427,8 +433,8 @@ class BackfillForecast:
         return True
 
     def released(self) -> Free:
-        """Return the free amounts that each row would have at the start of the first reservation if the reservation did
-        not exist."""
+        """Return the amounts of each row that would be free at the start of the first reservation if this reservation
+        did not exist."""
         free = {name: column.copy() for name, column in self.free.items()}
         self.reservations[0].run.held.add_to(free, 1)
         return free
@@ -459,8 +465,8 @@ class BackfillForecast:
         return advance.reserved_reason(job, f"the nodes of the reservation {job.reservation} have no room for it now")
 
     def shadow(self, job: Job, gang: Gang, runs_s: float) -> PlannedRun | None:
-        """Return the gang's earliest run under EASY. Set `free` to the free amounts at the start of this run, beside
-        the gang."""
+        """Return the gang's earliest run under EASY. Set `free` to the amounts that are still free at the start of this
+        run after the gang has taken its capacity."""
         ends, known, of_book = self.cluster.ends, None, None
         if self.is_of_book():
             of_book = gang, self.policy, sum(self.cluster.columns.stamps)
@@ -478,15 +484,15 @@ class BackfillForecast:
         return PlannedRun(start_s, start_s + runs_s, held)
 
     def is_of_book(self) -> bool:
-        """Return whether the forecast depends only on the cluster state, but not on the decisions of this cycle or on
-        the time. If so, it may be stored until the state changes."""
+        """Return whether the forecast depends only on the cluster state, and neither on decisions of this cycle nor on
+        the time. Such a forecast may be stored until the state changes."""
         overdue = any(end_s <= self.now_s for end_s, _ in self.cluster.ends.order[:1])
         changed = overdue or self.ends.given or self.ends.leaving or self.cluster.reservations or self.cluster.leaving
         return not changed and self.draft.untouched
 
     def find_start(self, job: Job, gang: Gang, runs_s: float) -> EarliestStart | None:
-        """Return the gang's earliest start: the time at which enough running jobs and grants of this cycle have ended.
-        None: this time cannot be foreseen."""
+        """Return the gang's earliest start: the time at which enough running jobs, and jobs granted in this cycle, have
+        ended. None: this time cannot be foreseen."""
         columns = self.cluster.columns
         timeline = ReleaseTimeline(columns, self.now_s, free_by_row(self.draft), self.ends.releases())
         for start_s, free in islice(timeline.starts(gang), TRIES):
@@ -498,14 +504,15 @@ class BackfillForecast:
         return None
 
     def without_closed(self, free: Free, job: Job, start_s: float, end_s: float) -> Draft:
-        """Return a draft of these free amounts, without the nodes that are closed to the job at that time."""
+        """Return a draft with these free amounts, in which nodes that are closed to the job between `start_s` and
+        `end_s` have nothing free."""
         shut = advance.closed_rows(self.cluster, job, start_s, end_s) if self.cluster.reservations else None
         if shut is not None:
             free = {name: np.where(shut, np.minimum(column, 0), column) for name, column in free.items()}
         return draft_over(self.draft, free)
 
     def in_profile(self, job: Job, gang: Gang, runs_s: float) -> PlannedRun | None:
-        """Return the gang's earliest run beside all reservations, under CONSERVATIVE."""
+        """Return the gang's earliest run that delays no reservation. This is only used under CONSERVATIVE."""
         if self.profile is None:
             kind = OneNodeProfile if self.is_alone() else CapacityProfile
             free = free_by_row(self.draft)

@@ -2,12 +2,11 @@
 
 The computation starts from the free amounts of the cycle's draft. A running job is expected to release its capacity at
 its time limit (`state.running.ExpectedEnds`). A job without a limit never releases it, and a job beyond its limit
-releases it now. The capacity at some time is the capacity of now plus all releases up to that time, so no level is
-stored. To find the first time at which the capacity is enough by counting, the releases are summed in blocks
-(`ReleaseBlock`). Each block is twice as long as the last.
+releases it now. The free capacity at a later time is the present free capacity plus all releases up to that time, so it
+need not be stored for each time. To find the first time at which a count shows enough capacity, the releases are summed
+in blocks (`ReleaseBlock`). Each block is twice as long as the last.
 
-The forecast covers amounts only. Rules about pod affinity and named devices are checked against the pods that run at
-present."""
+The forecast only considers amounts. Pod affinity and named devices are checked against the pods that run at present."""
 
 from __future__ import annotations
 
@@ -45,7 +44,7 @@ class HeldCapacity:
 
     @lazy
     def in_all(self) -> dict[str, int]:
-        """Return resource -> the total amount on all rows."""
+        """Return a mapping: resource -> the total amount on all rows."""
         return {resource: int(amounts.sum()) for resource, amounts in self.amounts.items()}
 
     def add_to(self, free: Free, sign: int) -> None:
@@ -83,12 +82,12 @@ def _dense(of: dict[int, int], count: int) -> NDArray[np.int64]:
 
 
 def held_by_placements(columns: NodeTable, gang: Gang, placements: Sequence[Placement]) -> HeldCapacity:
-    """Return the capacity of these placements."""
+    """Return the capacity that pods with these placements hold."""
     return held_capacity(columns, gang, ((each.role, each.node) for each in placements))
 
 
 def held_by_job(cluster: Cluster, job: str) -> HeldCapacity:
-    """Return the capacity of a started job. The result is cached until it changes."""
+    """Return the capacity that a started job holds. The result is cached until the job's placements change."""
     known: HeldCapacity | None = cluster.ends.derived.get(job)
     if known is None:
         record = cluster.jobs[job]
@@ -98,20 +97,21 @@ def held_by_job(cluster: Cluster, job: str) -> HeldCapacity:
 
 
 def held_by_slots(cluster: Cluster, job: str, slots: Collection[Slot]) -> HeldCapacity:
-    """Return the capacity of these slots of a started job."""
+    """Return the capacity that these slots of a started job hold."""
     record = cluster.jobs[job]
     where = ((slot.role, node) for slot, node in record.placements.items() if slot in slots)
     return held_capacity(cluster.columns, record.gang, where)
 
 
 def held_without(cluster: Cluster, job: str, slots: Collection[Slot]) -> HeldCapacity:
-    """Return the capacity of a started job without these slots."""
+    """Return the capacity that the other slots of a started job hold, without `slots`."""
     return held_by_slots(cluster, job, {*cluster.jobs[job].placements} - {*slots})
 
 
 def free_by_row(draft: Draft) -> Free:
-    """Return the free amounts of each row of the node table. Rows of nodes that are not on the draft have the amounts
-    of the cluster state, because a node that is closed in this cycle may be open later."""
+    """Return the free amounts of each row of the node table. For nodes that are not on the draft, these are the amounts
+    of the cluster state. A node that is closed only for this cycle counts with its free amounts, because it may be open
+    later."""
     columns = draft.columns
     free = {resource: column.copy() for resource, column in columns.free.items()}
     for resource, column in draft.free.items():
@@ -121,13 +121,13 @@ def free_by_row(draft: Draft) -> Free:
 
 
 def draft_over(draft: Draft, free: Free) -> Draft:
-    """Return a draft of the same nodes with the amounts `free`."""
+    """Return a new draft of the cluster's nodes, with the free amounts `free`."""
     return Draft(draft.columns.with_free(free), draft.topologies)
 
 
 def has_room(columns: NodeTable, free: Free, gang: Gang) -> bool:
-    """Return whether, by counting, `free` has enough for the minimum of each role, each role counted by itself. The
-    result is exact for one role of unconstrained pods."""
+    """Return whether `free` has enough capacity for the minimum of each role, if that role were the only one, as far as
+    counting can show it. The result is exact for a gang with one role of unconstrained pods."""
     for demand, role in zip(gang.demands, gang.roles, strict=True):
         if (
             role.minimum
@@ -147,8 +147,8 @@ class ReleaseTimeline:
     """The future of free capacity.
 
     `free`: the free amounts now.
-    `releases`: the future releases, sorted by time. They are read only as far as needed. A release in the past is
-    treated as a release now."""
+    `releases`: the future releases, sorted by time. They are only read as far as needed. A release in the past counts
+    as a release at `now_s`."""
 
     def __init__(self, columns: NodeTable, now_s: float, free: Free, releases: Iterable[Release]) -> None:
         self.columns, self.now_s, self.free = columns, now_s, free
@@ -156,8 +156,8 @@ class ReleaseTimeline:
         self._releases = iter(releases)
 
     def starts(self, gang: Gang) -> Iterator[tuple[float, Free]]:
-        """Yield (time, free amounts at that time) for the first time at which the gang fits by counting, and for each
-        later release. Releases at exactly that time are included."""
+        """Yield (time, free amounts at that time) for the first time at which the gang fits, as far as counting can
+        show it, and then for the time of each later release. The amounts include releases at exactly that time."""
         at, free = self._first(gang)
         while at is not None:
             time_s = self.now_s if at == 0 else max(self.now_s, self._read[at - 1][0])
@@ -171,13 +171,13 @@ class ReleaseTimeline:
             at += 1
 
     def _release(self, at: int) -> Release | None:
-        """Return the release with this number; None if there are fewer."""
+        """Return the release with the index `at`; None if there are fewer releases."""
         self._read += islice(self._releases, max(0, at + 1 - len(self._read)))
         return self._read[at] if at < len(self._read) else None
 
     def _first(self, gang: Gang) -> tuple[int | None, Free]:
-        """Return the number of releases after which the gang fits by counting, and the capacity after these releases;
-        None if it does not fit after all of them."""
+        """Return the number of releases after which the gang fits, as far as counting can show it, and the free amounts
+        after these releases. The number is None if the gang does not even fit after all releases."""
         low, free, step = 0, {resource: column.copy() for resource, column in self.free.items()}, FIRST_BLOCK
         if has_room(self.columns, free, gang):
             return 0, free
@@ -192,12 +192,12 @@ class ReleaseTimeline:
 
 
 class ReleaseBlock:
-    """Successive releases, stored as arrays with one entry for each node row of each release."""
+    """A run of consecutive releases, stored as arrays with one entry for each node row of each release."""
 
     def __init__(self, held: Sequence[HeldCapacity]) -> None:
         self.held, self.size = held, len(held)
         self.rows = np.concatenate([each.rows for each in held])
-        self.ends = np.cumsum([len(each.rows) for each in held])  # the end of each release's entries
+        self.ends = np.cumsum([len(each.rows) for each in held])  # for each release, the index after its last entry
         self._amounts: dict[str, NDArray[np.int64]] = {}
 
     def amounts(self, resource: str) -> NDArray[np.int64]:
@@ -218,7 +218,8 @@ class ReleaseBlock:
             np.add.at(column, self.rows[:entries], self.amounts(resource)[:entries])
 
     def first(self, columns: NodeTable, free: Free, gang: Gang) -> int | None:
-        """Return the number of releases after which `has_room` is true; None if all are not enough."""
+        """Return the number of releases after which `has_room` is true; None if it is not even true after all releases
+        of the block."""
         most = 0
         for demand, role in zip(gang.demands, gang.roles, strict=True):
             if role.minimum:
@@ -230,8 +231,8 @@ class ReleaseBlock:
         return most
 
     def _first_of(self, free: Free, asks: Amounts, allowed: NDArray[np.bool_], missing: int) -> int | None:
-        """Return how many releases must happen until the `allowed` rows hold `missing` more pods that request `asks`;
-        None if all of them are too few."""
+        """Return how many releases must happen until `missing` more pods that request `asks` fit on the `allowed` rows;
+        None if all releases of the block are not enough."""
         if missing <= 0:
             return 0
         if not len(self.rows) or any(resource not in free for resource, _ in asks):
@@ -240,7 +241,7 @@ class ReleaseBlock:
         rows = self.rows[by_row]
         first = np.ones(len(rows), np.bool_)
         first[1:] = rows[1:] != rows[:-1]
-        start = first.nonzero()[0][first.cumsum() - 1]  # the first entry of the same row
+        start = first.nonzero()[0][first.cumsum() - 1]  # for each entry, the first entry of its row
         pods = np.full(len(rows), PLENTY)
         before = pods.copy()
         for resource, ask in asks:

@@ -1,16 +1,16 @@
-"""Record the amounts that jobs have on nodes: in the usage of the nodes and queues, in the list of the largest
-consumers, and in the past usage of their users.
+"""Record the amounts that jobs hold: in the usage of nodes and queues, in the list of the largest consumers, and in the
+past usage of users.
 
 - A node is charged for a pod from the decision that places the pod until the pod is gone.
-- Queues are charged according to the decisions. The queue of a started gang is charged for the pods that the gang has,
-  and for lost pods that it needs for its minimum. The queue of a nominated job is charged for the nomination. The queue
-  of a job that is being stopped is not charged for it, although the job's pods still hold their nodes.
-- Past usage: a user is charged from the moment at which a decision gives nodes to the pods until the world reports that
-  the pods are gone, because no other job can use these nodes. A nomination is not charged to the user. This module
-  notes each change of a job's holdings; `state.usage` computes the usage from these notes.
-- After a restart the world sends the stored usage (`UsageTold`), and then the running jobs (`Adopted`). The usage of a
-  job that is adopted counts from the start of the job on, except for the part that the stored usage already
-  includes."""
+- Queues are charged from the moment of a decision, before the world has executed it. The queue of a started gang is
+  charged for the pods that the gang has, and for the lost pods that are missing for its minimum. The queue of a
+  nominated job is charged for the nomination. The queue of a job that is being stopped is not charged for it, although
+  the job's pods still hold their nodes.
+- Past usage: a user is charged for pods from the moment at which a decision places them until the world reports that
+  they are gone, because no other job can use their nodes during this time. A nomination is not charged to the user.
+  This module records each change of a job's holdings; `state.usage` computes the usage from these records.
+- After a restart the world sends the stored usage (`UsageTold`), and then the running jobs (`Adopted`). The usage of an
+  adopted job counts from its start, except for the part that the stored usage already includes."""
 
 from __future__ import annotations
 
@@ -26,14 +26,16 @@ from phalanx.state.pending.request_class import Request
 from phalanx.state.queues.quota import Charge, gang_cost
 from phalanx.state.queues.submitted import SubmittedJobs
 
-SLOT = partial(tuple.__new__, Slot)  # makes a Slot like `Slot._make`, but without a Python call for each pod
-# Parts of a placement: its slot, its node, and the key of its lot (role, node and devices).
+SLOT = partial(tuple.__new__, Slot)  # creates a Slot as `Slot._make` does, but without a Python call for each pod
+# Functions that return a part of a placement: its slot, its node, and (role, node, devices), the key of a lot of equal
+# pods.
 NAMED, NODE, LOT = itemgetter(0, 1), itemgetter(2), itemgetter(0, 2, 3)
 
 
 def charge_placements(cluster: Cluster, record: JobRecord, placements: Sequence[Placement]) -> list[Placement]:
-    """Charge the placements to their nodes. If two placements have the same slot, the last one counts. Return one
-    placement for each lot of pods (equal role, node and devices) that overcommits its node."""
+    """Charge the placements to their nodes. If two placements have the same slot, only the last placement counts. A lot
+    is a run of placements with the same role, node and devices. For each lot that overcommits its node, one placement
+    is returned."""
     record.make_ready()
     cluster.ends.derived.pop(record.job.id, None)
     there = dict(zip(map(SLOT, map(NAMED, placements)), placements, strict=True))
@@ -46,8 +48,8 @@ def charge_placements(cluster: Cluster, record: JobRecord, placements: Sequence[
 
 
 def charge_nodes(cluster: Cluster, record: JobRecord, placements: Iterable[Placement]) -> list[Placement]:
-    """Charge the pods to their nodes. Return the last pod of each lot (equal role, node and devices) that overcommits
-    its node."""
+    """Charge the pods to their nodes. A lot is a run of placements with the same role, node and devices. Return the
+    last placement of each lot that overcommits its node."""
     columns, unfit = cluster.columns, []
     for (role, node, devices), lot in groupby(placements, LOT):
         demand, pods = record.gang.demands[role], list(lot)
@@ -64,7 +66,7 @@ def charge_nodes(cluster: Cluster, record: JobRecord, placements: Iterable[Place
 
 
 def release(cluster: Cluster, record: JobRecord, slots: Iterable[Slot]) -> None:
-    """Release the job's slots: they hold no node and are not open any more."""
+    """Release these slots of the job: the slots no longer hold a node, and are no longer open."""
     freed = [0] * len(record.job.roles)
     cluster.ends.derived.pop(record.job.id, None)
     for slot in slots:
@@ -84,8 +86,8 @@ def release(cluster: Cluster, record: JobRecord, slots: Iterable[Slot]) -> None:
 
 
 def nominate(cluster: Cluster, record: JobRecord, placements: Sequence[Placement]) -> None:
-    """Charge the nominated placements to their nodes at once. The nodes may be overcommitted until victims have left,
-    so that no other job is placed on them."""
+    """Charge the nominated placements to their nodes at once. The nodes may then be overcommitted until victims have
+    left, and for this reason no other job is placed on them."""
     if placements:
         cluster.nominated[record.job.id] = None
     record.make_ready()
@@ -96,7 +98,7 @@ def nominate(cluster: Cluster, record: JobRecord, placements: Sequence[Placement
 
 
 def withdraw_nomination(cluster: Cluster, record: JobRecord, slots: Collection[Slot] | None = None) -> None:
-    """Withdraw the nominations of these slots of the job; None: of all its slots."""
+    """Withdraw the nominations of these slots of the job. `slots`: None for all slots."""
     for slot in list(record.nominated if slots is None else slots):
         cluster.release_slot(record, slot, record.nominated.pop(slot))
         cluster.pending.allow_new_searches()
@@ -118,7 +120,7 @@ def update_usage(cluster: Cluster, record: JobRecord, change: list[int]) -> None
 
 
 def mark_leaving(cluster: Cluster, record: JobRecord, slots: Iterable[Slot], grace_s: float | None) -> None:
-    """Note that these slots are being evicted, with a grace period of `grace_s`."""
+    """Record that these slots are being evicted, with a grace period of `grace_s` seconds."""
     record.make_ready()
     record.leaving.update(slots)
     if record.leaving:
@@ -128,7 +130,7 @@ def mark_leaving(cluster: Cluster, record: JobRecord, slots: Iterable[Slot], gra
 
 
 def note_holdings_changed(cluster: Cluster, record: JobRecord) -> None:
-    """Note that the holdings of the job have changed, so that failed searches for victims, which depend on them, may be
+    """Record that the holdings of the job have changed. Searches for victims depend on them, so failed searches may be
     repeated."""
     if cluster.running_pods is not None:
         cluster.running_pods.touch(record.job.id)
@@ -136,7 +138,7 @@ def note_holdings_changed(cluster: Cluster, record: JobRecord) -> None:
 
 
 def settle_charge(cluster: Cluster, record: JobRecord) -> None:
-    """Charge the job's queue, and all queues above it, with the present charge of the job."""
+    """Compute the job's charge again. If it has changed, update the job's queue and all queues above it."""
     due = queue_charge(cluster, record)
     if due != record.charge:
         if record.charge is not None:
@@ -185,7 +187,7 @@ def submitted_jobs(cluster: Cluster) -> SubmittedJobs:
 
 
 def queue_charge(cluster: Cluster, record: JobRecord) -> Charge | None:
-    """Return the charge of the job to its queue. None: the queue is not charged, and the job does not count as
+    """Return the charge of the job to its queue; None if the queue is not charged, so that the job does not count as
     running."""
     if record.phase is not Phase.QUEUED and record.phase is not Phase.STOPPING:
         pods = charged_pods(cluster, record)
@@ -202,9 +204,9 @@ def queue_charge(cluster: Cluster, record: JobRecord) -> Charge | None:
 
 def charged_pods(cluster: Cluster, record: JobRecord) -> list[int]:
     """Return for each role the number of pods that a started job is charged for. These are the pods that have a node
-    and are not being evicted; for a gang, the open pods up to its minimum count, too.
+    and are not being evicted. For a gang, open pods are also counted up to its minimum.
 
-    If the gang can do without a role, the pods of this role are growth (`state.cluster.is_growth`), so each of them is
+    If the gang can run without a role, each pod of this role counts as growth (`state.cluster.is_growth`), and is
     charged only when it is placed."""
     pods = list(record.kept())
     if not record.open:
@@ -220,22 +222,23 @@ def charged_pods(cluster: Cluster, record: JobRecord) -> list[int]:
 
 
 def backdate(cluster: Cluster, record: JobRecord) -> None:
-    """Add the past usage of an adopted job since its start. If its start is unknown, its usage counts from now on."""
+    """Add the usage of an adopted job since its start to the past usage. If its start is unknown, its usage counts only
+    from now on."""
     if record.started_s > 0:
         job, held = record.job, used_resources(record)
         cluster.usage.backdate(job.queue, job.association, held, record.started_s, cluster.now_s)
 
 
 def enter_start(cluster: Cluster, record: JobRecord) -> None:
-    """Add the usage of a start (`UsageTerms.entry_s`) to the past usage of the job's account, if the queue of the job
-    is ordered by usage."""
+    """Add the fixed usage that each start costs (`UsageTerms.entry_s`) to the past usage of the job's account, if the
+    job's queue is ordered by usage."""
     job, entry_s = record.job, cluster.entry_s(record.job)
     if entry_s:
         cluster.usage.enter_start(job.queue, job.association, used_resources(record), entry_s, cluster.now_s)
 
 
 def used_resources(record: JobRecord) -> dict[str, Amount]:
-    """Return the amounts of the job by resource, as usage counts them."""
+    """Return the amounts that the job holds by resource, in the form in which past usage counts them."""
     held: dict[str, Amount] = {}
     for slot in record.placements:
         for resource, amount in record.gang.demands[slot.role].costs:

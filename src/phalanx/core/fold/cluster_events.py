@@ -1,9 +1,10 @@
 """Apply events about the cluster to the state: nodes, pods of other schedulers, queues, flavors, reservations, policy,
 time.
 
-`core.fold.fold` has the table of events and functions. After a change, the next cycle *receives again* the pending jobs
-that the change may concern: it checks again whether they are eligible, and adds them to request classes. These are the
-jobs whose queue now has other rules, or all jobs if it is not known which jobs the change concerns."""
+`core.fold.fold` has the table that maps events to these functions. If a change may concern pending jobs, the next cycle
+*receives them again*: it checks again whether they are eligible, and adds them to request classes. If only the rules of
+some queues have changed, these are the jobs of these queues. If it is not known which jobs the change concerns, these
+are all jobs."""
 
 from __future__ import annotations
 
@@ -57,7 +58,7 @@ def node_seen(cluster: Cluster, event: NodeSeen) -> None:
 
 
 def refresh_open_slots(cluster: Cluster, node: str) -> None:
-    """Let the next cycle check again the open slots of gangs that have pods on the node. The node is gone, or its
+    """Make the next cycle check the open slots of gangs again that have pods on the node. The node is gone, or its
     labels have changed, so the topology domain in which these slots must be placed may have changed."""
     if not cluster.columns.charges[cluster.columns.row_of[node]]:
         return
@@ -100,7 +101,7 @@ def flavors_changed(cluster: Cluster, event: FlavorSeen | FlavorGone) -> None:
         case FlavorGone(name):
             cluster.flavors.pop(name, None)
     cluster.flavored_gangs.clear()
-    cluster.tree.pool_stale = True  # the pool is the sum of the amounts of each flavor's nodes
+    cluster.tree.pool_stale = True  # the pool has, for each flavor, the sum of the amounts of its nodes
     cluster.tree.outdate(
         *(queue.name for queue in cluster.queues.values() if any(quota.flavor for quota in queue.quotas))
     )
@@ -130,8 +131,8 @@ def run_told(cluster: Cluster, event: RunTold) -> None:
 
 
 def with_learned_estimate(cluster: Cluster, job: Job) -> Job:
-    """Return the job with an estimated run time, learned from similar jobs. This is done only if the job states no
-    estimate and the policy orders backfill by estimates."""
+    """Return the job with an estimated run time, learned from similar jobs. If the job states an estimate itself, or
+    the policy does not use learned estimates, return the job unchanged."""
     if cluster.policy.backfill_order is not BackfillOrder.SHORTEST_LEARNED or job.estimate_s is not None:
         return job
     estimate_s = cluster.ends.run_times.estimate_s(job, time_limit_s(cluster, job))
@@ -180,8 +181,8 @@ def policy_changed(cluster: Cluster, policy: Policy) -> None:
 
 
 def tick(cluster: Cluster, event: Ticked) -> None:
-    """Store the time. Advance `Cluster.now_s` to the time of the event; `now_s` never decreases. But if the clock is
-    set back, reservations may begin or end a second time."""
+    """Store the time of the event. `Cluster.now_s` advances to this time, but never decreases. `Cluster.told_s` follows
+    the clock even if it is set back, so reservations may begin or end a second time."""
     now_s = event.now_s
     early_s, late_s = sorted((cluster.told_s, now_s))
     cluster.told_s = now_s
@@ -197,8 +198,8 @@ def tick(cluster: Cluster, event: Ticked) -> None:
 
 
 def tree_changed(cluster: Cluster) -> None:
-    """Build the queue tree again, because queues, flavors or nodes have changed. Then let the next cycle check again
-    the jobs whose queue now has other rules."""
+    """Build the queue tree again, because queues, flavors or nodes have changed. Then make the next cycle check the
+    jobs again whose queue now has other rules."""
     tree = cluster.tree
     if tree.stale:
         before = {name: branch.treatment() for name, branch in tree.branches.items()}
@@ -220,13 +221,14 @@ def tree_changed(cluster: Cluster) -> None:
 
 
 def receive_all_again(cluster: Cluster) -> None:
-    """Let the next cycle check all pending jobs again, because advance reservations distinguish users and groups."""
+    """Make the next cycle check all pending jobs again, because advance reservations have changed, and may name any
+    user, group or queue."""
     for queue in list(cluster.jobs_of):
         receive_queue_again(cluster, queue)
 
 
 def receive_queue_again(cluster: Cluster, queue: str) -> None:
-    """Let the next cycle check the queue's jobs again. Jobs that name no queue belong to the default queue."""
+    """Make the next cycle check the queue's jobs again. Jobs that name no queue belong to the default queue."""
     for name in (queue, "") if queue == cluster.policy.default_queue else (queue,):
         for job in cluster.jobs_of.get(name, ()):
             record = cluster.jobs[job]

@@ -1,9 +1,9 @@
 """Fold events and actions, that is, apply them to the cluster state. No other code changes the state.
 
 The table `TAKEN_IN_BY` has one function for each event and action. Every event states a fact about the *world* (the
-cluster, or a simulation of it), and may be folded twice without harm. Events that report on an earlier state of a job
-come too late and are ignored (`core.fold.transitions`). An action takes effect when it is folded: its nodes and its
-queue are charged before the world carries the action out, so that the next decision cannot grant the same capacity
+cluster, or a simulation of it). Folding the same event twice has no further effect. Events that report on an earlier
+state of a job are too late, and are ignored (`core.fold.transitions`). An action takes effect when it is folded: nodes
+and queues are charged before the world carries the action out. So the next decision cannot grant the same capacity
 again."""
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ ROLE = itemgetter(0)  # the role of a slot or of a placement
 def fold(cluster: Cluster, news: Iterable[News]) -> None:
     """Apply events or actions to the state, in order.
 
-    Raises `IllegalTransition` for an item that no correct world or decision could send. In that case the items before
-    it have been applied, and the item itself has changed nothing."""
+    Raises `IllegalTransition` for an item that a correct world or decision would never send. The items before it have
+    then been applied, and the item itself has changed nothing."""
     cluster.pending.version += 1
     for item in news:
         TAKEN_IN_BY[type(item)](cluster, item)
@@ -92,8 +92,8 @@ def fold(cluster: Cluster, news: Iterable[News]) -> None:
 
 
 def fold_plan(cluster: Cluster, made: Decision | Plan) -> None:
-    """Apply the actions of the plan to the state. If `made` is a whole decision, apply its memory too, unless an event
-    was applied after the decision was made."""
+    """Apply the actions of the plan to the state. If `made` is a decision, also apply its memory, unless an event was
+    applied after the decision was made."""
     plan, memory = made if isinstance(made, Decision) else (made, None)
     if memory is not None and memory.version != cluster.pending.version:
         memory = None  # an event was applied after the decision
@@ -204,7 +204,8 @@ def refused(cluster: Cluster, event: Refused) -> None:
     cluster.pending.refresh(Request(event.job))
     cluster.ends.drop(event.job)
     watch_deadline(cluster, record.job)
-    if not record.nominated:  # a nominated job will start on other nodes, and keeps its slot in the array
+    # a nominated job will start on other nodes, so it still counts against the cap of its array
+    if not record.nominated:
         cluster.dependencies.rest(record.job)
     refresh_related(cluster, record.job)
 
@@ -231,15 +232,15 @@ def remove_job(cluster: Cluster, record: JobRecord, outcome: Outcome) -> None:
 
 
 def job_started(cluster: Cluster, record: JobRecord, *, leaving: bool = False) -> None:
-    """Note that the job has started: set its expected end, and let the next cycle check again the jobs that depend on
-    its start."""
+    """Record that the job has started: set its expected end, and make the next cycle check the jobs that depend on this
+    start again. `leaving`: True if the job is already being stopped."""
     job = record.job
     if leaving:
         cluster.ends.set(job.id, LEAVING_S)
     elif (limit_s := time_limit_s(cluster, job)) is not None:
         cluster.ends.set(job.id, record.started_s + limit_s if limit_s > 0 else record.started_s)
     else:
-        cluster.ends.drop(job.id)  # the pods were expected to leave, and now stay
+        cluster.ends.drop(job.id)  # an expected end from an earlier state no longer applies
     if job.deadline_s is not None:
         cluster.pending.timers.drop(Deadline(job.id))
     cluster.dependencies.work(job)
@@ -247,7 +248,7 @@ def job_started(cluster: Cluster, record: JobRecord, *, leaving: bool = False) -
 
 
 def refresh_related(cluster: Cluster, job: Job) -> None:
-    """Let the next cycle check again the other jobs that may wait for a change of this job."""
+    """Make the next cycle check other jobs again that may wait for a change of this job."""
     if not (cluster.dependencies.dependents or job.singleton or job.array_cap is not None):
         return
     for name in job_dependencies.affected_jobs(cluster, job):
@@ -261,15 +262,16 @@ def refresh_dependents(cluster: Cluster, job: str) -> None:
 
 
 def watch_deadline(cluster: Cluster, job: Job) -> None:
-    """Set a timer just after the latest time at which the job can start and still meet its deadline, so that it then
-    reports a missed deadline."""
+    """Set a timer just after the latest time at which the job can start and still meet its deadline. When the timer
+    expires, the job is checked again and reports a missed deadline."""
     if job.deadline_s is not None:
         cluster.pending.timers.set(Deadline(job.id), nextafter(job_dependencies.latest_start_s(job), inf))
 
 
 def add_open_slots(cluster: Cluster, record: JobRecord, slots: Sequence[Slot]) -> None:
-    """Open the job's slots, and release their holdings. A slot that was already open keeps its arrival time. A job
-    whose size was fixed at its start gets no further slots."""
+    """Open these slots of the job, so that new pods can be placed in them. Nodes that the slots still hold are
+    released. A slot that was already open keeps its arrival time. If the job's size was fixed at its start, slots
+    beyond this size are not opened."""
     check_roles(record, slots)
     record.make_ready()
     for slot in slots:
@@ -284,8 +286,8 @@ def add_open_slots(cluster: Cluster, record: JobRecord, slots: Sequence[Slot]) -
 
 
 def refresh_group(cluster: Cluster, record: JobRecord) -> None:
-    """Let the next cycle check the open slots again, because the nodes of the job's other pods have changed. The slots
-    may now need other domains, or be placed together with other slots, or belong to the minimum."""
+    """Make the next cycle check the open slots again, because the nodes of the job's other pods have changed. The slots
+    may now need other topology domains, or must be placed together with other slots, or belong to the minimum."""
     if record.gang.tree is not None or grows_partly(record):
         refresh_open(cluster, record)
 
@@ -365,7 +367,8 @@ def nominate_job(cluster: Cluster, action: Nominate) -> None:
         cluster.dependencies.work(record.job)
     if record.phase is Phase.QUEUED:
         cluster.pending.refresh(Request(action.job))
-    for slot in record.open.keys() & {*before, *record.nominated}:  # nominated slots of a growing job
+    # slots of a started job whose nomination is new or withdrawn
+    for slot in record.open.keys() & {*before, *record.nominated}:
         cluster.pending.refresh(Request(action.job, slot))
     if grows_partly(record):
         refresh_open(cluster, record)
@@ -382,12 +385,13 @@ def wait(cluster: Cluster, action: Wait) -> None:
         cluster.dependencies.rest(record.job)
         cluster.dependencies.passed[action.job] = None
     elif Request(action.job) in cluster.pending.hopeless:
-        # The job may be able to start now, but first needs a slot of its array.
+        # The job may be able to start now, but the cap of its array must be checked first.
         cluster.pending.refresh(Request(action.job))
 
 
 def decided_record(cluster: Cluster, action: JobAction) -> JobRecord:
-    """Return the record of the job of an action. It must exist, and the transition must be legal."""
+    """Return the record of the action's job. Raises `IllegalTransition` if the job does not exist, or if the action is
+    not allowed in its present state."""
     record = cluster.jobs.get(action.job)
     if record is None:
         raise IllegalTransition(f"{type(action).__name__} of job {action.job!r}, which is not in the book")
@@ -399,7 +403,8 @@ def charge_checked(cluster: Cluster, record: JobRecord, placements: Sequence[Pla
     for placement in charge_placements(cluster, record, placements):
         row = cluster.columns.row_of[placement.node]
         if not is_overcommitted(cluster, row, nominated_in(cluster, row, cluster.nominated)):
-            continue  # only later nominations overcommit the node; their jobs wait until more pods have left
+            # the node is only overcommitted if nominations are counted; nominated jobs wait until more pods have left
+            continue
         cluster.breaches.append(f"we placed a pod of {record.job.id} on {placement.node}, which had no room for it")
 
 
@@ -417,7 +422,8 @@ def note_partial(cluster: Cluster, record: JobRecord, action: Start) -> None:
 
 def fixed_size(record: JobRecord, slots: Iterable[Slot]) -> tuple[int, ...]:
     """Return the number of pods of each role of a job whose size is fixed at the start. `slots`: the slots with which
-    the job starts. Empty: the size is not fixed, or there are no slots yet (the job is started pod by pod)."""
+    the job starts. Return an empty tuple if the size is not fixed, or if `slots` is empty, because the job is started
+    pod by pod."""
     if record.job.size is not GangSize.FIXED_AT_START:
         return ()
     size = [0] * len(record.job.roles)
@@ -468,7 +474,7 @@ def leave_queue(cluster: Cluster, job: Job) -> None:
 
 
 def admit(cluster: Cluster, jobs: Iterable[str]) -> None:
-    """Let the next cycle check again those of the jobs that are queued, because a limit on submitted jobs now admits or
+    """Make the next cycle check these jobs again, if they are queued, because a limit on submitted jobs now admits or
     excludes them."""
     for job in jobs:
         if job in cluster.jobs and cluster.jobs[job].phase is Phase.QUEUED:

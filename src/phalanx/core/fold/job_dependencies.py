@@ -1,23 +1,22 @@
-"""Check the conditions for the start of a job besides capacity: a time, other jobs, or a slot of its array. Also report
-missed deadlines.
+"""Check the conditions for a job's start that do not depend on capacity: its begin time, other jobs, and the limit of
+its array. Also report missed deadlines.
 
-The rules are those of Slurm's --begin, --deadline, --dependency and --array=...%cap (man sbatch). The result of a
-check, `NotEligible`, has the reason. If the passing of time alone can change the result, it also has the time of the
-next check. All other results change only by events about other jobs; `affected_jobs` lists the waiting jobs that such
-an event concerns.
+The rules are those of Slurm's --begin, --deadline, --dependency and --array=...%cap (man sbatch). If a job may not
+start, the result of the check is a `NotEligible` with the reason. If the job may start at a known time, the result also
+has that time, at which the job is checked again. All other results change only when something happens to another job;
+`affected_jobs` lists the jobs that must then be checked again.
 
 - *begin*: the job does not start before `begin_s`.
 - *deadline*: a job that cannot end by its deadline, even if it started now, is never started. A job without a time
   limit is assumed to end at once.
 - *dependencies*: all dependencies in `after` must be met or, with `requires_any`, one of them. A dependency on an
-  unknown job is not yet met, because the job may still be submitted (objects reach a cluster in any order). If a
+  unknown job counts as not yet met, because that job may still be submitted (objects may be created in any order). If a
   dependency can never be met, for example because dependencies form a circle, the job's reason states that. The job
   stays pending, and its owner decides what to do.
-- *singleton*: of a user's live jobs with the same name, the job that was submitted first starts first, and each further
-  job may start when the one before it has ended.
-- *array*: at most `array_cap` jobs of an array run or are candidates at a time, the earliest first. Candidates count
-  against the cap, because one cycle could start several of them. A job that can never start, or that also waits for
-  something else, does not count."""
+- *singleton*: of the live jobs of a user that have the same name, only one runs at a time, in the order of submission.
+- *array*: at most `array_cap` jobs of an array run or are candidates for a start at a time, the earliest first.
+  Candidates count against the cap, because one cycle could start several of them. A job that can never start, or that
+  also waits for another condition, does not count."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ from phalanx.state.cluster import Cluster, JobRecord
 from phalanx.state.dependencies import JobFamily
 from phalanx.state.pending.request_class import Request
 
-CIRCLE_STEPS = 1000  # a longer circle is not recognised, and its jobs wait
+CIRCLE_STEPS = 1000  # a longer circle of dependencies is not recognised, and its jobs wait without this reason
 
 
 class DependencyState(Enum):
@@ -46,8 +45,8 @@ def not_eligible(
 ) -> NotEligible | None:
     """Return why the queued job may not be a candidate at `now_s`; None if it may.
 
-    `cleared`: array -> the number of its jobs that were admitted, but that the state does not yet count as active. If
-        this function admits a job of an array, it adds 1 to the number of this array."""
+    `cleared`: array -> the number of its jobs that were admitted, but that the state does not yet count as active. When
+        this function admits a job of an array, it adds 1 to the array's number."""
     job = record.job
     if job.deadline_s is not None and now_s > latest_start_s(job):
         return NotEligible(deadline_missed(job, now_s))
@@ -76,7 +75,7 @@ def cleared(cluster: Cluster) -> dict[JobFamily, int]:
 
 
 def latest_start_s(job: Job) -> float:
-    """Return the time after which the job cannot end by its deadline; infinite without one."""
+    """Return the latest start with which the job can end by its deadline; infinite without a deadline."""
     return float("inf") if job.deadline_s is None else job.deadline_s - max(0.0, job.limit_s or 0.0)
 
 
@@ -92,8 +91,8 @@ def affected_jobs(cluster: Cluster, job: Job) -> Iterator[str]:
 
 
 def displaced_by(cluster: Cluster, job: Job) -> str | None:
-    """Return the queued job that is no longer the first of its singleton, because `job` was submitted earlier but
-    became known later; None if there is none."""
+    """Return the queued job that `job` has displaced as the first of its singleton, because `job` was submitted
+    earlier, but became known later; None if it has displaced none."""
     members = cluster.dependencies.singletons[job.user, job.singleton]
     if len(members) > 1 and members[0][1] == job.id and queued(cluster, members[1][1]):
         return members[1][1]
@@ -101,7 +100,8 @@ def displaced_by(cluster: Cluster, job: Job) -> str | None:
 
 
 def next_of_array(cluster: Cluster, job: Job) -> str | None:
-    """Return the first job of the array that waits only for a slot of the array; None if there is none."""
+    """Return the first job of the array that waits only because its array runs as many jobs as its cap allows; None if
+    there is none."""
     for _, name in cluster.dependencies.arrays.get((job.user, job.array), ()):
         if name != job.id and waits_idly(cluster, name) and waits_for_turn(cluster.jobs[name]):
             return name
@@ -114,8 +114,8 @@ def waits_for_turn(record: JobRecord) -> bool:
 
 
 def contends(record: JobRecord) -> bool:
-    """Return whether a job that is in a request class may ever start, that is, whether the job has not reported that it
-    can never start."""
+    """Return whether a job that is in a request class could still start at some time. This is assumed unless the job's
+    reason states that it can never start."""
     return record.reason is None or record.reason.code not in NEVER
 
 
@@ -126,7 +126,8 @@ def queued(cluster: Cluster, name: str) -> bool:
 
 
 def waits_idly(cluster: Cluster, name: str) -> bool:
-    """Return whether the job is queued, and the next cycle will not receive it."""
+    """Return whether the job is queued, and is not among the requests that the next cycle adds to request classes
+    anyway."""
     return queued(cluster, name) and Request(name) not in cluster.pending.fresh
 
 
@@ -142,13 +143,13 @@ def deadline_missed(job: Job, now_s: float) -> Reason:
 
 
 def begins_later(begin_s: float, now_s: float) -> Reason:
-    """Return the reason of a job whose begin time has not come."""
+    """Return the reason of a job whose begin time is in the future."""
     text = f"it asks not to begin before {format_time(begin_s, now_s)}"
     return Reason(code=ReasonCode.BEGIN_TIME, text=text, numbers={"begin_s": begin_s})
 
 
 def dependencies(cluster: Cluster, job: Job) -> Reason | None:
-    """Return why the job's dependencies do not let it start yet, or ever; None if they are met."""
+    """Return why the job cannot start yet, or can never start, because of its dependencies; None if they are met."""
     states = [met(cluster, dependency) for dependency in job.after]
     enough = any if job.requires_any else all
     if enough(state is DependencyState.YES for state in states):
@@ -218,8 +219,8 @@ def dependency_text(cluster: Cluster, dependency: Dependency) -> str:
 
 
 def dependency_cycle(cluster: Cluster, job: Job) -> tuple[str, ...]:
-    """Return a circle of dependencies: the jobs on a path from the job back to itself, along dependencies that must all
-    be met. Empty: there is no circle."""
+    """Return the jobs of a circle of dependencies, which leads from the job back to itself. Only dependencies that must
+    be met are followed. The result is empty if there is no circle."""
     came_from: dict[str, str] = {}
     reached = [] if job.requires_any and len(job.after) > 1 else [(each.job, job.id) for each in job.after]
     while reached and len(came_from) < CIRCLE_STEPS:
@@ -238,7 +239,8 @@ def dependency_cycle(cluster: Cluster, job: Job) -> tuple[str, ...]:
 
 
 def path_back(came_from: dict[str, str], name: str) -> tuple[str, ...]:
-    """Return the jobs of the path that ends at `name`, in order."""
+    """Return the jobs of the circle through `name`, in order. `came_from`: job -> the job from which the search reached
+    it."""
     way = [name]
     while (by := came_from[way[-1]]) != name:
         way.append(by)
@@ -246,7 +248,7 @@ def path_back(came_from: dict[str, str], name: str) -> tuple[str, ...]:
 
 
 def singleton(cluster: Cluster, job: Job) -> Reason | None:
-    """Return why the job's singleton does not let it start; None if it does."""
+    """Return why the job cannot start because of its singleton; None if it may start."""
     members = cluster.dependencies.singletons[job.user, job.singleton]
     first = members[0][1] == job.id
     if first and all(queued(cluster, name) for _, name in members):
@@ -260,7 +262,7 @@ def singleton(cluster: Cluster, job: Job) -> Reason | None:
 
 
 def array_full(cluster: Cluster, job: Job, cleared: dict[JobFamily, int]) -> Reason | None:
-    """Return why the job's array does not let it start; None if it does."""
+    """Return why the job cannot start because of the cap of its array; None if it may start."""
     kin, cap = (job.user, job.array), max(0, job.array_cap or 0)
     if cluster.dependencies.contends(job):
         return None

@@ -1,9 +1,9 @@
-"""The *memory* of a cycle, which has results for the next cycle, and the decision of a cycle, which contains the
-memory.
+"""The *memory* of a cycle: results that the next cycle can use. This module also has the decision of a cycle, which
+consists of a plan and the memory.
 
 `core.cycle.plan` writes the memory of a cycle, and this module alone applies it to the cluster state. The memory saves
-time and keeps reasons up to date, but decides nothing. If the memory is not applied, the next cycle makes the same
-decisions (`tests/core/test_decisions_follow_from_the_state.py`)."""
+time and keeps reasons up to date, but it has no influence on decisions: if it is not applied, the next cycle makes the
+same decisions (`tests/core/test_decisions_follow_from_the_state.py`)."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from phalanx.state.pending.request_class import Request, RequestClassKey, Search
 
 
 class RequestClassReport(NamedTuple):
-    """The report of one request class: the kind of obstacle (such as `Blocker.CAPACITY`), and the reason. `reason`
-    None: the reason of its placement class applies."""
+    """The report of one request class: the kind of obstacle (such as `Blocker.CAPACITY`), and the reason. `reason`:
+    None if the reason of the placement class applies."""
 
     blocker: int
     reason: Reason | None = None
@@ -31,19 +31,19 @@ class Memory(NamedTuple):
 
     `version`: the version of the state on which the cycle decided. If an event was applied to the state after that, the
         memory is not applied.
-    `received`: requests that the cycle has added to a request class. `waiting_for_event`: requests that wait for an
-        event about their own jobs.
+    `received`: requests that the cycle has added to a request class. `waiting_for_event`: requests that are only
+        checked again after an event that concerns their job.
     `waiting_until`: requests that wait until a given time. `reports`: the obstacle and reason that each request class
     has reported.
     `explained`: the reason of each placement class without capacity. `disproved`: placement classes whose stored reason
-        no longer holds. `stale`: the new `PlacementClass.stale` of placement classes. `renewed`: True if the reasons of
-        all classes are up to date.
+        is no longer true. `stale`: placement class -> its new value of `PlacementClass.stale`. `renewed`: True if the
+        reasons of all classes are up to date.
     `failed`: placement classes that were closed because placing a gang failed, although the free amounts were enough.
     `first`: the first backfill reservation.
     `searched`: failed searches for victims. `has_postponed`: True if searches for victims were postponed to the next
     cycle.
-    `exceeding`: queues whose usage is above their limit and may be evicted, and since when (seconds since the
-        epoch)."""
+    `exceeding`: queues that exceed their limit, and since when (seconds since the epoch). Their pods may be evicted for
+        this."""
 
     version: int
     received: tuple[Request, ...] = ()
@@ -62,7 +62,8 @@ class Memory(NamedTuple):
 
     def begin(self, cluster: Cluster) -> None:
         """Remove the requests that wait for an event from the pending requests. The caller does this before it applies
-        the actions of the plan, because such an action may be the event for which a request waits."""
+        the actions of the plan. An action may be the event for which a request waits; then the action adds the request
+        again."""
         for request in self.waiting_for_event:
             cluster.pending.leave(request)
         cluster.pending.changed = cluster.tree.eased = False
@@ -96,8 +97,8 @@ class Memory(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """The decision of one cycle: the plan, which a world carries out, and the memory for the next cycle. `memory` None:
-    no results are stored for the next cycle."""
+    """The decision of one cycle: the plan, which a world carries out, and the memory for the next cycle. `memory`: None
+    if no results are stored for the next cycle."""
 
     plan: Plan
     memory: Memory | None = None
@@ -108,9 +109,9 @@ class Decision(NamedTuple):
 
 
 def note_arrays(cluster: Cluster, memory: Memory) -> None:
-    """Note which jobs of arrays are candidates now, and which are not. A job that is not a candidate gives its slot in
-    the array to the next task. But a job that is nominated, or has just started on its nominated nodes, keeps its slot,
-    although it is in no request class."""
+    """Record which jobs of arrays now count against the cap of their array as candidates. If a job stops being a
+    candidate, the next job of its array may become one. A job that is nominated, or has just started on its nominated
+    nodes, still counts, although it is in no request class."""
     relations = cluster.dependencies
     for request in memory.received:
         if request.job not in cluster.jobs or request not in cluster.pending.request_class_of:
@@ -130,9 +131,9 @@ def note_arrays(cluster: Cluster, memory: Memory) -> None:
 
 
 def pass_turn(cluster: Cluster, record: JobRecord) -> None:
-    """Give the job's slot in its array to the next job of the array, because the job waits for something else. If the
-    job is in a request class, it can never start at present (`Pending.hopeless`). When it may be able to start again,
-    it needs a slot of its array again."""
+    """Let the next job of the array become a candidate instead of this job, because this job waits for something other
+    than the cap of the array. If the job is in a request class, mark it in `Pending.hopeless`, because it cannot start
+    at present. Before it can start later, the cap of its array must be checked again."""
     pending, name = cluster.pending, record.job.id
     if Request(name) in pending.request_class_of:
         pending.hopeless[Request(name)] = None

@@ -1,9 +1,11 @@
-"""Node groups: apply events about their descriptions, requests for nodes, arrivals and failures to the state.
+"""Node groups: apply events to the state about the groups, about requests for nodes, and about the arrival or failure
+of requested nodes.
 
-A *node group* is a group of nodes that a provider can enlarge. A requested node is represented by a *placeholder* until
-it arrives. The provider may give the node another name. So a new node of a group takes over the placeholder that was
-requested first, with all nominations to this placeholder. If a node differs from its group's template, the nominations
-to the node are withdrawn, and the next cycle decides about their jobs again."""
+A *node group* is a group of nodes that a provider can enlarge. Until a requested node joins the cluster, the state has
+a *placeholder* for it. The provider may give the node another name than the placeholder has. So when a new node of a
+group appears, it replaces the placeholder of this group that was requested first, and gets all nominations to this
+placeholder. If the node differs from its group's template, nominations to the node are withdrawn, and the next cycle
+decides about these jobs again."""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ def group_seen(cluster: Cluster, event: NodeGroupSeen) -> None:
 
 
 def group_gone(cluster: Cluster, event: NodeGroupGone) -> None:
-    """Remove a deleted node group from the state. The group's requested nodes are no longer expected."""
+    """Remove a deleted node group from the state. Nodes that were requested from the group are no longer expected."""
     if cluster.columns.groups.known.pop(event.name, None) is None:
         return
     cluster.columns.groups.failed.pop(event.name, None)
@@ -57,8 +59,8 @@ def nodes_requested(cluster: Cluster, item: RequestNodes | NodesComing) -> None:
 
 
 def placeholder(cluster: Cluster, group: NodeGroup, name: str, item: RequestNodes | NodesComing) -> Node:
-    """Return the placeholder for a requested node. The placeholder of a node that a group adds on demand, for one job,
-    is large enough for all pods of this job."""
+    """Return the placeholder for a requested node. A group on demand adds nodes for one job. Their placeholder has the
+    amounts that all pods of this job request."""
     node = group.node(name)
     if group.on_demand is None or isinstance(item, NodesComing):
         return node
@@ -74,8 +76,8 @@ def nodes_noted(cluster: Cluster, event: NodesNoted) -> None:
 
 
 def nodes_released(cluster: Cluster, action: ReleaseNodes) -> None:
-    """Note that nodes are released: empty nodes accept no pods from now on, and requested nodes are no longer
-    expected."""
+    """Apply the release of nodes: no pods are placed on the released nodes from now on, and requested nodes are no
+    longer expected."""
     if action.late:
         note_failure(cluster, action.group, action.nodes, "")
     for name in action.nodes:
@@ -89,8 +91,8 @@ def nodes_released(cluster: Cluster, action: ReleaseNodes) -> None:
 
 
 def nodes_kept(cluster: Cluster, event: NodesKept) -> None:
-    """Note that the provider does not remove these nodes. They accept pods as before, and the time for which they must
-    be empty starts again."""
+    """Record that the provider does not remove these nodes after all. Pods may be placed on them as before. The time
+    for which they must be empty before a release starts again."""
     groups = cluster.columns.groups
     for name in event.nodes:
         unschedulable, node = groups.releasing.pop(name, None), cluster.columns.node(name)
@@ -100,7 +102,7 @@ def nodes_kept(cluster: Cluster, event: NodesKept) -> None:
 
 
 def nodes_failed(cluster: Cluster, event: NodesFailed) -> None:
-    """Note that the provider cannot add these nodes."""
+    """Record that the provider cannot add these nodes, and remove their placeholders."""
     names = [name for name in event.nodes if name in cluster.columns.groups.coming]
     note_failure(cluster, event.group, names, event.text)
     for name in names:
@@ -108,15 +110,15 @@ def nodes_failed(cluster: Cluster, event: NodesFailed) -> None:
 
 
 def note_failure(cluster: Cluster, group: str, nodes: Sequence[str], text: str) -> None:
-    """Note that requested nodes of the group did not arrive. The group pauses: no nodes are requested from it for a
-    time that doubles with each further failure."""
+    """Record that requested nodes of the group did not arrive. After that, no nodes are requested from the group for a
+    pause, which doubles with each further failure."""
     coming = [cluster.columns.groups.coming[name] for name in nodes if name in cluster.columns.groups.coming]
     if coming:
         note_failed(cluster, group, coming, text)
 
 
 def note_failed(cluster: Cluster, group: str, coming: Sequence[ComingNode], text: str) -> None:
-    """Note the failure of these requests, and let the group pause."""
+    """Record the failure of these requests, and start a pause for the group."""
     before = cluster.columns.groups.failed.get(group)
     times = 1 if before is None else before.times + (before.retry_s <= cluster.now_s)
     pause_s = min(FIRST_PAUSE_S * 2.0 ** min(times - 1, 8), LONGEST_PAUSE_S)
@@ -133,8 +135,8 @@ def note_failed(cluster: Cluster, group: str, coming: Sequence[ComingNode], text
 
 
 def explain_again(cluster: Cluster) -> None:
-    """Let the next cycle compute the reasons of all requests without capacity again, because these reasons name failed
-    requests for nodes."""
+    """Make the next cycle compute the reasons of all requests without capacity again, because these reasons also state
+    failed requests for nodes."""
     pending = cluster.pending
     for found in pending.placement_classes:
         found.reason = None
@@ -145,8 +147,8 @@ def explain_again(cluster: Cluster) -> None:
 
 
 def arriving(cluster: Cluster, node: Node) -> Node:
-    """Return the node of a group in the form in which the state stores it. A new node, or a node that gets the group's
-    label, takes over a placeholder of its group."""
+    """Return the node of a group in the form in which the state stores it. A new node, or a node that has newly got the
+    group's label, replaces a placeholder of its group."""
     groups = cluster.columns.groups
     if node.name in groups.releasing:
         node = replace(node, unschedulable=True)
@@ -168,9 +170,9 @@ def arriving(cluster: Cluster, node: Node) -> Node:
 
 
 def welcome(cluster: Cluster, group: NodeGroup, node: Node, coming: ComingNode) -> None:
-    """Compare a node that has arrived with its group's template. If the node lacks a label of the template, or has too
-    little for the jobs that are nominated to it, the group pauses. Without a pause, the group would add one useless
-    node after the other."""
+    """Compare a node that has arrived with its group's template. If the node lacks a label of the template, or is too
+    small for the jobs that are nominated to it, withdraw these nominations and start a pause for the group. Without a
+    pause, the group might add one useless node after the other."""
     lacks = sorted(f"{key}={value}" for key, value in set(group.template.labels) - set(node.labels))
     if not lacks and cluster.columns.least_free(cluster.columns.row_of[node.name]) >= 0:
         cluster.columns.groups.failed.pop(group.name, None)
@@ -186,7 +188,7 @@ def awaits(coming: ComingNode, node: Node) -> bool:
 
 
 def take_over(cluster: Cluster, group: NodeGroup, placeholder: str, node: Node) -> None:
-    """Replace the placeholder by the node, with its nominations."""
+    """Replace the placeholder by the node. Nominations to the placeholder become nominations to the node."""
     groups, order = cluster.columns.groups, list(cluster.nominated)
     coming = groups.coming[placeholder]
     names = device_names(group.template.devices, node.devices)
@@ -208,20 +210,22 @@ def take_over(cluster: Cluster, group: NodeGroup, placeholder: str, node: Node) 
 
 def device_names(promised: tuple[Device, ...], has: tuple[Device, ...]) -> dict[str, str] | None:
     """Return a mapping from the name of each device of the template to the name of the node's corresponding device;
-    None if the node has other devices than the template."""
+    None if the resources of the node's devices differ from those of the template."""
     if [each.resource for each in promised] != [each.resource for each in has]:
         return None
     return {before.name: after.name for before, after in zip(promised, has, strict=True)}
 
 
 def renamed(record: JobRecord, slot: Slot, node: str, names: dict[str, str] | None) -> Placement:
-    """Return the nominated placement of the slot on the node that took over its placeholder."""
+    """Return the nominated placement of the slot on the node that replaces the placeholder. `names`: the result of
+    `device_names`."""
     devices = record.devices.get(slot, ()) if names is not None else ()
     return Placement(*slot, node, tuple(names[name] for name in devices) if names else ())
 
 
 def withdraw_nominations(cluster: Cluster, node: str) -> None:
-    """Withdraw all nominations that include the node. The next cycle decides about their jobs again."""
+    """Withdraw the nominations of all jobs that are nominated to the node. The next cycle decides about their jobs
+    again."""
     for job in list(cluster.nominated):
         record = cluster.jobs[job]
         if node in record.nominated.values():

@@ -1,10 +1,9 @@
-"""The phases of a job and the legal transitions between them, as one literal table. All rules about legal transitions
-are in this file.
+"""The legal transitions between the phases of a job, as one table. All rules about legal transitions are in this file.
 
-A row reads: in this phase, this event or action leads to that phase. `STAYS` keeps the phase. `LATE` marks an event
-that is ignored because it arrives too late: the world sends several streams of events, which have no common order, so
-the state may already reflect a later event. A transition that is not in the table is illegal, and shows that the sender
-has a defect."""
+A row means: if a job is in this phase, this event or action leads to that phase. `STAYS`: the job stays in its phase.
+`LATE`: the event is ignored because it arrives too late. This can happen because the world sends several streams of
+events, which have no common order, so the state may already include a later event. A transition that is not in the
+table is illegal, and shows that the sender has a defect."""
 
 from __future__ import annotations
 
@@ -71,9 +70,10 @@ class IllegalTransition(Exception):
 
 
 def transition(job: str, phase: Phase, attempt: int, by: Transition) -> NextPhase:
-    """Return the phase to which `by` leads a job in `phase` after `attempt` starts.
+    """Return the next phase of a job after the event or action `by`. `phase`: its present phase. `attempt`: the number
+    of its starts so far.
 
-    Raises `IllegalTransition`, which names the legal events."""
+    Raises `IllegalTransition`, which names the legal events and actions, if the transition is not in the table."""
     kind = type(by)
     if isinstance(by, (Started, Refused)) and by.attempt != attempt:
         if by.attempt < attempt:

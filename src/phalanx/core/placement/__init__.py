@@ -1,7 +1,7 @@
 """Choose the nodes of a gang. A gang gets nodes for its whole minimum, or no node at all.
 
-As in kube-scheduler, nodes are filtered, then scored. But this is done for a whole gang, on a *draft*: the free
-capacity while a cycle decides, with an undo log.
+As in kube-scheduler, nodes are filtered, then scored. The difference is that the pods of a whole gang are placed
+together, on a *draft*: a view of the free capacity with an undo log, which lasts for one cycle.
 
 Parts, lowest first:
 

@@ -1,14 +1,14 @@
-"""Count how many pods of each pending demand the nodes hold, before a cycle decides anything.
+"""Count how many pods of each pending demand would fit on the nodes, before a cycle makes its decisions.
 
-A node is usable if it is ready, not overcommitted, and meets the node constraints of the demand. Each usable node is
-counted by itself. The number of pods that it holds is the smallest number that the free amount of any requested
-resource allows. For nodes (rows) that were charged since the last count, only the difference between now and then is
-added. So the cost of a cycle is proportional to the number of pending demands times the number of changed rows. A
-division is only needed for a demand and a row that holds at least one of its pods; on a full cluster there are few such
-pairs. After a node has changed, everything is counted again.
+A node is usable if it is ready, not overcommitted, and meets the node constraints of the demand. The count of a demand
+is the sum over all usable nodes. On one node, the requested resource that allows the fewest pods decides. If the free
+amounts of a node (row) have changed since the last count, only the difference is added to the sum. So the cost of a
+cycle is proportional to the number of pending demands times the number of changed rows. A division is only needed for
+pairs of a demand and a row on which at least one pod fits; on a full cluster there are few of them. If the description
+of a node has changed, all demands are counted again on all nodes.
 
 Division in float64 is exact here, because both numbers are integers below 2**53. A quotient that is not a whole number
-is so far below the next whole number that rounding does not reach it."""
+is so far below the next whole number that it is never rounded up to it."""
 
 from __future__ import annotations
 
@@ -27,12 +27,14 @@ from phalanx.state.pending.placement_class import Capacity
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.intp]
 
-FEW = 64  # up to this number of pairs (demand, row), a loop over the pairs is faster than operations on arrays
-PAIRS = 1 << 18  # the number of pairs in one operation on arrays, so that the arrays stay in the processor's cache
+FEW = 64  # up to this number of pairs (demand, row), a plain loop is faster than operations on arrays
+# the number of pairs in one operation on arrays; it is limited, so that the arrays stay in the processor's cache
+PAIRS = 1 << 18
 
 
 def bring_up_to_date(cluster: Cluster) -> None:
-    """Count the demands again on nodes that have changed since the last call, and new demands on all nodes."""
+    """Bring the counts up to date: count known demands again on nodes that have changed since the last call, and new
+    demands on all nodes."""
     pending, columns = cluster.pending, cluster.columns
     known, changed, described = pending.capacity, columns.recharged, (columns.described, len(columns.free))
     known.grown[:] = False
@@ -54,8 +56,8 @@ def bring_up_to_date(cluster: Cluster) -> None:
 
 
 def look_at_failed(cluster: Cluster) -> None:
-    """For each demand of a class with a failed trial, note whether one of its pods fits on a row that has gained free
-    amounts."""
+    """Consider the demands of placement classes for which a trial placement has failed. For each of them, record
+    whether one of its pods fits on a row whose free amounts have grown."""
     pending, columns = cluster.pending, cluster.columns
     known = pending.capacity
     if pending.placement_classes.failed and pending.grown:
@@ -86,8 +88,8 @@ def count(known: Capacity, columns: NodeTable, numbers: Ints) -> None:
 
 
 def count_few(known: Capacity, columns: NodeTable, grown: Collection[int], *, failed: bool) -> None:
-    """Count all demands on all rows, pair by pair. With few nodes this costs less than to follow changes. `failed`:
-    True if a trial of some class has failed; then `Capacity.grown` is updated, too."""
+    """Count all demands on all rows, pair by pair. If there are few nodes, this costs less than counting differences.
+    `failed`: True if a trial placement of at least one class has failed; `Capacity.grown` is then updated as well."""
     facts, views = columns.attributes, columns.views
     ready = [row for row in columns.row_of.values() if facts.ready[row]]
     usable = [row for row in ready if min([view[row] for view in views.values()], default=0) >= 0]
@@ -103,8 +105,8 @@ def count_few(known: Capacity, columns: NodeTable, grown: Collection[int], *, fa
 
 
 def since(known: Capacity, columns: NodeTable, changed: Collection[int], grown: Collection[int]) -> None:
-    """Update the counts: subtract the pods that the changed rows held at the last count, and add those that they hold
-    now."""
+    """Update the counts: for each changed row, subtract the number of pods that fitted at the last count, and add the
+    number that fits now."""
     rows = np.fromiter(changed, np.intp, len(changed))
     rows = rows[columns.attributes.ready[rows]]
     before = {resource: column[rows] for resource, column in known.free.items()}
@@ -149,12 +151,13 @@ def pods(
     signs: Floats,
     gains: matching.Rows | None = None,
 ) -> Floats:
-    """Return for each demand the sum over the rows of (pods that fit) * (sign of the row). `gains`: the mask of rows
-    that gained amounts; if a pod of a demand fits on one of these rows, `Capacity.grown` is set for the demand."""
+    """Return for each demand the sum, over the rows, of the number of pods that fit times the sign of the row. `gains`:
+    the mask of rows whose free amounts have grown; if a pod of a demand fits on one of these rows, `Capacity.grown` is
+    set for the demand."""
     total = np.zeros(len(numbers))
     if not len(numbers):
         return total
-    holding = np.ones(len(rows), np.bool_)  # rows that hold a pod of the smallest requests
+    holding = np.ones(len(rows), np.bool_)  # rows on which a pod with the smallest amounts of all demands fits
     for has, least in zip(amounts, known.asks[: len(amounts), numbers].min(axis=1).tolist(), strict=True):
         if least:
             holding &= has >= least
@@ -182,7 +185,7 @@ def pods(
 
 
 def matched(known: Capacity, columns: NodeTable, numbers: Ints, rows: Ints) -> NDArray[np.bool_]:
-    """Return a mask, [demand, row]: True if the node matches the pod's node constraints."""
+    """Return the mask of the nodes that match the node constraints of each demand, as [demand, row]."""
     found, masks = np.ones((len(numbers), len(rows)), np.bool_), dict[NodeConstraints, matching.Rows | None]()
     for at, number in enumerate(numbers.tolist()):
         if (demand := known.demands[number]) is None:

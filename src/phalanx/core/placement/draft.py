@@ -2,9 +2,9 @@
 with an undo log.
 
 The cycle takes the capacity of its grants from the draft, never from the state. To try a gang, the caller takes a
-`mark`, places the gang, and calls `rewind` if that fails. Then the gang is either placed whole, or all amounts, pod
-counts and devices of the draft are exactly as before. The packing order is computed again when a twenty-fifth of the
-nodes has lost capacity (on a small cluster after every gang)."""
+`mark`, places the gang, and calls `rewind` if that fails. So either the whole gang is placed, or all amounts, pod
+counts and devices of the draft are exactly as before. The packing order is sorted again when one node in 25 has lost
+capacity (on a small cluster this is after every gang)."""
 
 from __future__ import annotations
 
@@ -28,19 +28,20 @@ from phalanx.state.nodes.pod_index import term_matches
 from phalanx.state.nodes.table import NodeTable
 
 Expected: TypeAlias = tuple[tuple[Shape, float], ...]  # (shape, frequency) of the expected pods
-# The number of nodes with capacity, and how many of them each filter rejected ("are, by zone, with …").
+# The number of nodes with enough capacity, and for each filter its text ("are, by zone, with …") and the number of
+# these nodes that it rejected.
 Objections: TypeAlias = tuple[int, tuple[tuple[str, int], ...]]
 
-SHUT = -MAX_AMOUNT // 2  # a node with a free amount below this number is closed for the rest of the cycle (`shut`)
-RENEW_PART = 25  # the order is renewed when 1/25 of the nodes has lost capacity
+# a node with a free number of pods below this value is closed for the rest of the cycle (`shut`)
+SHUT = -MAX_AMOUNT // 2
+RENEW_PART = 25  # the order is sorted again when 1/25 of the nodes has lost capacity
 
 
 class Draft:
     """The free capacity of one cycle. A *position* is an index in `node_order`.
 
     `expected`: the expected pods, for scores by fragmentation. `objections`: demand -> why the last pod of this demand
-    found no node: the number of nodes with capacity for the pod, and for each filter the number of these nodes that it
-    rejected."""
+    found no node."""
 
     def __init__(
         self,
@@ -58,12 +59,12 @@ class Draft:
         self._log: list[tuple[int, Amounts, int] | partial[Any]] = []
         self._given: dict[
             tuple[Demand, int], list[DeviceAllocation]
-        ] = {}  # (demand, position) -> the devices of its pods that no placement has yet
+        ] = {}  # (demand, position) -> device allocations of pods there that are not yet in a placement
         self._ordinary: dict[Demand, tuple[int, bool]] = {}
         self._wishes: dict[Demand, PodAffinity] = {}
-        self.touched: dict[int, None] = {}  # rows that lost devices or amounts; noted only if scores depend on them
+        self.touched: dict[int, None] = {}  # rows that lost devices or amounts; only recorded if scores depend on them
         self._shut: dict[int, None] = {}  # the rows of closed nodes
-        self.overcommitted: list[int] = []  # overcommitted rows that are on the draft, and closed
+        self.overcommitted: list[int] = []  # overcommitted rows that are on the draft, but closed
         self._puts = 0
         self._tenants: dict[int, dict[Demand, int]] = {}
         self._choosy = score is not ScoringStrategy.PACK or prefers_some_nodes(columns)
@@ -89,13 +90,15 @@ class Draft:
             self.touched[int(self.rows[position])] = None
 
     def shut(self, position: int) -> None:
-        """Close the node for the rest of the cycle, because it is overcommitted until victims have left."""
+        """Close the node for the rest of the cycle. The caller does this if the node is overcommitted until victims
+        have left."""
         if self.views[PODS][position] >= SHUT:
             self.take(position, ((PODS, MAX_AMOUNT),), 1)
         self._shut[int(self.rows[position])] = None
 
     def reopen(self) -> None:
-        """Reopen the closed nodes that have capacity once the terminating pods count as gone."""
+        """Reopen the closed nodes that are not overcommitted any more. The caller has removed the terminating pods from
+        the draft."""
         if not self._shut:
             return
         for position in np.isin(self.rows, list(self._shut)).nonzero()[0].tolist():
@@ -113,7 +116,7 @@ class Draft:
         self, demand: Demand, role: int, count: int, shares: list[tuple[int, int, int]], within: fit.Rows | None = None
     ) -> int:
         """Place `count` pods of an ordinary demand in packing order, and append (role, position, number of pods there)
-        to `shares`. Return the number of pods that found no capacity."""
+        to `shares`. Return the number of pods for which there was no capacity."""
         order, allowed = self.node_order, self.allowed(demand.where)
         if (asked := order.asked(demand)) is None:
             return count  # no node has one of the resources
@@ -135,7 +138,8 @@ class Draft:
             shares.append((role, position, pods))
             count -= pods
             if not count:
-                if allowed is None:  # the node is full, or the next fill starts here
+                # no earlier node has capacity for this demand, so the next fill can start at this node
+                if allowed is None:
                     asked.at, asked.since = position, order.loosened
                 break
         return count
@@ -149,7 +153,8 @@ class Draft:
         self._log.append(partial(take_last, given))
 
     def scores_devices(self, demand: Demand) -> bool:
-        """Return whether the scoring strategy considers the pod's devices, so that they are chosen pod by pod."""
+        """Return whether the scoring strategy depends on the pod's devices, so that devices must be chosen pod by
+        pod."""
         return self._named and self.score is not ScoringStrategy.PACK and asks_devices(self.columns, demand.asks)
 
     def tenants(self, row: int) -> list[Demand]:
@@ -158,24 +163,24 @@ class Draft:
         return [each for each in {**running, **placed} if placed.get(each, 0) + running.get(each, 0) > 0]
 
     def changes(self) -> int:
-        """Return a number that grows with each change of a node, in the state or on this draft."""
+        """Return a number that grows whenever a node changes in the cluster state or on this draft."""
         return sum(self.columns.stamps) + self._puts
 
     def vacate(self, position: int, demand: Demand, devices: Sequence[str] = ()) -> None:
-        """Remove a running pod from the position, and from its devices."""
+        """Remove a running pod from the node at the position, and release its devices."""
         self.put(position, demand, -1)
         if devices:
             self._take_devices(position, demand, self.ledger.choice(int(self.rows[position]), devices), -1)
 
     def occupy(self, position: int, demand: Demand, devices: Sequence[str] = ()) -> None:
-        """Add a pod that runs or will run at the position, on these devices of the node."""
+        """Add a pod that runs, or will run, on the node at the position and on these of its devices."""
         self.put(position, demand, 1)
         if devices:
             self._take_devices(position, demand, self.ledger.choice(int(self.rows[position]), devices))
 
     def names(self, position: int, demand: Demand, pods: int) -> Iterable[tuple[str, ...]]:
-        """Return the names of the devices of each pod placed at the position. Choose devices for pods that have none
-        yet."""
+        """Return the names of the devices of each pod placed at the position. Choose devices for those of the pods that
+        have no devices yet."""
         given = self._given.get((demand, position), []) if self._given else []
         if not given and not (self._named and asks_devices(self.columns, demand.asks)):
             return repeat((), pods)
@@ -204,11 +209,11 @@ class Draft:
         return known[1]
 
     def ordinary_amounts(self, demand: Demand) -> bool:
-        """Return whether node constraints and amounts alone decide where pods of the demand may go."""
+        """Return whether node constraints and amounts alone decide where pods of the demand may be placed."""
         return self.ordinary(demand) and not (self._named and asks_devices(self.columns, demand.asks))
 
     def pod_affinity(self, demand: Demand) -> PodAffinity:
-        """Return the affinity rules of the demand's pods, which count the pods on this draft."""
+        """Return the affinity rules of the demand's pods. The pods on this draft are counted."""
         if demand not in self._wishes:
             self._wishes[demand] = PodAffinity(self.pod_counts, demand)
         return self._wishes[demand]
@@ -263,7 +268,7 @@ class Draft:
                 self.views[resource][position] += amount * count
 
     def settle(self) -> None:
-        """Make the changes final. Earlier marks are void."""
+        """Make the changes final. Marks that were taken before are no longer valid."""
         self._taken += len(self._log)
         if len(self.node_order.strayed) <= MOVED:
             self.node_order.strayed += [entry[0] for entry in self._log if not isinstance(entry, partial)]
@@ -276,11 +281,11 @@ class Draft:
 
     @property
     def untouched(self) -> bool:
-        """Return whether the draft is equal to the state."""
+        """Return whether the draft still has the same free amounts as the cluster state."""
         return not (self._log or self.node_order.strayed)
 
     def leave(self) -> None:
-        """End the draft, and store its packing order in the node table for the next cycle."""
+        """Finish the draft at the end of a cycle, and store its packing order in the node table for the next cycle."""
         self.settle()
         self.columns.node_order = self.node_order
 
@@ -292,15 +297,16 @@ class Draft:
         return self._allowed[where]
 
     def asked(self, demand: Demand) -> list[tuple[Column, memoryview[int], int]] | None:
-        """Return (free amounts by position, a view of them, requested amount) for each requested resource; None if no
-        node has one of the resources."""
+        """Return (free amounts by position, view of these amounts, requested amount) for each requested resource; None
+        if one of the resources exists on no node."""
         try:
             return [(self.free[name], self.views[name], amount) for name, amount in demand.asks]
         except KeyError:
             return None
 
     def part_of_node(self, demand: Demand) -> float:
-        """Return the largest request of one pod, as a part of the largest node's allocatable amount."""
+        """Return the size of one pod of the demand: its request as a part of the largest allocatable amount of a node,
+        for the resource of which this part is largest."""
         return max(amount / self.node_order.scales.get(name, 1) for name, amount in demand.asks)
 
     def room(self, demand: Demand, within: fit.Rows | None = None) -> int:
@@ -319,8 +325,8 @@ class Draft:
         return int(node_resources.pods_held(self.free, demand.asks, found).sum()) if len(found) else 0
 
     def room_up_to(self, most: int, demand: Demand) -> int:
-        """Return the total number of pods of the demand that fit. If more than `most` pods fit, the function may stop
-        counting at `most`."""
+        """Return the total number of pods of the demand that fit. The function stops counting when it has found `most`
+        pods, so the result may be too small only if it is at least `most`."""
         asked = self.node_order.asked(demand)
         if asked is None:
             return 0
@@ -341,21 +347,21 @@ class Draft:
         return [0 if column is None else int(column[rows].max(initial=0)) for column in columns]
 
     def free_in_all(self, demand: Demand) -> list[int]:
-        """Return, for each requested resource, the free amount on all matching nodes."""
+        """Return, for each requested resource, the sum of the free amounts on all matching nodes."""
         allowed = self.allowed(demand.where)
         rows = slice(None) if allowed is None else allowed
         columns = [self.free.get(name) for name, _ in demand.asks]
         return [0 if column is None else int(np.maximum(column[rows], 0).sum()) for column in columns]
 
     def overfull(self, where: NodeConstraints) -> int:
-        """Return the number of matching nodes that are overcommitted: those that the draft leaves out or has closed."""
+        """Return the number of matching nodes that are overcommitted. The draft has left out or closed these nodes."""
         matching = fit.matching(self.columns.attributes, where)
         left_out = np.count_nonzero(matching) - np.count_nonzero(matching[self.rows])
         return int(left_out + matching[self.overcommitted].sum()) if self.overcommitted else int(left_out)
 
 
 def prefers_some_nodes(columns: NodeTable) -> bool:
-    """Return whether some node has a taint that pods should avoid. The answer is cached with the node attributes."""
+    """Return whether at least one node has a PreferNoSchedule taint. The answer is cached with the node attributes."""
     known: bool | None = columns.attributes.derived.get(prefers_some_nodes)
     if known is None:
         known = columns.attributes.prefers
@@ -364,6 +370,6 @@ def prefers_some_nodes(columns: NodeTable) -> bool:
 
 
 def take_last(given: list[DeviceAllocation]) -> None:
-    """Remove the last device allocation, unless `names` has taken it meanwhile."""
+    """Remove the last device allocation of the list, if `names` has not already removed it."""
     if given:
         given.pop()

@@ -1,19 +1,20 @@
-"""Place a gang whole on the draft, or not at all.
+"""Place a whole gang on the draft, or place nothing.
 
-First the minimum is placed: the minimum of every role and of every group, as close together as requested. Then as many
-further pods are placed as fit: first members above a group's minimum, each of them whole, then pods above the roles'
-minimums. `core.placement.packing` chooses the nodes of pods without a topology request, and `core.placement.topology`
-those of pods with one.
+First the minimum of every role and of every group is placed, as close together as requested. Then further pods are
+placed as long as they fit: first the members above a group's minimum, where each member is placed as a whole, then the
+pods above the roles' minimums. `core.placement.packing` chooses the nodes of pods without a topology request, and
+`core.placement.topology` the nodes of pods with a topology request.
 
 A gang is a tree (`model.job.GangTree`). For a subtree with a topology request, the domains of the requested level are
-tried. Domains that hold all of its pods by counting come first, beginning with the tightest. The members of the subtree
-are placed inside one domain. If the level is only preferred, the domains of coarser levels are tried next, and at last
-any nodes. For one role of unconstrained pods counting is exact: the role is placed if and only if some domain holds it.
-Several members compete for the same nodes, so their placement is a search, over at most `TRIES` domains in total.
+tried one after the other, and the members of the subtree are placed inside one domain. Domains that can hold all pods
+of the subtree, as far as counting can show it, are tried first, beginning with the tightest. If the level is only
+preferred, the domains of coarser levels are tried next, and at last any nodes. For a single role of unconstrained pods,
+counting is exact: the role is placed if and only if some domain can hold it. If there are several members, they compete
+for the same nodes. So their placement is a search, which tries at most `TRIES` domains in total.
 
-A gang of several roles or groups that would just fit is not always placed. A gang that is not placed waits, reports the
-reason of its first attempt, and is tried again when capacity grows. A gang that is placed always fits and is as close
-as required, and a gang that is not placed leaves the draft exactly as it was."""
+So a gang of several roles or groups is sometimes not placed although it would just fit. A gang that is not placed
+waits, and reports why its first attempt failed. It is tried again when more capacity is free. A gang that is placed
+always fits and is as close as required, and a gang that is not placed leaves the draft exactly as it was."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ __all__ = ["GangPlacement", "PlacementShortfall", "place"]
 Times: TypeAlias = NDArray[np.float64]
 GangPlacement: TypeAlias = list[Placement] | PlacementShortfall
 
-# Makes Placements like `Placement._make`, but without a Python call for each pod.
+# These two create Placements as `Placement._make` does, but without a Python call for each pod.
 NEW, PLACEMENTS = tuple.__new__, repeat(Placement)
 TRIES = 256
 DOMAINS = 64  # the largest number of domains of one level that are tried: the tightest and the emptiest ones
@@ -67,13 +68,13 @@ def place(draft: Draft, gang: Gang, among: Rows | None = None) -> list[Placement
 
 
 class PlacementAttempt:
-    """An attempt to place a gang with groups or topology requests.
+    """An attempt to place a gang that has groups or topology requests.
 
-    `shares`: the placed pods so far. `left`: (member, mask of the nodes that it may use, its constraint) for members
-    above a group's minimum, which are tried later.
-    `where`: (role, mask of the nodes that it may use, its constraint) for each placed role.
+    `shares`: the pods placed so far. `left`: (member, mask of the nodes that the member may use, its constraint) for
+    members above a group's minimum, which are tried after all minimums.
+    `where`: (role, mask of the nodes that the role may use, its constraint) for each placed role.
 
-    All three shrink again when a part of the attempt is undone."""
+    When a part of the attempt is undone, its entries are removed from all three."""
 
     def __init__(self, draft: Draft, gang: Gang) -> None:
         self.draft, self.gang = draft, gang
@@ -81,7 +82,7 @@ class PlacementAttempt:
         self.left: list[tuple[GangTree, Rows | None, TopologyConstraint | None]] = []
         self.where: list[tuple[int, Rows | None, TopologyConstraint | None]] = []
         self.tries = 0
-        # The first subtree that no domain holds, with its constraint and nodes.
+        # The first subtree that fits in no domain, with its constraint and the mask of the nodes that it may use.
         self.missed: tuple[GangTree, TopologyConstraint, Rows | None] | None = None
 
     def mark(self) -> tuple[int, int, int, int]:
@@ -95,8 +96,8 @@ class PlacementAttempt:
         del self.shares[shares:], self.left[left:], self.where[where:]
 
     def settle(self, unit: GangTree, within: Rows | None, style: TopologyConstraint | None) -> bool:
-        """Place the subtree's minimum within these nodes, as close as it requests. Return whether that was possible. If
-        not, nothing is changed."""
+        """Place the subtree's minimum within these nodes, as close together as the subtree requests. Return whether
+        that was possible; if not, the draft is unchanged."""
         near = unit.closeness
         if near is None or not (near.level or near.slices):
             return self.members(unit, within, style)
@@ -113,14 +114,15 @@ class PlacementAttempt:
         return False
 
     def anyhow(self, unit: GangTree, within: Rows | None) -> bool:
-        """Place the whole subtree without regard to its preferred topology, if it has no required one. Return whether
-        that was possible. This may succeed although an attempt that followed the preferences has failed."""
+        """If the subtree requires no topology, place it as a whole, and ignore its preferred topology. Return whether
+        that was possible. This may succeed although an attempt that respected the preferences has failed."""
         return not (unit.requires_topology() or unit.optional()) and self.packed(unit, within, None)
 
     def domains(self, unit: GangTree, within: Rows | None, style: TopologyConstraint) -> Iterator[Rows | None]:
-        """Yield the mask of positions of each domain that holds the subtree by counting. Domains of the lowest rank
-        come first. Among domains of equal rank, those that also hold all pods above the minimum come first, beginning
-        with the tightest. The other domains follow, beginning with the emptiest."""
+        """Yield the mask of positions of each domain that can hold the subtree, as far as counting can show it. Domains
+        of the lowest rank in the topology request come first. Among domains of equal rank, those that also hold all
+        pods above the minimum come first, beginning with the tightest. The other domains follow, beginning with the
+        emptiest."""
         if style.depth < 0:
             yield within
             return
@@ -139,8 +141,8 @@ class PlacementAttempt:
             yield codes == code if within is None else (codes == code) & within
 
     def times(self, unit: GangTree, held: Mapping[int, Counts], style: TopologyConstraint) -> Times:
-        """Return for each domain how many times it holds the minimum of the subtree, by counting. `held`: role -> the
-        number of its pods that each domain holds."""
+        """Return for each domain how many times it could hold the minimum of the subtree, as far as counting can show
+        it. `held`: role -> for each domain, the number of the role's pods that it could hold."""
         if unit.role >= 0:
             least = self.least(unit.role, style)
             return held[unit.role] / least if least else np.maximum(2.0 * held[unit.role], 1)
@@ -148,8 +150,8 @@ class PlacementAttempt:
         return np.asarray(each[-unit.minimum] if unit.minimum else np.maximum(each[-1], 1))
 
     def counted(self, unit: GangTree) -> list[int]:
-        """Return the roles of the subtree that are counted: its required roles; all of its roles if none is
-        required."""
+        """Return the roles of the subtree that are counted when domains are compared: the required roles, or all roles
+        if no role is required."""
         return sorted(unit.required_roles()) or sorted(unit.roles())
 
     def least(self, role: int, style: TopologyConstraint | None) -> int:
@@ -188,8 +190,9 @@ class PlacementAttempt:
         return True
 
     def orders(self, unit: GangTree) -> Iterator[Sequence[GangTree]]:
-        """Yield the orders in which the members are tried. If all are required: the largest pods first, and then the
-        reverse."""
+        """Yield the orders in which the members are tried: first a forward order, then its reverse. If all members are
+        required, the forward order begins with the member that has the largest pods; otherwise it is the order of the
+        gang."""
         members = unit.members
         if unit.minimum == len(members):
             largest = {each.name: max(map(self.part, each.roles()), default=0.0) for each in members}
@@ -199,13 +202,14 @@ class PlacementAttempt:
             yield members[::-1]
 
     def part(self, role: int) -> float:
-        """Return the largest request of one pod of the role, as a part of the largest node's allocatable amount."""
+        """Return the size of one pod of the role: its request as a part of the largest allocatable amount of a node,
+        for the resource of which this part is largest."""
         return self.draft.part_of_node(self.gang.demands[role])
 
     def some(
         self, members: Sequence[GangTree], minimum: int, within: Rows | None, style: TopologyConstraint | None
     ) -> bool:
-        """Place the first `minimum` members that fit, and keep the other members for later. Return whether enough
+        """Place the first `minimum` members that fit, and add the other members to `left`. Return whether enough
         members fit."""
         mark, placed = self.mark(), 0
         for member in members:
@@ -224,7 +228,7 @@ class PlacementAttempt:
         whether that was possible."""
         counts = [self.least(role, style)]
         if len(self.gang.roles) == 1:
-            # Only a single role may take all pods at once: with several, all minimums come first.
+            # Only a single role may place all pods at once: if there are several roles, all their minimums come first.
             counts.insert(0, self.gang.roles[role].count)
         if not any(self.take(role, count, within, style) for count in counts):
             return False
@@ -248,8 +252,8 @@ class PlacementAttempt:
         return shares is not None
 
     def parted(self, role: int, count: int, within: Rows | None, style: TopologyConstraint) -> bool:
-        """Place constrained pods domain by domain, in each as many as counting allows. Return whether the filters allow
-        all of them."""
+        """Place pods with constraints domain by domain. Counting alone decides how many pods go to each domain. Return
+        whether the filters allow all of these pods."""
         depth, mark = style.depth + 1, self.mark()
         shares = self.ground(role, within, style).shares(count, self.placed(role))
         if depth == len(style.levels) or not shares:
@@ -274,7 +278,7 @@ class PlacementAttempt:
             inside = codes == code if within is None else (codes == code) & within
             while placed < count:
                 mark, pods = self.mark(), min(style.slice_pods, count - placed)
-                if not code and pods > 1:  # nodes in no domain hold no slices, except slices of a single pod
+                if not code and pods > 1:  # nodes in no domain get no slices, except slices of a single pod
                     break
                 if self.filled(role, pods, inside, each) < pods:
                     self.rewind(mark)
@@ -283,7 +287,7 @@ class PlacementAttempt:
         return placed
 
     def placed(self, role: int) -> dict[int, int]:
-        """Return position -> number of the role's pods that this attempt has placed there."""
+        """Return a mapping: position -> number of the role's pods that this attempt has placed."""
         found: dict[int, int] = {}
         for each, position, count in self.shares:
             if each == role:
@@ -307,8 +311,8 @@ class PlacementAttempt:
                     self.take(role, more - more % style.slice_pods, within, style)
 
     def shortfall(self, within: Rows | None) -> PlacementShortfall:
-        """Return the shortfall of the failed attempt: either all nodes together have too little capacity, or they have
-        enough but no single domain has."""
+        """Return the shortfall of the failed attempt. Either all nodes together have too little capacity, or they have
+        enough, but no single domain does."""
         tree, mark = self.gang.tree, self.mark()
         assert tree is not None
         roles = self.counted(tree)
@@ -322,7 +326,7 @@ class PlacementAttempt:
         return PlacementShortfall(role=roles[0], placed=0, wanted=wanted, left=left, nearest=nearest)
 
     def nearest(self, unit: GangTree, style: TopologyConstraint, within: Rows | None) -> NearestDomain:
-        """Return the domain of the requested level that holds most of the subtree's required pods."""
+        """Return the domain of the requested level that could hold most of the subtree's required pods."""
         roles = self.counted(unit)
         depth = style.depth if style.depth >= 0 else style.slices[0].depth
         now = np.zeros(1, np.int64)

@@ -1,18 +1,19 @@
 """The nodes in packing order, stored from one cycle to the next.
 
-Only usable nodes are in the order, that is, nodes that are ready and not overcommitted. If the policy packs pods, nodes
-with the least free amounts come first; to fill the nodes in this order is then the best-fit method. All demands use the
-same order, because each placed pod changes it only a little. Nodes with a free *device* (any resource other than cpu,
-memory, storage and pods) come after all nodes without one, so that jobs without devices do not use up the cpu of nodes
-with devices. If the policy does not pack, the nodes are in the order of their rows.
+Only nodes that are ready and not overcommitted are in the order. If the policy packs pods, nodes with the least free
+amounts come first, so taking the first node that fits is the best-fit method. All demands use the same order. A cycle
+does not sort again after each placed pod, because each pod changes the order only a little. Nodes with a free *device*
+(any resource other than cpu, memory, storage and pods) come after all nodes without one, so that jobs without devices
+do not use up the cpu of nodes with devices. If the policy does not pack, the nodes are in the order of their rows.
 
-Between two cycles little changes. So the node table stores the order (`NodeTable.node_order`, until any node changes),
-and the rows whose charges have changed since (`NodeTable.touched`). The next cycle copies these rows and moves each of
-them to its new place. The result is exactly the order that a new sort would give (a test compares the two). While a
-cycle uses the order, the node table has none, so a cycle that fails leaves no wrong order behind.
+Between two cycles little changes. So the node table stores the order (`NodeTable.node_order`) until a node itself
+changes. It also stores the rows whose free amounts have changed since then (`NodeTable.touched`). The next cycle copies
+the new amounts of these rows, and moves each row to its new position. The result is exactly the order that a new sort
+would give (a test compares the two). A cycle takes the order out of the node table while it uses it. So if the cycle
+fails, no wrong order is left in the table.
 
-The *looseness* of a node is the sum of its free amounts, each divided by the amount of the node that has most of this
-resource."""
+The *looseness* of a node is the sum of its free amounts over all resources. Each amount is divided by the largest
+amount of this resource that any node has."""
 
 from __future__ import annotations
 
@@ -34,16 +35,17 @@ ORDINARY = {CPU, MEMORY, PODS, "ephemeral-storage"}
 BEHIND = 16.0  # added to the looseness for each free device resource, so that nodes with free devices come last
 FEW = 32  # up to this number of nodes, a loop over them is faster than operations on arrays
 MOVED = 24  # if more rows have changed, the order is sorted again
-PROBED = 8  # positions that are examined one by one first, if the last pods fitted among them
+PROBED = 8  # how many positions are examined one by one first, if the last pods were placed among them
 CHUNK = 4096  # the number of positions that are compared in one operation; most gangs need only the first operation
 NONE: Final[memoryview[Any]] = np.zeros(0).data
 REMEMBERED = 1024  # the largest number of demands whose requests are stored
-ROUNDED = 1 - 1e-9  # a tolerance, because sums of fractions may differ in their last bits
+ROUNDED = 1 - 1e-9  # a factor that lowers a bound a little, because sums of fractions may differ in their last bits
 
 
 class ResourceColumn(NamedTuple):
-    """A resource in the order. `column`, `view`: the free amounts by position, and a view for scalar access. `scale`,
-    `behind`: an amount adds amount / `scale` + `behind` to the looseness, if it is not 0."""
+    """A resource in the order. `column`, `view`: the free amounts by position, as an array and as a view for scalar
+    access. `scale`, `behind`: a free amount that is not 0 adds amount / `scale` + `behind` to the looseness of its
+    node."""
 
     column: Column
     view: memoryview[int]
@@ -55,9 +57,9 @@ class ResourceRequest:
     """The request of a pod, in the form that the order needs.
 
     `each`: (view of the free amounts, requested amount) for each resource.
-    `counted`: (free amounts, view of them, requested amount) for each resource that is checked. `least`: the least
-    looseness of a node that can hold the pod.
-    `at`, `since`: as long as `NodeOrder.loosened` equals `since`, no position before `at` holds a pod."""
+    `counted`: (free amounts, view of them, requested amount) for each resource that is checked. `least`: a lower bound
+    for the looseness of nodes on which the pod fits.
+    `at`, `since`: as long as `NodeOrder.loosened` equals `since`, the pod fits at no position before `at`."""
 
     __slots__ = ("at", "counted", "each", "least", "since")
 
@@ -80,11 +82,11 @@ class NodeOrder:
 
     `rows`: the row of each position in the node table.
     `free`, `views`: resource -> the free amount of each position, as an array and as a view for scalar access.
-    `few`: True if the nodes are so few that a loop examines them one by one.
-    `ties_by_row`: True if equally loose nodes are in the order of their rows. Only such an order can be updated without
-        a new sort.
+    `few`: True for a small number of nodes, which a loop examines one by one.
+    `ties_by_row`: True if nodes of equal looseness are in the order of their rows. Only then can the order be updated
+        without a new sort.
     `strayed`: positions that have lost capacity. The code that takes capacity adds positions to this list.
-    `loosened`: a counter that grows with each sort, and when a node may have regained capacity."""
+    `loosened`: a counter that grows with each sort, and whenever a node may have got capacity back."""
 
     def __init__(self, columns: NodeTable, *, packed: bool) -> None:
         self.columns, self.packed = columns, packed
@@ -96,7 +98,7 @@ class NodeOrder:
         self.strayed: list[int] = []  # positions that have lost capacity; at most about `MOVED` are noted
         self.grown = False  # True if capacity was returned since the last sort
         self.loosened = 0
-        self.crowded = False  # True if the limit on the number of pods is checked, too
+        self.crowded = False  # True if each node's limit on the number of pods is also checked
         self.near = True  # True if the last pods fitted at the first few positions
         # The looseness of each row; NaN: the row is not in the order.
         self._looseness_of_row: memoryview[Any] | None = None
@@ -143,11 +145,11 @@ class NodeOrder:
         return known
 
     def holding(self, asked: ResourceRequest, allowed: matching.Rows | None) -> Iterator[int]:
-        """Yield the positions that hold a pod with this request, in order. `allowed`: the mask of positions that may be
-        used; None: all.
+        """Yield the positions at which a pod with this request fits, in order. `allowed`: the mask of positions that
+        may be used; None: all.
 
-        The limit on the number of pods of a node is checked only after some node has reached it (`crowded`). While this
-        function yields positions, the caller may take capacity from the positions that it has got already."""
+        The limit on the number of pods of a node is checked only after some node has reached it (`crowded`). Between
+        two yields, the caller may take capacity from positions that were already yielded."""
         known, counted = asked.since == self.loosened, asked.counted
         first = asked.at if known else self.first(asked.least)
         near = len(self.rows) if self.few else min(first + PROBED, len(self.rows))
@@ -177,19 +179,19 @@ class NodeOrder:
                 at = found.find(True, at + 1)
 
     def first(self, least: float) -> int:
-        """Return the first position with a looseness of at least `least` at the last sort. Nodes have only lost
-        capacity since then, so no earlier node reaches `least`."""
+        """Return the first position whose looseness at the last sort was at least `least`. If nodes have only lost
+        capacity since then, no earlier node can have this looseness now. Otherwise return 0."""
         return 0 if self.grown else bisect_left(self._looseness, least)
 
     def crowd(self) -> None:
-        """Note that a node had the amounts for one more pod, but too many pods. From now on the number of pods is
-        checked too."""
+        """Make the order check the number of pods of each node from now on. The caller does this when a node has the
+        amounts for one more pod, but already has the largest number of pods."""
         self.crowded = True
         self._asked.clear()
 
     def follow(self) -> bool:
-        """Update the order from the node table. Return False if this is not possible, because other nodes than before
-        are usable or too many rows have changed."""
+        """Update the order from the node table. Return False if this is not possible, because a node has become usable
+        or unusable, or too many rows have changed."""
         columns = self.columns
         if len(self.free) < len(columns.free) or len(self.strayed) > MOVED:
             return False
@@ -212,7 +214,7 @@ class NodeOrder:
                 if amount < 0:
                     return False
                 if amount:
-                    # Computed as in `renew`, with equal results to the last bit.
+                    # This is computed in the same way as in `renew`, so the results are equal to the last bit.
                     looseness += amount / scale + behind
             if ordered and looseness != self._looseness[position]:
                 self._move(row, position, looseness)
@@ -250,7 +252,7 @@ class NodeOrder:
         return self._looseness_of_row
 
     def _move(self, row: int, position: int, looseness: float) -> None:
-        """Move the row from its position to its new place."""
+        """Move the row from its position to the position of its new looseness."""
         to = self._place_of(row, looseness)
         to -= to > position
         self._looseness[position] = self._known()[row] = looseness
@@ -265,8 +267,8 @@ class NodeOrder:
 
 
 def ordered_nodes(columns: NodeTable, *, packed: bool) -> NodeOrder:
-    """Return the nodes in packing order: the order of the last cycle, if it can be updated. The caller stores the order
-    again (`NodeTable.node_order`) at the end of the cycle."""
+    """Return the nodes in packing order. If possible, this is the updated order of the last cycle; otherwise it is a
+    new one. The caller stores the order again (`NodeTable.node_order`) at the end of the cycle."""
     layout: NodeOrder | None = columns.node_order
     columns.node_order = None
     if layout is None or layout.packed is not packed or not layout.ties_by_row or not layout.follow():
@@ -276,7 +278,7 @@ def ordered_nodes(columns: NodeTable, *, packed: bool) -> NodeOrder:
 
 
 def usable_rows(columns: NodeTable) -> NDArray[np.intp]:
-    """Return the rows of nodes that may take pods. The world can overcommit a node; such a node takes no further
+    """Return the rows of nodes on which pods may be placed. A node that the world has overcommitted gets no further
     pods."""
     usable = columns.attributes.ready.copy()
     for column in columns.free.values():

@@ -1,25 +1,27 @@
-"""Pack the roles of a gang onto nodes, without topology. This is done by filling nodes, by trying other orders of the
-roles, and by a search.
+"""Pack the roles of a gang onto nodes, without regard to topology: fill the nodes, try other orders of the roles, and
+finally search.
 
-A role's pods fill the nodes in packing order (best fit). For one role this is exact: it fails only if the capacity is
-too small. Several roles compete for the same nodes, so their order matters and packing is a search:
+A role's pods fill the nodes in packing order (best fit). For a gang of one role this is exact: it fails only if the
+capacity is too small. Several roles compete for the same nodes, so their order matters and packing is a search:
 
-1. Place the roles one after the other, beginning with the role whose pod is the largest part of a node.
+1. Place the roles one after the other, in the order of the size of their pods, the largest first.
 
-2. If that fails although each role alone would fit: place the scarcest role first (the role with the least capacity
-   beyond its minimum), then try other orders, at most `ORDERS` in total.
+2. If that fails although each role would fit alone, try other orders, at most `ORDERS` in total. The first of them
+   begins with the scarcest role, that is, the role for which the capacity is the smallest multiple of its minimum.
 
-3. Keep the scarcest role's nodes free for it: place the other roles on other nodes first, then this role.
+3. If that fails too, first place the other roles only on nodes that the scarcest role cannot use, then place the
+   scarcest role.
 
-4. If the pods fit on at most `SEARCH_NODES` nodes: make a depth-first search over the number of pods of each role on
-   each node. Give up after `SEARCH_STEPS` steps.
+4. As a last step, if at most `SEARCH_NODES` nodes can hold any of the pods, make a depth-first search over the number
+   of pods of each role on each node. Give up after `SEARCH_STEPS` steps.
 
-The search takes the largest roles first and visits the nodes once for each role. On each node it first tries as many
-pods as the node holds, then one fewer, and so on down to none. It gives up a branch of the search as soon as the
-remaining nodes cannot hold the rest of the role. It never examines a failed state a second time.
+The search places the roles with the largest pods first, and goes through the nodes once for each role. On each node it
+first tries the largest number of pods that fits, then one fewer, and so on down to none. It abandons a branch of the
+search as soon as the remaining nodes cannot hold the remaining pods of the role. It never examines a failed state a
+second time.
 
-If more nodes are possible, or the steps run out, it is not guaranteed that roles which would just fit together are
-placed. (The problem is multi-dimensional bin packing, which is NP-hard.)
+If more nodes are possible, or the steps are used up, roles that would just fit together may remain unplaced. (The
+problem is multi-dimensional bin packing, which is NP-hard.)
 
 In every function, `within` is the mask of the positions in the draft (nodes) that may be used; None: all."""
 
@@ -49,13 +51,14 @@ PackedPods: TypeAlias = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NearestDomain:
-    """The domain that came closest to holding a gang.
+    """The topology domain that could hold most pods of a gang that did not fit.
 
     `level`: the requested level. `domains`: the number of its domains.
-    `name`: the domain that holds most pods. `holds`: the number of pods that it holds, of `wanted` pods.
-    `empty`: the number of pods that the best domain would hold if no pod ran.
-    `unit`: the name of the role or group with the request. `slices`: the layers of slices, if a domain can only hold
-    whole slices."""
+    `name`: the domain that could hold most pods. `holds`: the number of pods that it could hold; `wanted` pods would be
+    needed.
+    `empty`: the largest number of pods that a domain could hold if no pod ran.
+    `unit`: the name of the role or group with the request. `slices`: the layers of slices, if the request has
+    slices."""
 
     level: str
     domains: int
@@ -68,13 +71,13 @@ class NearestDomain:
 
 
 class PlacementShortfall(NamedTuple):
-    """How far the first attempt to place a gang came.
+    """How many pods the first attempt to place a gang has placed, and what was missing then.
 
     `wanted`: the number of pods in the gang's minimum. `placed`: the number of these pods that were placed when `role`
         found no more capacity.
     `left`: for each requested resource of the role, the largest amount that was then free on one matching node.
-    `nearest`: the domain that came closest, if the nodes together would hold the gang, but no domain of the requested
-    level does."""
+    `nearest`: the domain that could hold most pods, if all nodes together have enough capacity for the gang, but no
+    domain of the requested level has."""
 
     role: int
     placed: int
@@ -137,7 +140,7 @@ def rearrange(draft: Draft, gang: Gang, roles: Sequence[int], within: Rows | Non
 def scarcest_first(
     draft: Draft, gang: Gang, rooms: dict[int, int], within: Rows | None, shares: list[PackedPods]
 ) -> bool:
-    """Place the other roles outside the nodes of the scarcest role, then the scarcest role on these nodes. Return
+    """Place the other roles only on nodes that the scarcest role cannot use, and then place the scarcest role. Return
     whether that was possible."""
     scarcest, *others = sorted(rooms, key=lambda role: rooms[role] / max(1, gang.minimums[role]))
     mark, before = draft.mark(), len(shares)
@@ -152,12 +155,12 @@ def scarcest_first(
 
 
 def by_size(draft: Draft, gang: Gang, roles: Sequence[int]) -> Sequence[int]:
-    """Return the roles by the size of a pod as a part of the largest node, the largest first."""
+    """Return the roles in the order of the size of their pods (`Draft.part_of_node`), the largest first."""
     return sorted(roles, key=lambda role: -draft.part_of_node(gang.demands[role]))
 
 
 def other_orders(rooms: dict[int, int], roles: Sequence[Role]) -> Iterator[Sequence[int]]:
-    """Yield other orders of the roles, the scarcest role first."""
+    """Yield other orders of the roles. The first order begins with the scarcest role."""
     scarcest = sorted(rooms, key=lambda role: rooms[role] / max(1, roles[role].minimum))
     return islice(permutations(scarcest), ORDERS)
 
@@ -165,8 +168,8 @@ def other_orders(rooms: dict[int, int], roles: Sequence[Role]) -> Iterator[Seque
 def fill(
     draft: Draft, demand: Demand, role: int, count: int, shares: list[PackedPods], within: Rows | None = None
 ) -> int:
-    """Take capacity for `count` pods, from the fullest nodes first. Return the number of pods that found no
-    capacity."""
+    """Place `count` pods of the demand on the draft, on the fullest nodes first, and append them to `shares`. Return
+    the number of pods for which there was no capacity."""
     if not count:
         return 0
     if draft.ordinary(demand):
@@ -189,7 +192,7 @@ def exact_search(
     draft: Draft, gang: Gang, roles: Sequence[int], within: matching.Rows | None
 ) -> list[tuple[int, int, int]] | None:
     """Return a solution that places the minimum of each of these roles, as (role, position, number of pods); None if
-    there is no solution, or if the search was given up."""
+    there is no solution, or if the search was not possible within its limits."""
     found = (position for role in roles for position in candidate_nodes(draft, gang.demands[role], within))
     positions = sorted(set(found))
     if len(positions) > SEARCH_NODES:
@@ -198,7 +201,8 @@ def exact_search(
 
 
 def candidate_nodes(draft: Draft, demand: Demand, within: matching.Rows | None) -> list[int]:
-    """Return the matching positions that hold at least one pod of the demand."""
+    """Return the matching positions at which at least one pod of the demand fits; at most `SEARCH_NODES` + 1 of
+    them."""
     allowed = draft.allowed(demand.where)
     everywhere = np.ones(len(draft), np.bool_) if allowed is None else allowed
     everywhere = everywhere if within is None else everywhere & within
@@ -207,8 +211,8 @@ def candidate_nodes(draft: Draft, demand: Demand, within: matching.Rows | None) 
 
 
 class ExactSearch:
-    """An exact search. `free[n][r]`: the free amount of resource r on node n. `asks[role][r]`: the amount of resource r
-    that a pod of the role requests.
+    """A depth-first search for nodes for all roles. `free[n][r]`: the free amount of resource r on node n.
+    `asks[role][r]`: the amount of resource r that a pod of the role requests.
     `may[role][n]`: whether the role matches the node."""
 
     def __init__(self, draft: Draft, gang: Gang, roles: Sequence[int], positions: Sequence[int]) -> None:
@@ -230,12 +234,12 @@ class ExactSearch:
         return self.shares if self.place_role(0) else None
 
     def place_role(self, at: int) -> bool:
-        """Place the roles from `order[at]` on; return whether that was possible."""
+        """Place the role `order[at]` and all roles after it; return whether that was possible."""
         return at == len(self.order) or self.place_pods(at, 0, self.minimum[self.order[at]])
 
     def place_pods(self, at: int, node: int, missing: int) -> bool:
-        """Place `missing` more pods of the role on the nodes from `node` on, and then the other roles; return whether
-        that was possible."""
+        """Place `missing` more pods of the role `order[at]` on the node `node` and the nodes after it, and then all
+        later roles; return whether that was possible."""
         if not missing:
             return self.place_role(at + 1)
         self.steps += 1
@@ -251,7 +255,8 @@ class ExactSearch:
         return False
 
     def with_pods(self, at: int, node: int, count: int, missing: int) -> bool:
-        """Place `count` pods on the node and continue with the next node. Return whether that led to a solution."""
+        """Place `count` pods of the role `order[at]` on the node, and continue with the next node. Return whether that
+        led to a solution."""
         role = self.order[at]
         self.add(role, node, count)
         if count:
@@ -264,13 +269,13 @@ class ExactSearch:
         return False
 
     def holds(self, role: int, node: int) -> int:
-        """Return how many pods of the role the node still holds."""
+        """Return how many more pods of the role fit on the node."""
         if not self.may[role][node]:
             return 0
         return min(free // ask for free, ask in zip(self.free[node], self.asks[role], strict=True) if ask)
 
     def add(self, role: int, node: int, count: int) -> None:
-        """Place `count` pods of the role on the node (take them back, if negative)."""
+        """Place `count` pods of the role on the node (remove them if `count` is negative)."""
         free = self.free[node]
         for resource, ask in enumerate(self.asks[role]):
             free[resource] -= ask * count

@@ -1,19 +1,20 @@
-"""Find nodes for pods of a started gang that need another node. These pods are placed close to the other pods of their
-gang.
+"""Find nodes for pods of a started gang that have lost their node or were never placed. The new pods are placed close
+to the other pods of their gang.
 
-The topology domain of the other pods is given by node labels. So a request to be close to these pods can be written
-into the new pod's own shape: a required closeness becomes required node labels, and a preferred closeness becomes
-preferred labels, with a higher weight for finer levels. Two slots with different domains then have different demands
-and are in different request classes. The scheduler counts and explains them like any other pod.
+A topology domain is given by node labels. So a request to be close to the other pods can be expressed as node
+constraints in the new pod's own shape: if the topology request is required, the labels of their domain become required
+node labels. If it is only preferred, the labels become preferred, with a higher weight for finer levels. Slots that
+belong to different domains then have different demands, and are in different request classes. The scheduler counts and
+explains these pods like all other pods.
 
-The job, each group around the role, the role, and the slot's slice may each have a closeness request. For each of these
-requests, "the other pods" are the placed pods of the unit (job, group, role or slice) that makes the request. Sometimes
-none of these pods is left, or all of them are on removed nodes whose domains are unknown. The open slots of the unit
-are then placed *together*, as a gang of their own with the same closeness request. The first slot is in a request class
-for all of them; the others wait outside the request classes. A member of a group that the job was started without is
-also placed whole, with or without a closeness request.
+The job, each group that contains the role, the role, and the slot's slice may each have a topology request. For each of
+these requests, "the other pods" are the placed pods of the unit (job, group, role or slice) that has the request.
+Sometimes none of these pods is left, or all of them are on removed nodes, whose domains are unknown. The open slots of
+the unit are then placed *together*, as a separate gang with the same topology request. In the request class, the first
+of these slots represents all of them. If the job was started without some member of a group, this member is also placed
+as a whole, whether it has a topology request or not.
 
-A job that was assigned node flavors keeps them."""
+A job that was assigned node flavors keeps its flavors."""
 
 from __future__ import annotations
 
@@ -29,13 +30,15 @@ from phalanx.model.pod import NodePreference, Operator, Requirement, Shape
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster, JobRecord, is_growth
 
-LIGHTEST = 10  # the weight of the coarsest preferred level; each finer level adds as much
+LIGHTEST = 10  # the weight of the coarsest preferred level; the weight grows by the same amount with each finer level
 
 
 def slots_together(cluster: Cluster, record: JobRecord, slot: Slot) -> tuple[Slot, ...]:
-    """Return the open slots that are placed at once with this one, in order: the open slots of the minimum or, if the
-    minimum is complete, all open slots. If slices have gaps, return the first slot alone. A job that grows by all
-    missing pods or by none (Kueue's elastic jobs) gets all pods of a role at once."""
+    """Return the open slots that must be placed together with this slot, in order; only the slot itself if it can be
+    placed alone. Of the unit or slice that must be placed as a whole, these are the open slots of the minimum or, if no
+    slot of the minimum is open, all open slots. If the ordinals of a sliced role have gaps, only slots of the first
+    slice are returned. A job that grows either by all missing pods or not at all (Kueue's elastic jobs) gets all pods
+    of a role together."""
     if (unit := missing_unit(cluster, record, slot)) is not None:
         roles = set(unit.roles())
         inside = sorted(each for each in record.open if each.role in roles)
@@ -72,7 +75,8 @@ def replacement_gang(cluster: Cluster, topologies: Sequence[Topology], record: J
 def placements_of_slots(
     cluster: Cluster, record: JobRecord, slot: Slot, placements: Sequence[Placement]
 ) -> list[Placement]:
-    """Return the placements of the replacement gang with the role and ordinal of the open slots."""
+    """Translate the placements of the replacement gang: give each of them the role and ordinal of an open slot of the
+    job."""
     vacant: dict[int, list[Slot]] = {}
     for each in reversed(slots_together(cluster, record, slot)):
         vacant.setdefault(each.role, []).append(each)
@@ -89,8 +93,8 @@ def missing_unit(cluster: Cluster, record: JobRecord, slot: Slot) -> GangTree | 
     """Return the outermost subtree around the slot that can only be placed whole, has no placed pod, and needs more
     than one pod; None if there is no such subtree.
 
-    A subtree can only be placed whole in two cases: it has a topology request (pods on removed nodes then do not count
-    as placed), or its queue has gangs and its group can do without it."""
+    A subtree must be placed as a whole in two cases. Either it has a topology request; pods on removed nodes then do
+    not count as placed. Or the queue has gang scheduling, and the group around the subtree can start without it."""
     units = [] if record.gang.tree is None else path(record.gang.tree, slot.role)
     for above, unit in zip((None, *units), units, strict=False):
         roles = set(unit.roles())
@@ -106,7 +110,7 @@ def missing_unit(cluster: Cluster, record: JobRecord, slot: Slot) -> GangTree | 
 
 def missing_layers(cluster: Cluster, record: JobRecord, slot: Slot) -> tuple[SliceLayer, ...]:
     """Return the layers of slices, from the coarsest on, in which the slice of this slot has no pod on an existing
-    node, but several open slots; empty if there are none."""
+    node, but several open slots; empty if there is no such layer."""
     layers = layers_around(record, slot.role)
     for at, (pods, _) in enumerate(layers):
         there = (record.placements[each] for each in slice_of(record.placements, slot, pods))
@@ -116,8 +120,9 @@ def missing_layers(cluster: Cluster, record: JobRecord, slot: Slot) -> tuple[Sli
 
 
 def numbered_alike(slots: list[Slot], layers: Sequence[SliceLayer]) -> list[Slot]:
-    """Return the first of these slots of a role: as many slots as stay in the same slices when they are numbered
-    without gaps. Placed pods are numbered in this way."""
+    """Return the slots of a role that can be placed together. Placed pods are numbered without gaps, so slots with gaps
+    could end up in the wrong slices. In that case, return only the slots that are in the same slice as the first
+    slot."""
     for pods, _ in layers:
         first, last = slots[0].ordinal, slots[-1].ordinal
         if first % pods == 0 and last - first < len(slots):
@@ -135,8 +140,8 @@ def slice_of(slots: Collection[Slot], slot: Slot, pods: int) -> list[Slot]:
 
 
 def layers_around(record: JobRecord, role: int) -> tuple[SliceLayer, ...]:
-    """Return the layers of slices of the role. They come from the innermost topology request around the role that has
-    slices."""
+    """Return the layers of slices of the role. The layers are those of the innermost topology request that applies to
+    the role."""
     around = [] if record.gang.tree is None else [unit.closeness for unit in path(record.gang.tree, role)]
     said = next((near for near in reversed(around) if near is not None and (near.level or near.slices)), None)
     return () if said is None else tuple(layer for layer in said.slices if layer.pods > 1)
@@ -149,8 +154,8 @@ def is_somewhere(cluster: Cluster, record: JobRecord, roles: Collection[int]) ->
 
 
 def can_be_spared(cluster: Cluster, record: JobRecord, above: GangTree | None, unit: GangTree) -> bool:
-    """Return whether the group `above` can do without the subtree. A part of such a subtree would be of no use
-    alone."""
+    """Return whether the group `above` can run without the subtree. Such a subtree is placed as a whole, because a part
+    of it would be of no use."""
     if above is None or above.minimum == len(above.members) or (unit.role >= 0 and unit.minimum < 2):
         return False
     queue = cluster.queues.get(record.queue)
@@ -160,10 +165,10 @@ def can_be_spared(cluster: Cluster, record: JobRecord, above: GangTree | None, u
 def part_of_job(
     unit: GangTree, slots: Sequence[Slot], roles: Sequence[int], described: Sequence[Role]
 ) -> tuple[tuple[Role, ...], tuple[Group, ...], TopologyRequest | None]:
-    """Return the roles, the groups and the topology request of the subtree, in the form of a job with one pod for each
+    """Return the roles, the groups and the topology request of the subtree, as if it were a job with one pod for each
     slot."""
     fewer = unit.role < 0 and unit.minimum < len(unit.members)
-    # A job cannot state a minimum of members, so the group is put into a job of its own.
+    # A job has no field for a minimum of members, so the group becomes the only member of a new job.
     job = GangTree(name="", members=(unit,)) if fewer else unit
     groups = {each.name: each for each in groups_of(job, "", set(roles))}
     found = []
@@ -178,8 +183,8 @@ def part_of_job(
 
 
 def groups_of(unit: GangTree, parent: str, roles: set[int]) -> Iterator[Group]:
-    """Yield the groups inside the subtree that have any of the roles. A group that can start without some of its
-    members still can in the result."""
+    """Yield the groups inside the subtree that have any of the roles. If a group can start without some of its members,
+    this is also true in the result."""
     for member in unit.members:
         if member.role < 0 and not roles.isdisjoint(member.roles()):
             alive = sum(not roles.isdisjoint(each.roles()) for each in member.members)
@@ -189,7 +194,7 @@ def groups_of(unit: GangTree, parent: str, roles: set[int]) -> Iterator[Group]:
 
 
 def bound_to_others(cluster: Cluster, topologies: Sequence[Topology], record: JobRecord, slot: Slot, role: int) -> Role:
-    """Return the role with a shape that is bound to the domains of the slot's other pods."""
+    """Return the role with a shape whose node constraints require or prefer the topology domains of the other pods."""
     asked, tree = record.job.roles[role], record.gang.tree
     shape = asked.shape
     for near, nodes in () if tree is None else requests_around(tree, record, slot):
@@ -198,8 +203,8 @@ def bound_to_others(cluster: Cluster, topologies: Sequence[Topology], record: Jo
 
 
 def requests_around(tree: GangTree, record: JobRecord, slot: Slot) -> Iterator[tuple[TopologyRequest, Iterable[str]]]:
-    """Yield (topology request, nodes of the other pods in its unit) for each request that applies to the slot, first
-    for units, then for slices."""
+    """Yield (topology request, nodes of the other pods of the unit that has the request) for each request that applies
+    to the slot: first those of the job, groups and role, then those of slices."""
     for unit in path(tree, slot.role):
         if (near := unit.closeness) is None:
             continue
@@ -223,7 +228,8 @@ def path(unit: GangTree, role: int) -> list[GangTree]:
 def bound_to_domain(
     cluster: Cluster, topologies: Sequence[Topology], shape: Shape, near: TopologyRequest, nodes: Iterable[str]
 ) -> Shape:
-    """Return the shape, bound to the domain of the first of these nodes that has a domain of the requested level."""
+    """Return the shape with node constraints for one domain of the requested level. It is the domain of the first of
+    `nodes` that is in such a domain. If no node is in one, return the shape unchanged."""
     levels = topology.hierarchy(topologies, near.level)
     keys = levels[: levels.index(near.level) + 1]
     for name in nodes:
@@ -241,7 +247,7 @@ def required(shape: Shape, pairs: tuple[tuple[str, str], ...]) -> Shape:
 
 
 def preferred(shape: Shape, pairs: tuple[tuple[str, str], ...]) -> Shape:
-    """Return the shape with these labels preferred, with a higher weight for finer levels."""
+    """Return the shape with a preference for nodes with these labels. Labels of finer levels have a higher weight."""
     weights = (
         NodePreference(LIGHTEST * (depth + 1), (Requirement(key, Operator.IN, (value,)),))
         for depth, (key, value) in enumerate(pairs)

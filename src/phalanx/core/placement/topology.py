@@ -1,27 +1,29 @@
 """Topology domains: decide how many pods of a role go to each node if the pods must, or should, be close to each other.
 
-*Domains* come from the nodes' labels. A level is a label key, and a topology a list of levels, coarse to fine. The
-domain of a node at a level is given by the node's values of this key and of the keys of all coarser levels: rack `1` of
-block `a` is not the same domain as rack `1` of block `b`. A node that lacks one of the labels is in no domain of that
-level. A level that no topology names is a topology of its own. Domains are columns (one code per row), cached with the
-node attributes until a node changes.
+*Domains* come from the nodes' labels. A level is a label key, and a topology is a list of levels, coarse to fine. Two
+nodes are in the same domain of a level if they have the same value of this label and of the labels of all coarser
+levels: rack `1` of block `a` is not the same domain as rack `1` of block `b`. A node that lacks one of the labels is in
+no domain of that level. A level that no topology names is a topology of its own. The domains of a level are stored as a
+column (one domain number for each row of the node table). The column is cached with the node attributes until a node
+changes.
 
-*Placement* is decided by counting, before any capacity is taken from the draft. The number of pods that each node holds
-(a vector over the nodes) is summed over the domains of a level (`np.bincount`).
+*Placement* is decided by counting, before any capacity is taken from the draft. Count the pods that each node could
+hold, and sum these numbers over each domain of a level (`np.bincount`).
 
 - *Packed*: choose the tightest child domain that holds all pods, and continue in the same way inside it. If no child
   holds all pods, fill the largest child, then the next largest, and put the remaining pods into the tightest child that
-  holds them. So each level gets as few domains as counting allows, and the nodes of the finest domain are filled in the
-  draft's order (best fit).
+  holds them. So the pods use as few domains of each level as counting allows. Inside the finest domain, the nodes are
+  filled in the draft's order (best fit).
 - *Balanced*: spread the pods evenly over the domains one level below the chosen domain, as far as each has capacity
   (water filling). Inside each of these domains, the pods are packed.
-- *Slices*: at the slice's level and above, only the number of whole slices that a domain holds is counted. A slice is
-  never split over two domains of its level, and its pods have consecutive ordinals. Slices may consist of slices of a
-  finer level (layers). The last slice may be short. It is placed after the whole slices, because these leave the same
-  capacity in whatever order they are placed.
+- *Slices* (Kueue): a slice is a fixed number of pods that must be in one domain of the slice's level. At this level and
+  coarser ones, only the number of whole slices that a domain can hold is counted. A slice is never split over two
+  domains of its level, and its pods have consecutive ordinals. Slices may consist of slices of a finer level (layers).
+  The last slice may be short. It is placed after the whole slices.
 
-Nodes in no domain of a level come last, and hold no slices. (The algorithm is that of Kueue's Topology-Aware
-Scheduling, KEP-2724: BestFit, and its slices; its balanced placement differs, see docs/decisions/0009-topology.md.)"""
+Nodes that are in no domain of a level are used last, and get no slices. (Packing and slices follow Kueue's
+Topology-Aware Scheduling, KEP-2724, algorithm BestFit. Balanced placement differs from Kueue's, see
+docs/decisions/0009-topology.md.)"""
 
 from __future__ import annotations
 
@@ -47,7 +49,7 @@ class TopologyDomains:
     """The domains of one level.
 
     `codes`: for each row, the number of its domain; 0 if it is in no domain.
-    `own`: for each domain, the code of its label value, which is an index in `values`.
+    `own`: for each domain, the code of its label value: its index in `values`.
     `outer`: for each domain, the number of its domain at the next coarser level."""
 
     codes: Codes
@@ -61,8 +63,8 @@ class TopologyDomains:
         return len(self.own)
 
     def name(self, code: int) -> str:
-        """Return the domain's label value, with the values of coarser levels if the domain is not unique without
-        them."""
+        """Return the domain's label value. If another domain has the same value, the values of the coarser levels are
+        put before it, as in `a/1`."""
         own = self.values[int(self.own[code])]
         if self.coarser is None or np.count_nonzero(self.own == self.own[code]) == 1:
             return own
@@ -70,12 +72,13 @@ class TopologyDomains:
 
 
 def hierarchy(topologies: Sequence[Topology], level: str) -> tuple[str, ...]:
-    """Return all levels of the first topology that has this level; the level alone if none has it."""
+    """Return all levels of the first topology that has this level; only the level itself if no topology has it."""
     return next((topology.levels for topology in topologies if level in topology.levels), (level,))
 
 
 def domains(facts: NodeAttributes, keys: tuple[str, ...]) -> TopologyDomains:
-    """Return the domains of the last key, within the domains of the keys before it."""
+    """Return the domains of the level of the last key. `keys`: the label keys of this level and of all coarser levels,
+    coarse to fine."""
     known: TopologyDomains | None = facts.derived.get(("domains", keys))
     if known is None:
         known = found_domains(facts, keys)
@@ -112,12 +115,14 @@ class SliceDepth(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TopologyConstraint:
-    """A topology request in the form in which it is tried: at its own level, or at a level to which it falls back.
+    """A topology request in the form in which placement tries it: at the requested level, or at a coarser level as a
+    fallback.
 
     `levels`: the levels of the hierarchy, coarse to fine.
     `depth`: the index of the level at which all pods must be in one domain; -1: the pods may be in several domains.
     `layers`: the layers of slices, coarse to fine, the smaller ones inside the larger ones. `slices`: the layers at
-    this level or finer levels. Coarser layers are satisfied anyway, because all pods are in one domain."""
+    this level or finer levels. Coarser layers need no check, because all pods are in one domain of the level at
+    `depth`."""
 
     levels: tuple[str, ...]
     depth: int
@@ -135,7 +140,7 @@ class TopologyConstraint:
         return replace(self, depth=depth, slices=tuple(layer for layer in self.layers if layer.depth >= depth))
 
     def inside(self) -> TopologyConstraint:
-        """Return the constraint for the pods of one slice of the coarsest layer."""
+        """Return the constraint for the pods inside one slice of the coarsest layer."""
         depth, rest = self.slices[0].depth, self.slices[1:]
         return TopologyConstraint(self.levels, depth, balanced=False, layers=rest, slices=rest)
 
@@ -148,8 +153,8 @@ def topology_constraint(draft: Draft, near: TopologyRequest) -> TopologyConstrai
     layers: list[SliceDepth] = []
     for pods, level in near.slices:
         depth = levels.index(level)
-        # A layer whose level is not finer than the last one is left out: the larger slice before it already requires
-        # that level or a finer one.
+        # A layer is left out if its level is not finer than that of the layer before it: the larger slices of that
+        # layer already require this level or a finer one.
         if pods > 1 and (not layers or depth > layers[-1].depth):
             layers.append(SliceDepth(depth, pods))
     anywhere = TopologyConstraint(levels, -1, near.balanced, tuple(layers), tuple(layers))
@@ -157,8 +162,8 @@ def topology_constraint(draft: Draft, near: TopologyRequest) -> TopologyConstrai
 
 
 def fallback_levels(style: TopologyConstraint, near: TopologyRequest) -> Iterator[TopologyConstraint]:
-    """Yield the constraints to try, one after the other. For a preferred level, these are the level itself, then
-    coarser levels, and at last any nodes."""
+    """Yield the constraints to try, one after the other. For a required level, this is only the level itself. For a
+    preferred level, the coarser levels follow, and at last a constraint that allows any nodes."""
     yield style
     if not near.required:
         yield from (style.within(depth) for depth in range(style.depth - 1, -2, -1))
@@ -176,21 +181,23 @@ class DomainCapacity:
     """The nodes that hold pods of one demand.
 
     `at`: positions in packing order.
-    `pods`: the number of pods that each position holds; an upper bound for a constrained demand."""
+    `pods`: the number of pods that each position could hold; an upper bound if the demand has constraints between
+    pods."""
 
     def __init__(self, draft: Draft, style: TopologyConstraint, at: Indices, pods: Counts) -> None:
         self.draft, self.style, self.at, self.pods = draft, style, at, pods
 
     def held(self, depth: int, need: int = 0) -> Counts:
-        """Return for each domain of the level the number of pods that it holds. At the slices' level and above, only
-        pods in whole slices count and, if the last slice of `need` pods is short, the pods of this short slice."""
+        """Return for each domain of the level the number of pods that it holds. At the slices' level and coarser
+        levels, only pods in whole slices count. `need`: the number of pods to place. If the last slice of these is
+        short, its pods are added for each domain that can also hold the short slice."""
         size = len(domains_of_positions(self.draft, self.style, depth))
         held = self._held(self.at, self.pods, depth, size)
         rest, layers = need % self.style.slice_pods, self.style.slices
         if rest:
             inner = codes(self.draft, self.style, layers[0].depth)[self.at]
             beside = self._inside(self.pods).held(layers[0].depth, rest)
-            # The pods that fit beside whole slices.
+            # Now `beside` has only the pods that fit beside whole slices.
             beside -= self._held(self.at, self.pods, layers[0].depth, len(beside))
             beside[0] = int(rest == 1)  # a single pod cannot be split
             held[np.unique(codes(self.draft, self.style, depth)[self.at[beside[inner] >= rest]])] += rest
@@ -198,7 +205,8 @@ class DomainCapacity:
 
     def shares(self, need: int, placed: dict[int, int]) -> list[tuple[int, int]] | None:
         """Return (position, number of pods) for `need` pods, in the order of their ordinals; None if they do not fit.
-        `placed`: position -> number of the role's pods that are placed already; balancing takes them into account."""
+        `placed`: position -> number of the role's pods that are already placed. Balanced placement counts these pods
+        too."""
         shares: list[tuple[int, int]] = []
         rest = need % self.style.slice_pods
         if need > rest:
@@ -211,15 +219,15 @@ class DomainCapacity:
         return None if last is None else shares + last
 
     def most(self) -> int:
-        """Return the number of pods in all whole slices that the nodes hold."""
+        """Return the number of pods in all whole slices that the nodes could hold."""
         return int(self._whole(self.at, self.pods, self.style.depth)[1].sum())
 
     def _packed(self, need: int) -> Iterator[tuple[int, int]]:
         return self._pack(self.at, self.pods, need, self.style.depth)
 
     def _last(self, shares: list[tuple[int, int]], rest: int) -> list[tuple[int, int]] | None:
-        """Return the shares of the short last slice, in the tightest domain that holds it beside `shares`; None if no
-        domain does. `rest`: the number of its pods."""
+        """Return (position, number of pods) for the short last slice. It gets the tightest domain that still holds it
+        after `shares` are placed; None if no domain does. `rest`: the number of pods of the short slice."""
         pods, index = self.pods.copy(), {position: at for at, position in enumerate(self.at.tolist())}
         for position, count in shares:
             pods[index[position]] -= count
@@ -232,8 +240,8 @@ class DomainCapacity:
         return DomainCapacity(self.draft, left.style, self.at[inside], pods[inside]).shares(rest, {})
 
     def _inside(self, pods: Counts) -> DomainCapacity:
-        """Return the capacity of the same nodes for one slice of the coarsest layer. `pods`: the number of pods that
-        each position holds."""
+        """Return the capacity of the same nodes, with the constraint for the pods inside one slice of the coarsest
+        layer. `pods`: the number of pods that each position could hold."""
         return DomainCapacity(self.draft, self.style.inside(), self.at, pods)
 
     def _held(self, at: Indices, pods: Counts, depth: int, size: int) -> Counts:
@@ -243,8 +251,8 @@ class DomainCapacity:
 
     def _whole(self, at: Indices, pods: Counts, depth: int) -> tuple[Indices, Counts]:
         """Return (positions, number of pods at each), where only pods in whole slices count. Each domain of the slices'
-        level has one position, which gets the number of pods in the whole slices of this domain. If the slices are
-        coarser than the level, return `at` and `pods` unchanged."""
+        level is represented by one of its positions, to which all pods of its whole slices are assigned. If the level
+        at `depth` is finer than that of the slices, return `at` and `pods` unchanged."""
         for layer in reversed(self.style.slices):
             if layer.depth < depth:
                 break
@@ -258,13 +266,14 @@ class DomainCapacity:
         return at, pods
 
     def _spread(self, need: int, placed: dict[int, int]) -> Iterator[tuple[int, int]]:
-        """Yield shares that are spread evenly over the domains one level below or, at the finest level, over nodes."""
+        """Yield (position, number of pods) for `need` pods, spread evenly over the domains one level below or, if there
+        is no finer level, over the nodes."""
         depth, nodes = self.style.depth + 1, self.style.depth + 1 == len(self.style.levels)
         each = next((layer.pods for layer in self.style.slices if layer.depth >= depth), 1)
         numbers = np.arange(len(self.draft)) + 1 if nodes else codes(self.draft, self.style, depth)
         inside = numbers[self.at]
         held = summed(inside, self.pods, 0) if nodes else self._held(self.at, self.pods, depth, 0)
-        if int(held[1:].sum()) < need:  # some pods must be placed on nodes in no domain
+        if int(held[1:].sum()) < need:  # the domains do not hold all pods, so some go to nodes outside every domain
             yield from self._packed(need)
             return
         have = np.zeros(len(held), np.int64)
@@ -277,8 +286,8 @@ class DomainCapacity:
                 yield from self._pack(self.at[inside == code], self.pods[inside == code], units * each, depth)
 
     def _pack(self, at: Indices, pods: Counts, need: int, depth: int) -> Iterator[tuple[int, int]]:
-        """Yield shares of `need` pods inside one domain of level `depth`, on as few domains of the next level as
-        possible. The caller has checked that the domain holds them."""
+        """Yield (position, number of pods) for `need` pods inside one domain of the level at `depth`, in as few domains
+        of the next finer level as possible. The caller has checked that the domain holds these pods."""
         depth += 1
         if depth >= len(self.style.levels):
             yield from in_order(at, pods, need)
@@ -292,18 +301,18 @@ class DomainCapacity:
 
 
 def domains_of_positions(draft: Draft, style: TopologyConstraint, depth: int) -> TopologyDomains:
-    """Return the domains of the level."""
+    """Return the domains of the level at `depth`."""
     return domains(draft.columns.attributes, style.levels[: depth + 1])
 
 
 def codes(draft: Draft, style: TopologyConstraint, depth: int) -> Indices:
-    """Return for each position the number of its domain at this level; 0: it is in no domain."""
+    """Return for each position the number of its domain of the level at `depth`; 0: the node is in no domain."""
     return domains_of_positions(draft, style, depth).codes[draft.rows]
 
 
 def ranks(draft: Draft, style: TopologyConstraint, near: TopologyRequest | None) -> Indices:
-    """Return for each domain of the level its rank in the topology request; 0 for all, if the request ranks no domains
-    of this level."""
+    """Return for each domain of the constraint's level the rank that the topology request gives to it. The ranks are
+    all 0 if the request ranks no domains of this level."""
     known = domains_of_positions(draft, style, style.depth)
     if near is None or not near.ranks or near.level != style.levels[style.depth]:
         return np.zeros(len(known), np.intp)
@@ -313,7 +322,7 @@ def ranks(draft: Draft, style: TopologyConstraint, near: TopologyRequest | None)
 
 
 def when_empty(draft: Draft, style: TopologyConstraint, demand: Demand, depth: int) -> Counts:
-    """Return for each domain of the level the number of pods that it would hold if no pod ran."""
+    """Return for each domain of the level the number of pods that it could hold if no pod ran in the cluster."""
     columns = draft.columns
     rows = matching.matching(columns.attributes, demand.where).nonzero()[0]
     pods = np.minimum(node_resources.pods_held(columns.allocatable, demand.asks, rows), UNBOUNDED)
@@ -322,7 +331,7 @@ def when_empty(draft: Draft, style: TopologyConstraint, demand: Demand, depth: i
 
 
 def holding(draft: Draft, demand: Demand, within: Rows | None) -> tuple[Indices, Counts]:
-    """Return (positions that hold pods of the demand, number of pods that each holds)."""
+    """Return (positions that could hold pods of the demand, number of pods that each could hold)."""
     columns, fits = draft.asked(demand), draft.allowed(demand.where)
     if columns is None:
         return np.zeros(0, np.intp), np.zeros(0, np.int64)
@@ -360,8 +369,8 @@ def chosen(held: Counts, need: int) -> list[tuple[int, int]]:
 
 
 def finest(at: Indices, pods: Counts, codes: Indices, held: Counts, need: int) -> Iterator[tuple[int, int]]:
-    """Yield (position, number of pods) for `need` pods, with the domains in the order of `chosen`. All positions are
-    sorted at once, because there may be as many domains as nodes."""
+    """Yield (position, number of pods) for `need` pods, where the domains are used in the order of `chosen`. All
+    positions are sorted in one step instead of domain by domain, because there may be as many domains as nodes."""
     after = len(held)
     rank = np.full(after, after, np.intp)
     for place, (code, _) in enumerate(chosen(held, need)):
@@ -372,7 +381,7 @@ def finest(at: Indices, pods: Counts, codes: Indices, held: Counts, need: int) -
 
 
 def in_order(at: Indices, pods: Counts, need: int) -> Iterator[tuple[int, int]]:
-    """Yield (position, pods), filling the positions in order."""
+    """Yield (position, number of pods), and fill the positions in the given order until `need` pods are placed."""
     for position, most in zip(at.tolist(), pods.tolist(), strict=True):
         if need <= 0:
             return
@@ -382,8 +391,8 @@ def in_order(at: Indices, pods: Counts, need: int) -> Iterator[tuple[int, int]]:
 
 
 def levelled(caps: Counts, have: Counts, need: int) -> Counts:
-    """Return the number of pods that each entry gets, `need` in total, so that `have` + result is as even as possible
-    (water filling). `caps`: the largest number of pods that each entry may get."""
+    """Return the number of pods that each entry gets, `need` in total, so that the sum of `have` and the result is as
+    even as possible (water filling). `caps`: the largest number of pods that each entry may get."""
     low, high = 0, int(have.max(initial=0)) + need
     while low < high:  # the highest water line that takes no more than `need`
         line = (low + high + 1) // 2

@@ -1,14 +1,14 @@
 """The candidates of one search for victims. A candidate is either one pod above a gang's minimum (a surplus pod), or a
 whole gang.
 
-Candidates are numbered: first all single pods, then all gangs. If the policy allows the eviction of a candidate,
-`evict` releases the candidate's charge in the ledger and frees its capacity on the draft. `restore` undoes this. The
-eviction of a gang includes its surplus pods that were not evicted before, and the pods that this cycle has placed for
-the gang.
+Candidates are numbered: first all single pods, then all gangs. `evict` checks whether the policy allows to evict a
+candidate. If so, it releases the candidate's charge in the ledger and frees its capacity on the draft. `restore` undoes
+this. If a gang is evicted, its remaining surplus pods are evicted with it, and also the pods that this cycle has placed
+for it.
 
-Earlier victims must neither create nor remove a right to preempt (rule R18). So when the policy judges a gang, the
-accounts still include the victims that are surplus pods or jobs of the preemptor's own queue. When it judges a surplus
-pod, the accounts still include the gangs that are victims."""
+Whether a candidate may be preempted must not depend on which victims were chosen before it (rule R18). So some victims
+count as still running while the policy judges a candidate. For a gang, these are the victims that are surplus pods or
+belong to the preemptor's own queue. For a surplus pod, these are the gangs among the victims."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from phalanx.state.cluster import JobRecord, nominated_placements, spare_pods, w
 from phalanx.state.queues.quota import Charge, Cost, Key, gang_cost
 
 SURPLUS = -1  # the tier of pods above a minimum, which come before all gangs
-LAST = 3  # added to the tier of jobs that are preempted last, so that all other candidates come first
+LAST = 3  # added to the tier of jobs that must be preempted last, so that all other candidates come first
 LIGHT = 1e-3  # the weight of a pod above a minimum when candidates are counted
 
 
@@ -39,8 +39,8 @@ LIGHT = 1e-3  # the weight of a pod above a minimum when candidates are counted
 class Victim:
     """A job that is preempted, shrunk or moved.
 
-    `slots`: the slots that the job releases; empty if it is preempted whole. `charge`: the charge that is released in
-    its queue. `place`: if the job is moved, its new placements, to which it is nominated."""
+    `slots`: the slots that the job releases; empty if it is preempted whole. `charge`: the amounts that its queue is no
+    longer charged. `place`: the new placements of a job that is moved; the job is nominated to them."""
 
     job: str
     rule: PreemptionRule
@@ -53,9 +53,9 @@ class VictimCandidates:
     """The candidates of one search.
 
     `going`: evicted candidate -> the preemption rule that allows its eviction, in the order of the evictions.
-    `above`: the number of candidates that are single pods. Candidates with lower numbers are single pods, all others
-    are gangs.
-    `evicted_slots`: job -> the slots that this cycle has evicted already; empty: the job is preempted whole.
+    `above`: the number of candidates that are single pods. A candidate is a single pod if its number is below `above`,
+    and otherwise a gang.
+    `evicted_slots`: job -> the slots that this cycle has already evicted; empty if the job is preempted whole.
     `excluded`: jobs that are not candidates."""
 
     def __init__(self, context: PreemptionContext, rights: PreemptionPolicy, excluded: Collection[str] = ()) -> None:
@@ -68,13 +68,15 @@ class VictimCandidates:
         self.rights = rights
         self.placed, self.evicted_slots = context.placed, context.victims
         self.going: dict[int, PreemptionRule] = {}
-        # `gang` (the parameter of `_judged`) -> queue -> the charges that the ledger has again in that context.
+        # Charges of victims that count as still running while a gang (True) or a surplus pod (False) is judged: a
+        # mapping from queue to amounts for each of the two.
         self._aside: dict[bool, dict[str, Counter[Key]]] = {True: {}, False: {}}
-        self._lost: dict[str, Counter[Key]] = {}  # queue -> its charge for the evicted candidates
+        self._lost: dict[str, Counter[Key]] = {}  # queue -> the amounts that its evicted candidates were charged
         # (job number, role) -> the number of its pods that were evicted as single candidates.
         self._spared: dict[tuple[int, int], int] = {}
         self._spared_slots: set[tuple[int, Slot]] = set()
-        self._slots: dict[int, list[Slot]] = {}  # number of a resident entry -> its slots, the highest ordinal first
+        # entry of the table of running pods -> its slots, the highest ordinal first
+        self._slots: dict[int, list[Slot]] = {}
         self._growth = {job: found for job, placed in self.placed.items() if (found := self._growth_of(job, placed))}
         self._lay_out((*(job for job, slots in self.evicted_slots.items() if not slots), *excluded))
         self._name_pods()
@@ -120,13 +122,13 @@ class VictimCandidates:
         self._single = spare
 
     def _stay(self) -> tuple[Ints, Ints]:
-        """Return two arrays with a number for each entry in the columns of running pods: the number of its pods that
-        this cycle has not evicted, and how many of these pods are above the minimum."""
+        """Return two arrays with one number for each entry of the table of running pods: how many of its pods this
+        cycle has not evicted, and how many of these are above the job's minimum."""
         residents, entry, rows = self.running_pods, self.running_pods.entry, self.cluster.columns.row_of
         pods, spare = entry("pods"), entry("spare")
         if any(self.evicted_slots.values()) or self._growth:
             pods, spare = pods.copy(), spare.copy()
-        # With these pods placed, more of the running pods are above the minimum.
+        # The pods that this cycle has placed count too, so more of the running pods are above the minimum.
         for job, growth in self._growth.items():
             for role, more in Counter(each.role for each in growth).items():
                 spare[(entry("job") == residents.number_of[job]) & (entry("role") == role)] += more
@@ -138,8 +140,8 @@ class VictimCandidates:
         return pods, np.minimum(spare, pods)
 
     def _name_pods(self) -> None:
-        """Note the candidates whose holdings must be read pod by pod. These are candidates with devices, gangs for
-        which this cycle has placed pods, and gangs with a nomination (an evicted gang loses its nomination, rule
+        """Mark the candidates whose holdings must be listed pod by pod: candidates with devices, gangs for which this
+        cycle has placed pods, and gangs with a nomination, because an evicted gang also loses its nomination (rule
         R24)."""
         for job in dict.fromkeys((*self.placed, *self.cluster.nominated)):
             number = self.running_pods.number_of.get(job, -1)
@@ -150,7 +152,7 @@ class VictimCandidates:
                 self.field.named[candidate] = partial(self._seats, candidate)
 
     def _seats(self, candidate: int) -> list[CandidatePods]:
-        """Return the holdings of the candidate pod by pod, with the devices of each pod."""
+        """Return the position, demand and devices of each pod that the candidate holds."""
         record, number = self.record(candidate), int(self.field.job[candidate])
         if self.is_gang(candidate):
             kept = record.placements.keys() - record.leaving - {*self.evicted_slots.get(record.job.id, ())}
@@ -195,7 +197,7 @@ class VictimCandidates:
         return [*growth_of(self.cluster.jobs[job], placed)] if job in self.running_pods.number_of else []
 
     def _growth_charge(self, record: JobRecord, role: int) -> Charge | None:
-        """Return the charge of the job's queue for one pod of the role."""
+        """Return what the job's queue is charged for one pod of the role."""
         pods = [int(each == role) for each in range(len(record.job.roles))]
         return record.charge and record.charge._replace(cost=self._cost(record, pods), jobs=0)
 
@@ -229,13 +231,13 @@ class VictimCandidates:
         return queue
 
     def entry_of(self, candidate: int) -> int:
-        """Return the entry of a candidate that is a single pod: the entry for its job, role and node in the columns of
-        running pods."""
+        """Return the entry of a candidate that is a single pod. An entry of the table of running pods has the pods of
+        one job and role on one node."""
         return int(self._single[candidate])
 
     def slot_of(self, candidate: int) -> Slot:
-        """Return the slot of a single pod. On a node, the pods of a role with the highest ordinals are evicted
-        first."""
+        """Return the slot of a candidate that is a single pod. Of several pods of a role on one node, the pod with the
+        highest ordinal is evicted first."""
         entry = int(self._single[candidate])
         if entry not in self._slots:
             record, role = self.record(candidate), int(self.running_pods.entry("role")[entry])
@@ -248,8 +250,8 @@ class VictimCandidates:
     # Evicting and restoring
 
     def evict(self, candidate: int) -> bool:
-        """Evict the candidate if the policy allows it, and its queue would not take the capacity back. Return whether
-        the candidate was evicted."""
+        """Evict the candidate if the policy allows it, and if its queue could not take the capacity back later. Return
+        whether the candidate was evicted."""
         if not self.evict_if_permitted(candidate):
             return False
         if self.would_be_taken_back([candidate]):
@@ -270,14 +272,14 @@ class VictimCandidates:
         return True
 
     def would_be_taken_back(self, evicted: Iterable[int]) -> bool:
-        """Return whether the queue of one of these evicted candidates would take the capacity back by preemption (rule
-        R20)."""
+        """Return whether the queue of one of these evicted candidates could later take the capacity back by preemption
+        (rule R20)."""
         queues = {self.queue(each) for each in evicted if self.going[each] in GOES_BEYOND}
         return any(self.rights.takes_too_much(queue, self._lost) for queue in queues)
 
     def could_return(self, charge: Charge) -> bool:
-        """Return whether an evicted gang of another queue could preempt the preemptor once it waits again (rule R20).
-        `charge`: the charge of the preemptor."""
+        """Return whether an evicted gang of another queue could preempt the preemptor later, when the gang waits again
+        (rule R20). `charge`: the charge of the preemptor."""
         gangs = np.array([each for each in self.going if self.is_gang(each)], np.int64)
         queues, alike = self.field.group[gangs], dict[tuple[Any, ...], JobRecord]()
         others = [each for each in set(queues.tolist()) if self.rights.may_lose_to(self.running_pods.queues[each])]
@@ -293,8 +295,8 @@ class VictimCandidates:
 
     @contextmanager
     def _judged(self, *, gang: bool) -> Iterator[None]:
-        """Return a context in which the ledger again has the charges of the victims that must not influence the policy.
-        `gang`: True if a whole gang is judged."""
+        """Return a context for the check of a candidate. In it, the ledger again has the charges of the victims that
+        must count as still running. `gang`: True if the candidate is a whole gang."""
         aside, mark = self._aside[gang], self.ledger.mark()
         for queue, amounts in aside.items():
             self.ledger.charge(Charge(queue, "", "", tuple(amounts.items()), 0))
@@ -304,13 +306,13 @@ class VictimCandidates:
             self.ledger.rewind(mark)
 
     def _loss(self, candidate: int) -> Charge | None:
-        """Return the charge that the queue loses by the eviction of the candidate. For a gang, this includes its pods
-        that were evicted as single candidates before."""
+        """Return the amounts that the queue is no longer charged if the candidate is evicted. For a gang, this includes
+        the charges of pods that were evicted earlier as single candidates."""
         return self._whole_charge(candidate) if self.is_gang(candidate) else self.charge_of(candidate)
 
     def _whole_charge(self, candidate: int) -> Charge | None:
-        """Return the gang's charge to its queue, with the grants of this cycle, and without the slots that this cycle
-        has evicted."""
+        """Return the amounts that the queue is charged for the gang. The pods that this cycle has granted are included,
+        and the slots that it has evicted are left out."""
         record = self.record(candidate)
         granted, told = self.ledger.of_jobs.get(record.job.id), self.evicted_slots.get(record.job.id)
         if record.charge is None or not (granted or told):
@@ -342,8 +344,8 @@ class VictimCandidates:
         del self.going[candidate]
 
     def charge_of(self, candidate: int) -> Charge | None:
-        """Return the charge that the eviction releases in the queue. For a gang, leave out the charges of its pods that
-        were evicted as single candidates before."""
+        """Return the amounts that the queue is no longer charged if the candidate is evicted. For a gang, leave out the
+        charges of pods that were evicted earlier as single candidates."""
         record, number = self.record(candidate), int(self.field.job[candidate])
         if record.charge is None:
             return None
@@ -365,8 +367,8 @@ class VictimCandidates:
         return gang_cost(record.gang, pods, record.flavors, branch.rules.flavors)
 
     def _enter(self, candidate: int, sign: int) -> None:
-        """With `sign` -1, release the candidate's charge in the ledger, and count the eviction against the preemption
-        budget of its queue. With `sign` 1, undo both."""
+        """If `sign` is -1, release the candidate's charge in the ledger, and count the eviction against the hourly
+        preemption budget of its queue. If `sign` is 1, undo both."""
         queue = self.queue(candidate)
         if self.rights.counts and (charge := self.charge_of(candidate)) is not None:
             self._account(queue, charge, sign, gang=self.is_gang(candidate))
@@ -418,7 +420,8 @@ class VictimCandidates:
         return not self.is_gang(candidate) and int(self.gang_unit[self.field.job[candidate]]) in self.going
 
     def victims(self) -> Iterator[Victim]:
-        """Yield the victims: gangs first, the least precious of them first."""
+        """Yield the victims: first the gangs, in the reverse order of `most_precious_first`, then the jobs that lose
+        single pods."""
         alone: dict[str, list[int]] = {}
         for candidate in reversed(self.most_precious_first()):
             record = self.record(candidate)
@@ -437,8 +440,8 @@ class VictimCandidates:
 
 
 def growth_of(record: JobRecord, placed: Sequence[Placement]) -> Iterator[Placement]:
-    """Yield the placements of a started job that are above its minimum and can be preempted one by one. If pods of the
-    minimum are missing, the first placements fill the minimum and are not yielded."""
+    """Yield the placements of a started job that are above its minimum and can be preempted one by one. If the job is
+    below its minimum, the first placements fill the minimum and are not yielded."""
     if record.job.size not in (GangSize.ELASTIC, GangSize.IN_TURN):
         return
     missing = [max(0, least - has) for has, least in zip(record.kept(), record.minimums, strict=True)]

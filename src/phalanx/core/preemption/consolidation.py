@@ -1,13 +1,13 @@
-"""Consolidation: move running jobs so that a pending job fits (KAI's action of that name).
+"""Consolidation: move running jobs to other nodes, so that a pending job fits (as KAI's action "consolidation").
 
 If the free capacity is enough in total, but split over too many nodes, movable jobs are stopped and nominated to other
-nodes. This is done only if the pending job then starts and could not start otherwise. The new placements of all moved
-jobs are found on the draft before any job is stopped; they use capacity that is free now or that the moves free. So
-each consolidation increases the number of running jobs, and consolidation cannot go on without end.
+nodes. This is done only if the pending job can then start, and could not start otherwise. Before any job is stopped,
+new placements of all moved jobs are found on the draft. They use capacity that is free now or becomes free by the
+moves. So after each consolidation more jobs run than before, and consolidations cannot follow each other without end.
 
-Whole gangs of queues with `consolidate` are moved, whatever their priority, with the same protection as victims of
-preemption (opt-out, minimum run time, budget). The search for victims also finds the jobs to move. If a job cannot be
-placed again, it is not moved, and the search is repeated without this job, a few times at most."""
+Only whole gangs are moved, of any priority, if their queue has the setting `consolidate`. They have the same protection
+as victims of preemption (opt-out, minimum run time, hourly budget). The search for victims also finds the jobs to move.
+If a job cannot be placed on other nodes, the search is repeated without this job, at most `ATTEMPTS` times."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ class MovePolicy(PreemptionPolicy):
 
 
 def find_moves(context: PreemptionContext, job: Job, offer: FlavorAssignment) -> PreemptionPlan | None:
-    """Return a plan that moves other jobs so that the job starts; None if no moves make this possible. The draft and
-    the ledger are unchanged afterwards."""
+    """Return a plan that moves running jobs so that `job` can start; None if moves do not make this possible. The draft
+    and the ledger are unchanged afterwards."""
     # Jobs with named devices are not moved, because the state can store only one list of devices for a slot, and would
-    # need the old and the new one.
+    # need two: the old devices and the new ones.
     records = ((name, context.cluster.jobs[name]) for name in context.running_pods.number_of)
     spared = {name for name, record in records if record.devices or not record.job.movable} | {*context.victims}
     for _ in range(ATTEMPTS):
@@ -81,9 +81,9 @@ def find_moves(context: PreemptionContext, job: Job, offer: FlavorAssignment) ->
 
 def new_placements(context: PreemptionContext, victim: Victim) -> list[Placement] | None:
     """Return new placements for the victim, with the same number of pods of each role, and take their capacity from the
-    draft. Return None if it fits only where it runs.
+    draft. Return None if it fits only on its present nodes, or nowhere.
 
-    The job starts from the beginning, so a role with finished pods needs its minimum again."""
+    A moved job starts from the beginning, so a role of which pods have already finished needs its minimum again."""
     cluster, record = context.cluster, context.cluster.jobs[victim.job]
     has = pods_by_role(record.placements, len(record.job.roles))
     needed = record.gang.required_roles

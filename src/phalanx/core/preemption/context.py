@@ -28,14 +28,14 @@ class PreemptionContext:
     """The context of all searches for victims in one cycle.
 
     `running_pods`: the running pods in the state. `leaving`: (node, demand, device names) of each pod that this cycle
-    has evicted. `running_pods` still includes these pods.
+    has evicted; `running_pods` still includes these pods.
     `victims`: job -> the slots that this cycle has evicted; empty if the job is preempted whole.
     `placed`: job -> the pods that this cycle has placed for it. `running_pods` does not include them yet.
     `spent`: queue -> the number of its jobs that this cycle has preempted whole.
     `place`: the function that places a gang on the draft without delaying reservations.
-    `is_guarded`: True if reservations exist. `without_growth`: True if the search ignores those pods that this cycle
-    has placed above minimums and that the preemptor may preempt.
-    `richest`: a cache: version of the ledger -> the result of `policy.richest_children`."""
+    `is_guarded`: True if the job must respect reservations. `without_growth`: True if the search removes from the draft
+    the pods that this cycle has placed above minimums, as far as the preemptor may preempt them.
+    `richest`: a cache with the results of `policy.richest_children`, by version of the ledger."""
 
     cluster: Cluster
     draft: Draft

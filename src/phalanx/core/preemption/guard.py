@@ -1,12 +1,12 @@
-"""Keep preemption from delaying a reservation (`core.backfill.reservation`).
+"""Ensure that preemption does not delay a reservation (`core.backfill.reservation`).
 
 A job that starts now, or is nominated, must not delay the first reservation. So a search for victims only uses capacity
-that the first reservation does not need while the job runs. The plan of the search is then tried in the forecast (the
-expected free capacity over time): after the victims have left and the job is placed, every reservation must still be
-possible. There is one exception: the reservation does not bind a job that could preempt the job with this reservation
-if that job were running.
+that the first reservation does not need during the run of the job. Then the plan of the search is tried in the forecast
+(the expected free capacity over time): if the victims leave and the job is placed, every reserved job must still be
+able to start at its time. There is one exception. Suppose that the job with the reservation already ran: if the other
+job could then preempt it, that other job need not respect the reservation.
 
-The first reservation may move to other nodes, as long as its job starts at the same time (rule R13)."""
+The first reservation may move to other nodes, as long as the start of its job stays the same (rule R13)."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ from phalanx.state.queues.quota import Charge, Cost
 
 
 class ReservationGuard:
-    """The guard of one search for victims: it keeps the search from delaying reservations. `cost`: the charge of the
-    job. `forecast`: the forecast with the reservations; None: there are none."""
+    """The guard of one search for victims, which ensures that the search delays no reservation. `cost`: the amounts
+    that the job would be charged. `forecast`: the forecast with the reservations; None if there are no reservations."""
 
     def __init__(
         self,
@@ -58,7 +58,8 @@ class ReservationGuard:
             self.guarded = not self.lifted
 
     def beside(self, context: PreemptionContext) -> PreemptionContext:
-        """Return the context with a `place` function that does not delay the reservations."""
+        """Return the context with a `place` function that does not delay the reservations. If the job need not respect
+        reservations, return `context` unchanged."""
         forecast = self.forecast if self.guarded else None
         place = None if forecast is None else forecast.placer(self.record, self.request)
         return context if place is None else replace(context, place=place, is_guarded=True)
@@ -66,8 +67,8 @@ class ReservationGuard:
     def find(
         self, context: PreemptionContext, offers: Sequence[FlavorAssignment], rights: type[PreemptionPolicy]
     ) -> PreemptionPlan | None:
-        """Return a plan for the first offer that has a plan under which every reservation is still possible; None if no
-        offer has one."""
+        """Return a plan for the first offer for which a plan exists that delays no reservation; None if there is no
+        plan for any offer."""
         cluster, job = context.cluster, self.record.job
         wants = queue_preemption(cluster, cluster.queue_of(job))
         kinds = kinds_of(cluster, self.record, rights)
@@ -93,9 +94,9 @@ class ReservationGuard:
         rights: type[PreemptionPolicy],
         plan: PreemptionPlan | None,
     ) -> bool:
-        """Return whether a search would find other victims than those of `plan` if the pods that this cycle has placed
-        above minimums were gone. If so, this cycle preempts no job for the request: the next cycle can preempt these
-        pods instead (rule R18)."""
+        """Return whether a search would find different victims if the pods that this cycle has placed above minimums
+        did not exist. If so, this cycle preempts no job for the request, because the next cycle can preempt these pods
+        instead (rule R18). `plan`: the plan with the present victims; None if the search found none."""
         jobs = context.cluster.jobs
         if plan is not None and not plan.victims:
             return False
@@ -107,8 +108,9 @@ class ReservationGuard:
     def find_instead_of(
         self, context: PreemptionContext, offers: Sequence[FlavorAssignment], other: JobRecord
     ) -> PreemptionPlan | None:
-        """Return the plan for the first offer that needs no victims once the terminating pods have left and the
-        nomination of the other job is withdrawn; None if there is none."""
+        """Return a plan without victims for the first offer for which that is possible, if the capacity of terminating
+        pods and of the other job's nomination counts as free; None if it is possible for no offer. The caller has
+        withdrawn this nomination."""
         cluster, job, released = context.cluster, self.record.job, list[Release]()
         if self.guarded and self.forecast is not None:
             granted = zip(self.forecast.ends.given, self.forecast.ends.granted, strict=True)
@@ -124,16 +126,16 @@ class ReservationGuard:
             return next((plan for plan in plans if plan is not None and self.allows(plan, released)), None)
 
     def allows(self, found: PreemptionPlan, released: Sequence[Release] = ()) -> bool:
-        """Return whether every reservation is still possible under the plan. `released`: capacity that becomes free in
-        addition to that of the plan's victims."""
+        """Return whether the plan delays no reservation. `released`: capacity that becomes free in addition to that of
+        the plan's victims."""
         if not self.guarded or self.forecast is None:
             return True
         besides = [CapacityChange(end_s, held, 1) for end_s, held in released]
         return self.forecast.holds_with([*besides, *self.changes(found)])
 
     def enter(self, found: PreemptionPlan) -> None:
-        """Add the victims and the placements of an accepted plan to the forecast. A reservation of the job itself ends,
-        because the job no longer waits for capacity."""
+        """Add the victims and the placements of an accepted plan to the forecast. If the job itself has a reservation,
+        remove it, because the job no longer waits for capacity."""
         forecast = self.forecast
         if forecast is None:
             return
@@ -145,8 +147,8 @@ class ReservationGuard:
                 forecast.ends.given.append((Request(victim.job), forecast.cluster.jobs[victim.job].gang, victim.place))
 
     def changes(self, found: PreemptionPlan) -> list[CapacityChange]:
-        """Return the changes of the plan to the forecast: the capacity that its victims return, and the capacity that
-        the job takes."""
+        """Return how the plan changes the forecast: the capacity that its victims release, and the capacity that the
+        job takes."""
         assert self.forecast is not None  # the callers have checked this
         forecast = self.forecast
         if not forecast.reservations and forecast.profile is None:
@@ -188,8 +190,8 @@ def may_preempt_if_it_ran(
 
 
 def released_by(forecast: BackfillForecast, victim: Victim, gone: Collection[Slot]) -> Iterator[CapacityChange]:
-    """Yield the changes of the forecast by the eviction of a victim: the capacity that it releases, and the capacity
-    that it takes if it is moved. `gone`: slots of the victim that are terminating already."""
+    """Yield the changes of the forecast that the eviction of a victim causes: its capacity is released and, if it is
+    moved, capacity on other nodes is taken. `gone`: slots of the victim that are already terminating."""
     cluster, record = forecast.cluster, forecast.cluster.jobs[victim.job]
     ends_s = cluster.ends.of.get(victim.job, INFINITE_S)
     if victim.slots:

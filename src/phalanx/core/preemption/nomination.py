@@ -1,23 +1,26 @@
-"""Nominations: nodes that are charged to a job while its victims still leave them.
+"""Nominations: nodes that are charged to a job although its victims have not left them yet.
 
 A nomination is charged to its nodes when it is made. So these nodes are overcommitted until the victims are gone, and
 no other job is placed on them. Every cycle checks every nomination before all other requests:
 
-- The job *starts* when no node is overcommitted except by later nominations, and when no terminating pod has one of its
-  ports or devices, or must be kept apart from it. The job needs no free capacity on the draft, because the nodes are
-  already charged for it.
-- The nomination is *withdrawn* in four cases. The job runs and falls below its minimum. A node is gone, not ready or
-  reserved for other jobs. The pods near which the job must run are now on other nodes. The capacity of the terminating
-  pods is no longer enough: after a restart of the scheduler a victim may run on, or another scheduler has placed a pod
-  on a node. The next cycle then decides about the job again.
-- Otherwise the nomination is *kept*, and the job reports which victims it waits for. Once the time of the nomination is
-  over, it *moves* to other nodes as soon as all of the job's pods fit there.
+- The job *starts* when two conditions are met. None of its nodes is overcommitted, if the amounts of later nominations
+  are not counted. And no terminating pod still uses a port or device of the job, or is separated from it by
+  anti-affinity or topology spread. The job needs no free capacity on the draft, because its nodes are already charged
+  for it.
+- The nomination is *withdrawn* in four cases. First, the job already runs, and has fallen below its minimum. Second, a
+  node is gone, is not ready, or is now reserved for other jobs. Third, the pods that the job's pod affinity requires
+  nearby now run in other topology domains. Fourth, the capacity of the terminating pods is no longer enough, for
+  example because another scheduler has placed a pod on a node, or because a victim was not deleted before the scheduler
+  restarted. The next cycle then decides about the job again.
+- Otherwise the nomination is *kept*, and the job reports which victims it waits for. After the time limit of the
+  nomination has passed, the nomination *moves* to other nodes as soon as all of the job's pods fit there.
 
-A nomination to requested nodes is kept until all of these nodes have arrived, or until its time is over.
+A job may also be nominated to nodes that were requested from a node group. Such a nomination is kept until all of these
+nodes have joined the cluster, or until its time limit has passed.
 
-Pods above the minimum of a running job are nominated too, and placed when the capacity is free. A queued job that is
-withdrawn or changed loses its nomination (`core.fold.fold`). A nominated pod above the minimum loses its nomination
-when the job no longer needs this pod."""
+Pods above the minimum of a running job can be nominated too, and are placed when the capacity is free. A queued job
+loses its nomination when it is withdrawn or changed (`core.fold.fold`). A nominated pod above the minimum loses its
+nomination when the job no longer requests this pod."""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ from phalanx.state.nodes.devices import DeviceUse, device_use
 from phalanx.state.nodes.pod_index import selector_matches, term_matches
 from phalanx.state.nodes.table import NodeTable
 
-# The time that victims may take beyond their grace period before the nomination may move to other nodes.
+# How long victims may take beyond their grace period; after that, the nomination may move to other nodes.
 PATIENCE_S = 600.0
 
 
@@ -55,8 +58,8 @@ class NominationState(Enum):
 class LeavingPods:
     """The terminating pods, which each cycle collects once.
 
-    `released`: row -> resource -> the amount that they return.
-    `jobs_on`: node -> their jobs."""
+    `released`: row -> resource -> the amount that the pods on this node return.
+    `jobs_on`: node -> the jobs of the terminating pods on it."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -86,7 +89,7 @@ class LeavingPods:
 
 
 def nomination_state(cluster: Cluster, record: JobRecord, now_s: float, others: LeavingPods) -> NominationState:
-    """Return the next step of a nomination."""
+    """Return the next step of the job's nomination. `others`: the terminating pods."""
     columns = cluster.columns
     coming, nodes = columns.groups.coming, set(record.nominated.values())
     rows = np.array(sorted(columns.row_of[node] for node in nodes), np.intp)
@@ -123,7 +126,8 @@ def nominated_later(cluster: Cluster, record: JobRecord, row: int) -> Mapping[st
 
 
 def leaver_in_the_way(cluster: Cluster, record: JobRecord) -> bool:
-    """Return whether a terminating pod blocks the nominated job by its ports, its devices or anti-affinity."""
+    """Return whether a terminating pod blocks the nominated job because of a port, a device, anti-affinity or topology
+    spread."""
     if not record.devices and all(demand.unconstrained and demand.kind is None for demand in record.gang.demands):
         return False
     return any(
@@ -159,7 +163,8 @@ def makes_uneven(demand: Demand, other: Demand) -> bool:
 
 def lacks_required_neighbor(cluster: Cluster, record: JobRecord, slot: Slot, node: str) -> bool:
     """Return True if the pods that the slot's required affinity selects run only in other domains than the node's. If
-    no such pod runs, the slot's pod is the first of its kind; this was checked when the nomination was made."""
+    no such pod runs at all, return False: that the slot's pod may be the first was checked when the nomination was
+    made."""
     shape = record.gang.demands[slot.role].shape
     terms = [term for term in shape.near if not term.weight]
     if not terms:
@@ -192,8 +197,8 @@ def other_running_pods(cluster: Cluster, record: JobRecord) -> Iterator[tuple[Af
 
 
 def leaving_slots(cluster: Cluster) -> Iterator[tuple[JobRecord, Slot]]:
-    """Yield (record, slot) of all terminating pods. A search for victims treats these pods as gone, however long they
-    take to terminate (rule R17)."""
+    """Yield (record, slot) of all terminating pods. A search for victims counts their capacity as free, however long
+    they take to terminate (rule R17)."""
     for job in cluster.leaving:
         record = cluster.jobs[job]
         for slot in sorted(record.leaving):
@@ -239,7 +244,8 @@ def place_elsewhere(cluster: Cluster, draft: Draft, record: JobRecord, now_s: fl
 def place_pods(cluster: Cluster, draft: Draft, record: JobRecord, pods: Sequence[int], now_s: float) -> list[Placement]:
     """Place `pods[role]` pods of each role of the job on the draft. Return the placements; none if they do not fit."""
     roles = tuple(replace(role, count=each, minimum=each) for role, each in zip(record.job.roles, pods, strict=True))
-    groups = tuple(replace(group, minimum=None) for group in record.gang.groups)  # all of its members move together
+    # all members of the group move together
+    groups = tuple(replace(group, minimum=None) for group in record.gang.groups)
     crew = cluster.interned.gang(roles, groups, record.gang.closeness, record.gang.size)
     if record.flavors:
         crew = cluster.with_flavors(crew, record.flavors)
@@ -249,20 +255,21 @@ def place_pods(cluster: Cluster, draft: Draft, record: JobRecord, pods: Sequence
 
 
 def growing_jobs(cluster: Cluster, places: Iterable[str], actions: Sequence[Action]) -> set[str]:
-    """Return the running jobs that get pods in this cycle: the jobs `places`, and the jobs whose pods the actions
-    nominate."""
+    """Return the running jobs that get more pods in this cycle. `places`: the jobs for which pods were placed.
+    `actions`: the actions of the cycle; running jobs whose pods they nominate also count."""
     nominated = (each.job for each in actions if isinstance(each, Nominate) and each.placements)
     return {*places, *(job for job in nominated if cluster.jobs[job].phase is not Phase.QUEUED)}
 
 
 def each_slot_once(placed: Sequence[Placement], nominated: Sequence[Placement]) -> list[Placement]:
-    """Return the placements that this cycle has made for a job, and the nominated placements of its other slots."""
+    """Return the placements that this cycle has made for a job, and the nominated placements of those slots that have
+    no placement from this cycle."""
     known = {(each.role, each.ordinal) for each in placed}
     return [*placed, *(each for each in nominated if (each.role, each.ordinal) not in known)]
 
 
 def vacate(cluster: Cluster, draft: Draft, record: JobRecord, placements: Sequence[Placement]) -> None:
-    """Free the capacity of pods of the job on the draft. Nodes outside the draft are left out."""
+    """Remove these pods of the job from the draft. Pods on nodes outside the draft are ignored."""
     position_of = {row: position for position, row in enumerate(draft.rows.tolist())} if placements else {}
     for each in placements:
         if (position := position_of.get(cluster.columns.row_of[each.node])) is not None:
@@ -278,8 +285,8 @@ def with_overcommitted(cluster: Cluster, draft: Draft, others: LeavingPods) -> D
     """Return a draft that also has the nodes that are overcommitted only until the terminating pods (`others`) have
     left; None if no node is overcommitted in this way.
 
-    These nodes stay closed until a search for victims treats the terminating pods as gone (rule R17). So on a cluster
-    of one node a second preemptor need not wait until the first has started."""
+    These nodes stay closed until a search for victims removes the terminating pods from the draft (rule R17). So if the
+    cluster has only one node, a second preemptor need not wait until the first has started."""
     columns = draft.columns
     leaving = [row for row in others.released if columns.attributes.ready[row] and columns.least_free(row) < 0]
     rows = [row for row in leaving if not is_short(columns, row, others.released[row])]

@@ -3,25 +3,27 @@
 There are four rules. Reasons use these names; Kueue's names are in brackets:
 
 - *within* (InClusterQueue): victims in the same queue, of lower priority, or of equal priority and submitted later.
-- *reclaim* (InCohortReclamation): victims in other queues. The paths of the two queues from the root part at their
-  lowest common ancestor; a *side* is the child of this ancestor on one of the two paths. With the job, the preemptor's
-  side stays within its guarantee. The victim's queue, and each queue above it up to the victim's side, uses more than
-  its guarantee.
-- *fair-share* (InCohortFairSharing): as reclaim, but with the job the preemptor's side exceeds its guarantee. The share
-  of the preemptor's side with the job must be below the share of the victim's side before the eviction (Kueue's
-  LessThanInitialShare). The queue's `Strategy` may instead require that the share of the preemptor's side is at most
-  the share of the victim's side after the eviction (LessThanOrEqualToFinalShare). For a job that was preempted k times
-  (k > 0), the share of its side is multiplied by 2^k, and the job takes only amounts above the guarantee from a side of
-  weight 0. So two jobs do not preempt each other for ever (docs/decisions/0006-fair-share.md).
-- *borrowing* (InCohortReclaimWhileBorrowing): the preemptor's queue borrows, and takes capacity from queues that borrow
-  too. Victims have a lower priority than the preemptor and, if the queue has a priority threshold, at most the priority
-  of the threshold. This rule does not apply if one of the two queues has fair sharing, because fair sharing would undo
-  such a preemption (Kueue forbids the combination too).
+- *reclaim* (InCohortReclamation): victims in other queues. The two queues have a lowest common ancestor in the tree.
+  Below it, each queue is in a different child of this ancestor, which is called the queue's *side*. If the job starts,
+  the preemptor's side must stay within its guarantee. The victim's queue, and each queue above it up to the victim's
+  side, must use more than its guarantee.
+- *fair-share* (InCohortFairSharing): as reclaim, but if the job starts, the preemptor's side exceeds its guarantee. The
+  dominant share that the preemptor's side would then have must be below the share of the victim's side before the
+  eviction (Kueue's LessThanInitialShare). The queue's `Strategy` may instead require that the share of the preemptor's
+  side is at most the share of the victim's side after the eviction (LessThanOrEqualToFinalShare). If the preemptor was
+  itself preempted k times before (k > 0), the share of its side is multiplied by 2^k, and from a side of weight 0 it
+  may take only what that side uses above its guarantee. So two jobs do not preempt each other for ever
+  (docs/decisions/0006-fair-share.md).
+- *borrowing* (InCohortReclaimWhileBorrowing): the preemptor's queue borrows, and takes capacity from queues that also
+  borrow. Victims have a lower priority than the preemptor and, if the queue has a priority threshold, at most the
+  priority of the threshold. This rule does not apply if one of the two queues has fair sharing, because fair sharing
+  would undo such a preemption (Kueue forbids the combination too).
 
-Usage and guarantees are compared for the job's requested resources for which at least one side has a guarantee. If
-neither side has a guarantee, they are compared for all requested resources. The right to preempt is checked again for
-each victim. Each victim lowers the usage of its queue, and a queue that is back at its guarantee loses no more jobs. A
-gang is preempted whole, so its last victim may bring a queue below its guarantee.
+Usage and guarantees are compared only for resources that the job requests and for which at least one of the two sides
+has a guarantee. If neither side has a guarantee, all resources that the job requests are compared. The rules are
+checked again before each victim, because each eviction lowers the usage of the victim's queue: a queue whose usage has
+fallen to its guarantee loses no more jobs. A gang is preempted as a whole. So the last gang that a queue loses may
+bring the queue below its guarantee.
 
 A running job cannot be preempted if its user opted out of preemption, if its queue is not reclaimable, if it has run
 for less than its queue's `min_run_s`, if it is already terminating, or if its queue's preemption budget for this hour
@@ -85,12 +87,12 @@ KUEUE = {
 
 
 class PreemptionPolicy:
-    """The preemption policy for one job with the charge `cost`. The ledger no longer has the charges of the victims
-    chosen so far. `preempts`: True if victims are stopped; False if they are moved. `again`: the number of preemptions
-    of the job that the state does not include yet."""
+    """The preemption policy for one job that would be charged `cost`. While it is used, the ledger no longer has the
+    charges of the victims chosen so far. `preempts`: True if victims are stopped; False if they are moved to other
+    nodes. `again`: the number of preemptions of the job that the cluster state does not count yet."""
 
     preempts = True
-    final = False  # True: after fair-share preemption the victim's side must have at least the preemptor's share
+    final = False  # True: after the eviction, the victim's side must still have at least the preemptor's share
 
     def __init__(self, context: PreemptionContext, job: Job, cost: Cost, again: int = 0) -> None:
         self.cluster, self.ledger, self.running_pods = context.cluster, context.ledger, context.running_pods
@@ -102,25 +104,27 @@ class PreemptionPolicy:
         self.fence = next(
             (one.name for one in self.branch.path if queue_preemption(self.cluster, one.name).fence), None
         )
-        # True if the queue with the highest share loses a job first.
+        # True if the queue with the highest share loses a job before other queues do.
         self.fairest = self.preemption.victims is VictimOrder.FAIREST
         self.spent = dict(context.spent)  # queue -> the number of its jobs that are preempted whole
         others = self.preemption.reclaim is not ReclaimWithinCohort.NEVER or self.preemption.borrowing
-        self.counts = others or not self.branch.unbounded  # True if the decision depends on charges
+        self.counts = others or not self.branch.unbounded  # True if the decision depends on what queues are charged
         self._amounts = dict(cost)
         self._asked = [key for key, amount in cost if amount]
         # Each earlier preemption doubles the share of the job, so that two jobs do not preempt each other for ever
         # (docs/decisions/0006-fair-share.md).
         self._hurdle = 2.0 ** min(self.cluster.jobs[job.id].preempted + again, HIGHEST_HURDLE)
-        self._with_it: dict[str, DominantShare] = {}  # side -> its share with the job, times `_hurdle`
+        # side -> the share that it would have with the job, times `_hurdle`
+        self._with_it: dict[str, DominantShare] = {}
         self._seen = -1  # the version of the ledger to which `_with_it` belongs
-        self._ways: dict[int, Sequence[Branch]] = {}  # number of a queue -> its path, from the root's child down
+        # number of a queue -> its path from the root's child down to the queue
+        self._ways: dict[int, Sequence[Branch]] = {}
 
-    # Which jobs could be preempted at all
+    # Which jobs could be preempted at all, before any job is evicted
 
     def may_be_asked(self) -> tuple[Mask, NDArray[np.int64]]:
-        """Return (mask of the jobs that some rule may allow to preempt, tier of each job), by job number. Jobs of other
-        queues have the tier 0; jobs of the preemptor's own queue have the tier 1."""
+        """Return (mask of the jobs that at least one rule may allow to preempt, tier of each job), both by job number.
+        Jobs of other queues have the tier 0; jobs of the preemptor's own queue have the tier 1."""
         own = self.running_pods.queue_number(self.queue)
         return self._may_be_asked(self._highest_of_queues(), own), (self.running_pods.of_jobs("queue") == own).astype(
             np.int64
@@ -166,7 +170,7 @@ class PreemptionPolicy:
 
     def _may_be_asked(self, highest: Mapping[int, int], own: int) -> Mask:
         """Return the mask of the jobs that could be preempted, by job number. `highest`: the result of
-        `_highest_of_queues`."""
+        `_highest_of_queues`. `own`: the number of the preemptor's queue."""
         residents = self.running_pods
         bound = np.full(len(residents.queues), NOBODY, np.int64)
         latest = np.full(len(residents.queues), -np.inf)
@@ -186,7 +190,8 @@ class PreemptionPolicy:
 
     def _submitted_later(self) -> Mask:
         """Return the mask of the jobs that come after the preemptor in the order of a FIFO queue (submission, then
-        name), by job number. A queue's own order never lets a later job preempt an earlier one (rule R20)."""
+        name), by job number. In one queue, a job never preempts a job that comes before it in the queue's order (rule
+        R20)."""
         residents, at_s = self.running_pods, self.job.submitted_s
         submitted_s = residents.of_jobs("submitted_s")
         later: Mask = submitted_s > at_s
@@ -214,11 +219,12 @@ class PreemptionPolicy:
         return self._lower(tie, or_equal=wants.reclaim is ReclaimWithinCohort.LOWER_OR_EQUAL)
 
     def _lower(self, tie: QueueRelation, *, or_equal: bool = False) -> int:
-        """Return the highest priority of jobs of the other queue that is lower than the preemptor's. `or_equal`: count
-        an equal priority as lower. In `FILL` order each queue on the preemptor's path adds its own priority, up to the
-        queue below the common ancestor; a fenced queue replaces the priority by its own. On the path down to the other
-        queue, each queue subtracts its own priority. If a queue on this path is fenced, all jobs below it are compared
-        by the priority of that queue."""
+        """Return the highest priority with which a job of the other queue still counts as lower than the preemptor.
+        `or_equal`: a job of equal priority also counts as lower. In `FILL` order the priorities of queues are added to
+        those of their jobs. So the priority of each queue from the preemptor's queue up to the preemptor's side is
+        added to the preemptor's priority; a fenced queue replaces the sum by its own priority. Then the priority of
+        each queue from the other side down to the other queue is subtracted. If one of these queues is fenced, all jobs
+        below it have the priority of the fenced queue in this comparison."""
         seen = self.job.priority
         if tie.ours is not None and tie.ours.parent is not None and tie.ours.parent.order is QueueOrder.FILL:
             seen = share.seen_priority(self.branch, tie.ours, seen)
@@ -230,12 +236,12 @@ class PreemptionPolicy:
         return clamped_priority(seen) - (not or_equal)
 
     def _budget(self, queue: str) -> int:
-        """Return how many more of the queue's jobs may be preempted in this hour."""
+        """Return how many more jobs of the queue may be preempted in this hour."""
         return preemption_budget(self.cluster, queue, self.now_s, self.spent)
 
     def outranks(self, record: JobRecord, charge: Charge) -> bool:
-        """Return whether the policy would allow the preemption of the job if that job were running. `charge`: the
-        charge of the job, which the ledger already includes."""
+        """Return whether this policy would allow to preempt the job of `record`, as if that job were already running.
+        `charge`: the charge of that job, which the ledger already includes."""
         job, queue, priority = record.job, record.queue, clamped_priority(record.job.priority)
         if not job.preemptible:
             return False
@@ -247,21 +253,21 @@ class PreemptionPolicy:
         return priority <= self._highest(queue) or (newer and priority == clamped_priority(self.job.priority))
 
     def is_outranked(self, victim: JobRecord, minimum: Cost, charge: Charge) -> bool:
-        """Return whether the victim, once it waits again, could preempt this preemptor (rule R20). The ledger has the
-        charges as they are after the preemption. `minimum`: the charge of the victim's minimum. `charge`: the charge of
-        the preemptor."""
+        """Return whether the victim, once it waits again, could preempt this preemptor (rule R20). When this is called,
+        the ledger has the charges after the preemption. `minimum`: the amounts that the victim's minimum would be
+        charged. `charge`: the charge of the preemptor."""
         strategy = queue_preemption(self.cluster, victim.queue).strategy
         waiting = (each(self._scene, victim.job, minimum, again=1) for each in in_turn(strategy))
         record = self.cluster.jobs[self.job.id]
         return any(each.outranks(record, charge) for each in waiting)
 
     def may_lose_to(self, queue: str) -> bool:
-        """Return whether jobs of `queue`, which is not the preemptor's queue, may preempt jobs of the preemptor's queue
-        at all."""
+        """Return whether the settings of `queue` allow its jobs to preempt jobs of the preemptor's queue at all. The
+        result is False if both are the same queue."""
         theirs = queue_preemption(self.cluster, queue)
         return queue != self.queue and (theirs.reclaim is not ReclaimWithinCohort.NEVER or theirs.borrowing)
 
-    # Which rule allows it now, after the earlier evictions
+    # Which rule allows to evict a job now, after the earlier evictions
 
     def rule_for(self, number: int, *, whole: bool, loss: Callable[[], Charge | None]) -> PreemptionRule | None:
         """Return the rule that allows to evict the job now; None if no rule does. `number`: the number of the job.
@@ -285,8 +291,8 @@ class PreemptionPolicy:
         return rule
 
     def _stays_richer(self, tie: QueueRelation, loss: Callable[[], Charge | None]) -> bool:
-        """Return whether the victim's side, after the loss, has at least the share of the preemptor's side with the
-        job."""
+        """Return whether the victim's side, after the loss, still has at least the share that the preemptor's side
+        would have with the job."""
         if tie.ours is None or tie.theirs is None or (lost := loss()) is None:
             return True
         ours, mark = self._with(tie.ours), self.ledger.mark()
@@ -296,10 +302,11 @@ class PreemptionPolicy:
         return not theirs < ours
 
     def takes_too_much(self, queue: str, lost: Mapping[str, Mapping[Key, int]]) -> bool:
-        """Return whether the victim's side would take the capacity back (rule R20). Three conditions must be met for
-        that. The victim's queue, or a queue above it on the victim's side, is now below its guarantee for all the
-        amounts that it loses. This queue, or a queue below it, may reclaim. The preemptor's side has no guarantee, or
-        exceeds it even after the eviction of victims of its own queue. `lost`: queue -> the charges of its victims."""
+        """Return whether jobs on the victim's side could later take the capacity back (rule R20). They could if three
+        conditions are met. First, the victim's queue, or a queue above it on the victim's side, would be below its
+        guarantee in every resource that it loses. Second, that queue, or a queue below it, may reclaim. Third, the
+        preemptor's side has no guarantee, or exceeds its guarantee even after victims of the preemptor's own queue have
+        left. `lost`: queue -> the charges of its victims."""
         tie = self._tie(queue)
         if tie.ours is not None and tie.ours.quota.guaranteed and self._stays_within(tie.ours, self._keys(tie)):
             return False
@@ -315,7 +322,7 @@ class PreemptionPolicy:
         return False
 
     def _may_reclaim(self, branch: Branch) -> bool:
-        """Return whether the queue, or one below it, may reclaim."""
+        """Return whether the settings of the queue, or of a queue below it, allow to reclaim."""
         wants = queue_preemption(self.cluster, branch.name)
         return wants.reclaim is not ReclaimWithinCohort.NEVER or any(map(self._may_reclaim, branch.children.values()))
 
@@ -345,7 +352,7 @@ class PreemptionPolicy:
 
     def _would_be_poorer(self, ours: Branch, theirs: Branch) -> bool:
         """Return whether the preemptor's side, with the job, has a lower share than the other side. In `TIERED` order,
-        the side with the higher priority is treated as the one with the lower share."""
+        the side with the higher priority counts as the side with the lower share."""
         above = ours.parent
         if above is not None and above.order is QueueOrder.TIERED and ours.queue is not None:
             mine, other = ours.queue.priority, theirs.queue.priority if theirs.queue is not None else 0
@@ -365,11 +372,12 @@ class PreemptionPolicy:
         return known
 
     def _tie(self, queue: str) -> QueueRelation:
-        """Return the relation of the preemptor's queue to the other queue."""
+        """Return how the preemptor's queue and the other queue are related in the queue tree."""
         return self.branch.relation_to(self.cluster.tree.branches[queue])
 
     def _keys(self, tie: QueueRelation) -> list[Key]:
-        """Return the (flavor, resource) keys of the job's cost that are compared between the two queues."""
+        """Return the (flavor, resource) keys of the job's cost for which usage and guarantees of the two queues are
+        compared."""
         return [key for key in self._asked if key in tie.named] or self._asked
 
     def _beyond(self, branch: Branch, keys: list[Key]) -> bool:
@@ -387,10 +395,11 @@ class PreemptionPolicy:
         return any(each.name == branch for each in self.cluster.tree.branch(queue).path)
 
     def share_of(self, number: int) -> tuple[DominantShare, ...]:
-        """Return the shares that decide which queue loses a job next. `number`: the number of the queue among the
-        residents. The tuple has the share of each branch among its siblings, from the root's child down to the queue,
-        and then the share of the queue's own jobs among its children. A comparison of two such tuples shows which queue
-        has the higher share where the paths of the queues part, as in Kueue's tournament of cohorts."""
+        """Return the shares that decide which queue loses a job next. `number`: the number of the queue in the table of
+        running pods. The tuple has the share of each queue on the path from the root's child down to this queue. If the
+        queue has children, the share of its own jobs follows. Two such tuples differ first at the level where the paths
+        of the queues part, so the larger tuple belongs to the queue that has the higher share at that level, as in
+        Kueue's tournament of cohorts."""
         way = self._ways.get(number)
         if way is None:
             branch = self.cluster.tree.branch(self.running_pods.queues[number])
@@ -402,14 +411,14 @@ class PreemptionPolicy:
 
 
 class FinalShare(PreemptionPolicy):
-    """The policy in which fair-share preemption must leave the victim's side with at least the share of the preemptor's
-    side (Kueue's LessThanOrEqualToFinalShare)."""
+    """The policy for Kueue's LessThanOrEqualToFinalShare: after a fair-share preemption, the victim's side must still
+    have at least the share of the preemptor's side."""
 
     final = True
 
 
 def in_turn(strategy: Strategy) -> Sequence[type[PreemptionPolicy]]:
-    """Return the policies that the strategy tries, in this order."""
+    """Return the policies that the strategy tries, in the order in which they are tried."""
     match strategy:
         case Strategy.INITIAL_SHARE:
             return (PreemptionPolicy,)
@@ -420,8 +429,8 @@ def in_turn(strategy: Strategy) -> Sequence[type[PreemptionPolicy]]:
 
 
 class GuaranteeOnlyPolicy(PreemptionPolicy):
-    """The policy for a job that grows: it may preempt jobs of other queues, while its own queue stays within its
-    guarantee."""
+    """The policy for a job that grows. The job may preempt jobs of other queues, as long as its own queue stays within
+    its guarantee."""
 
     def __init__(self, context: PreemptionContext, job: Job, cost: Cost) -> None:
         super().__init__(context, job, cost)
@@ -430,8 +439,8 @@ class GuaranteeOnlyPolicy(PreemptionPolicy):
         )
 
     def due(self) -> bool:
-        """Return whether the queue, or a queue above it other than the root, has a guarantee and stays within its
-        guarantee with the new pod (rule R22)."""
+        """Return whether at least one queue on the path has a guarantee and stays within it if the new pod is added
+        (rule R22). The path is that from the job's queue up to the child of the root."""
         for branch in self.branch.path[:-1]:
             keys = [key for key in self._asked if key in branch.quota.guaranteed]
             if keys and self._stays_within(branch, keys):
@@ -440,8 +449,8 @@ class GuaranteeOnlyPolicy(PreemptionPolicy):
 
 
 def richest_children(context: PreemptionContext) -> Mapping[str, DominantShare]:
-    """Return a mapping: branch -> the highest share of its children. Children without any job that has run are left
-    out."""
+    """Return a mapping: branch -> the highest share among its children. Only children that have a queue in the table of
+    running pods are considered."""
     version, richest = context.ledger.version, context.richest.get(context.ledger.version)
     if richest is None:
         tree, richest = context.cluster.tree, dict.fromkeys(context.cluster.tree.branches, share.NOTHING)
@@ -454,13 +463,15 @@ def richest_children(context: PreemptionContext) -> Mapping[str, DominantShare]:
 
 
 def latest_start_s(theirs: QueuePreemption, now_s: float) -> float:
-    """Return the latest start of jobs that have run for the queue's minimum run time (seconds since the epoch)."""
+    """Return the latest time (seconds since the epoch) at which a job may have started to have run for the queue's
+    minimum run time by now."""
     return now_s - theirs.min_run_s if theirs.min_run_s > 0 else inf
 
 
 def next_chance_s(context: PreemptionContext) -> float | None:
-    """Return the next time (seconds since the epoch) at which a job becomes preemptible without an event, because a
-    minimum run time or the hour of a budget is over; None: there is no such time."""
+    """Return the next time (seconds since the epoch) at which a job becomes preemptible although no event arrives. This
+    happens when its minimum run time ends, or when a past preemption is an hour old and no longer counts for the hourly
+    budget. None: no job becomes preemptible in this way."""
     cluster, residents, now_s = context.cluster, context.running_pods, context.now_s
     theirs = [queue_preemption(cluster, name) for name in residents.queues]
     live = np.fromiter(residents.number_of.values(), np.int64, len(residents.number_of))
@@ -477,7 +488,7 @@ def next_chance_s(context: PreemptionContext) -> float | None:
 
 
 def preemption_budget(cluster: Cluster, queue: str, now_s: float, spent: Mapping[str, int]) -> int:
-    """Return how many more of the queue's jobs may be preempted in this hour. `spent`: queue -> the number of jobs that
+    """Return how many more jobs of the queue may be preempted in this hour. `spent`: queue -> the number of jobs that
     this cycle has preempted."""
     allowed = queue_preemption(cluster, queue).hourly_budget
     if allowed is None:

@@ -12,13 +12,14 @@ frees enough quota and enough capacity on nodes. It has three steps:
 2. *Try.* With the victims removed from the draft, place the gang by `gang.place`, which applies topology and all other
    rules. If that fails, evict candidates for twice as many pods and try again, until no candidate is left.
 
-3. *Restore.* Put back every candidate that still fits beside the placed gang, in capacity and in quota. Begin with the
-   most precious candidate: the one with the highest priority and the longest run. So no job is preempted without need.
+3. *Restore.* Restore every candidate for which there is still capacity and quota beside the placed gang. Begin with the
+   candidate that has the highest priority and the longest run time. So no job is preempted without need.
 
-All steps treat terminating pods as gone. A job that needs only their capacity is nominated without victims.
+All steps count the capacity of terminating pods as free. A job that needs no more than this capacity is nominated
+without victims.
 
-`core.cycle.preempt.evict` turns the plan into `Shrink` and `Preempt` actions for the victims, and a `Nominate` action
-for the job. The nomination is charged at once, so no other job can take the capacity."""
+`core.cycle.preempt.evict` translates the plan into `Shrink` and `Preempt` actions for the victims, and a `Nominate`
+action for the job. The nomination is charged at once, so no other job can take the capacity."""
 
 from __future__ import annotations
 
@@ -46,14 +47,15 @@ from phalanx.state.cluster import minimum_gang
 from phalanx.state.queues.quota import Cost
 
 TRIALS = 20  # the largest number of trials; each trial evicts candidates for twice as many pods as the last
-TRIED_AGAIN = 64  # if not only amounts decide, at most this many candidates are tested by placing the gang again
+# if placement depends on more than amounts, at most this many candidates are tested by placing the gang again
+TRIED_AGAIN = 64
 FEW = 16  # with at most this number of candidates the test is always made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreemptionPlan:
-    """The placements of a preemptor, and its victims. A plan without victims waits only for terminating pods, which
-    free enough.
+    """The placements of a preemptor, and its victims. In a plan without victims, terminating pods free enough, and the
+    job waits only for them.
 
     `at_once`: True if the placements are free now, so that only quota was short."""
 
@@ -92,8 +94,8 @@ def find_without_victims(
     context: PreemptionContext, job: Job, offer: FlavorAssignment, released: Sequence[Release] = ()
 ) -> PreemptionPlan | None:
     """Return a plan that needs no victims, but only the capacity of terminating pods. Return None if the job does not
-    fit even with this capacity, or if quota does not allow the job. `released`: the capacity that becomes free for
-    reservations by a withdrawn nomination. Draft and ledger are unchanged afterwards."""
+    fit even with this capacity, or if quota does not allow the job. `released`: the capacity that a withdrawn
+    nomination gives back, and that reservations may use. Draft and ledger are unchanged afterwards."""
     drafted = context.draft.mark()
     try:
         hunt = VictimSearch(context, job, offer)
@@ -110,8 +112,9 @@ def find_without_victims(
 def find_quota_victims(
     context: PreemptionContext, job: Job, offer: FlavorAssignment, rights: type[PreemptionPolicy]
 ) -> PreemptionPlan | None:
-    """Return a plan with victims for a job that lacks quota, but finds free nodes. Return None if no such plan exists,
-    or if no nodes are free for the job. The nodes are checked first, because usually none are free."""
+    """Return a plan with victims for a job for which nodes are free, so that only quota is missing. Return None if no
+    such plan exists, or if no nodes are free for the job. The nodes are checked first, because usually no nodes are
+    free."""
     placements = context.place(context.draft, minimum_gang(context.cluster, offer.gang), None, ())
     if isinstance(placements, gang.PlacementShortfall):
         return None
@@ -122,9 +125,9 @@ def find_quota_victims(
 
 
 def at_once_if_free(context: PreemptionContext, found: PreemptionPlan) -> PreemptionPlan:
-    """Return the plan with placements on nodes that are free now, if there are such nodes; otherwise the plan as it is.
-    Reserved nodes count as free, because the job may preempt the job with the reservation. The draft is unchanged when
-    the function returns."""
+    """Return the plan with placements on nodes that are free now, if there are such nodes; otherwise return the plan
+    unchanged. Reserved nodes count as free, because the job may preempt the job with the reservation. The draft is
+    unchanged when the function returns."""
     drafted = context.draft.mark()
     placements = context.place(context.draft, minimum_gang(context.cluster, found.offer.gang), None, ())
     context.draft.rewind(drafted)
@@ -137,7 +140,8 @@ def may_help(
     context: PreemptionContext, job: Job, cost: Cost, rights: type[PreemptionPolicy] = PreemptionPolicy
 ) -> bool:
     """Return whether a search could find capacity: a pod is terminating, or some job could be a victim. Most searches
-    end with this check: as long as all queues stay within their guarantees, no queue may preempt jobs of another."""
+    end with this check: as long as all queues stay within their guarantees, no queue may preempt jobs of another
+    queue."""
     leaving = bool(context.leaving or context.cluster.leaving)
     return leaving or rights(context, job, cost).has_candidates()
 
@@ -167,9 +171,9 @@ class VictimSearch:
         self._scarce: NDArray[np.float64] | None = None
         ordinary = all(self.draft.ordinary(demand) for demand in self.gang.demands)
         self.named = any(asks_devices(context.cluster.columns, demand.asks) for demand in self.gang.demands)
-        # True if amounts alone show whether a placement stays valid.
+        # True if amounts alone show whether a placement is still possible after candidates are restored.
         self.stays_by_amounts = ordinary and not self.named
-        # True if amounts alone also show whether there is a placement.
+        # True if amounts alone also show whether the gang can be placed at all.
         self.by_amounts = self.stays_by_amounts and self.gang.tree is None and not context.is_guarded
 
     def is_exact(self) -> bool:
@@ -213,7 +217,7 @@ class VictimSearch:
         return None
 
     def place(self) -> gang.GangPlacement:
-        """Place the gang on the draft, on which the victims are evicted."""
+        """Place the gang on the draft, from which the victims have been removed."""
         return self.context.place(self.draft, self.gang, None, self.released() if self.context.is_guarded else ())
 
     def released(self) -> list[Release]:
@@ -230,8 +234,8 @@ class VictimSearch:
     # Capacity
 
     def make_room(self, extra: int) -> bool:
-        """Evict candidates until the minimum of each role and `extra` further pods of it fit by counting. Return
-        whether the minimums fit."""
+        """Evict candidates until, as far as counting can show it, the minimum of each role and `extra` further pods of
+        the role fit. Return whether the minimums fit."""
         draft, known = self.draft, len(self.candidates.going)
         mark, filled = draft.mark(), list[PackedPods]()
         order = sorted(range(len(self.gang.roles)), key=lambda role: -draft.part_of_node(self.gang.demands[role]))
@@ -245,8 +249,9 @@ class VictimSearch:
         return True
 
     def make_room_for(self, role: int, minimum: int, extra: int, filled: list[PackedPods], *, last: bool) -> bool:
-        """Evict candidates until the pods of one role fit by counting. `last`: True for the last role: its pods need
-        not be placed on the draft, because no other role follows."""
+        """Evict candidates until the pods of one role fit, as far as counting can show it. Return whether the minimum
+        fits. `filled`: the list to which pods are added that are placed on the draft. `last`: True for the last role,
+        whose pods need not be placed on the draft, because no other role follows."""
         demand = self.gang.demands[role]
         missing = fill(self.draft, demand, role, minimum + extra, filled)
         if not missing:
@@ -257,8 +262,8 @@ class VictimSearch:
         return still <= extra or not self.by_amounts
 
     def evict_more(self, count: int) -> bool:
-        """Evict `count` more candidates, in victim order. This is done if counting does not show what the gang still
-        lacks. Return whether a candidate was evicted."""
+        """Evict `count` more candidates, in victim order. This is the last resort when counting finds enough capacity,
+        but the gang still cannot be placed. Return whether a candidate was evicted."""
         field, known = self.candidates.field, len(self.candidates.going)
         left = (~field.gone).nonzero()[0]
         keys = (field.ran_s[left], field.priority[left], field.tier[left])
@@ -272,7 +277,8 @@ class VictimSearch:
     # Quota
 
     def evict_for_quota(self) -> bool:
-        """Evict candidates until the queue tree allows the job. Return whether it does."""
+        """Evict candidates until all limits of the queue tree allow the job. Return False if no eviction achieves
+        that."""
         while (short := self.quota_short()) is not None:
             if not ledger.may_end(self.ledger.tree, short.bound) or not self.evict_for_shortfall(short):
                 return False
@@ -297,7 +303,8 @@ class VictimSearch:
         return False
 
     def charged_there(self, short: ledger.QuotaShortfall) -> Ints:
-        """Return the candidates that are charged to the short branch for the short resource, in victim order."""
+        """Return the candidates that are charged for the missing resource in the branch whose limit is reached, in
+        victim order."""
         field, held = self.candidates.field, self.held_there(short)
         at = ((held > 0) & ~field.gone).nonzero()[0]
         held = held[at]
@@ -308,8 +315,8 @@ class VictimSearch:
         return order
 
     def held_there(self, short: ledger.QuotaShortfall) -> NDArray[np.float64]:
-        """Return for each candidate its charge to the short branch for the short resource; 0 if it is not charged
-        there."""
+        """Return for each candidate the amount of the missing resource that it is charged in the branch whose limit is
+        reached; 0 if its queue is not in that branch."""
         field, (flavor, resource) = self.candidates.field, short.bound.key
         held = np.bincount(field.candidate, field.costs(resource), len(field.job)).astype(np.float64)
         queues = self.candidates.running_pods.queues
@@ -322,12 +329,12 @@ class VictimSearch:
         return held
 
     def comes_to_rest(self) -> bool:
-        """Return whether no victim could preempt the job once it waits again (rule R20)."""
+        """Return whether no victim could preempt the job later, when the victim waits again (rule R20)."""
         return not self.candidates.could_return(self.offer.charge)
 
     def scarce(self) -> NDArray[np.float64]:
-        """Return for each candidate its amount of the scarce resource: the resource whose quota is short or, if nodes
-        are short, the resource that most nodes lack."""
+        """Return for each candidate the amount that it holds of the scarce resource. If only quota is missing, this is
+        the resource whose quota is short; otherwise it is the resource that is missing on most nodes."""
         if self._scarce is None:
             field, short = self.candidates.field, self.offer.short
             if self.at_once and short is not None:
@@ -342,10 +349,10 @@ class VictimSearch:
     # The result
 
     def finish_plan(self, placements: list[Placement], mark: int | None = None) -> PreemptionPlan | None:
-        """Restore the candidates that can stay beside the placed job, unless `restore_unneeded` has done that (it is
-        called if placement rules or devices decide, not amounts alone). Then exchange victims if another set is better.
-        Return None if a victim could preempt the job afterwards. `mark`: the mark of the draft before the job was
-        placed; None: the placements of the job are final."""
+        """Restore the candidates for which there is capacity and quota beside the placed job. This step is left out if
+        placement rules or devices matter; `restore_unneeded` has then restored them. After that, exchange victims if
+        another set is better. Return None if a victim could preempt the job afterwards. `mark`: the draft's undo mark
+        from before the job was placed; None: only quota was short, so the job need not be placed again."""
         stayed = []
         if self.stays_by_amounts or self.at_once:
             for candidate in self.candidates.field.could_stay(self.candidates.most_precious_first()):
@@ -364,7 +371,8 @@ class VictimSearch:
         return PreemptionPlan(offer=self.offer, placements=tuple(placements), victims=victims, at_once=self.at_once)
 
     def restore_unneeded(self, placements: list[Placement]) -> None:
-        """Restore each victim that need not leave; test this by placing the gang again."""
+        """Restore each victim whose eviction is not needed. To test this, place the gang again without the victim's
+        capacity."""
         candidates, rows = self.candidates, self.candidates.cluster.columns.row_of
         places = {int(candidates.field.position_of[rows[placement.node]]) for placement in placements}
         precious = candidates.most_precious_first()
@@ -379,7 +387,7 @@ class VictimSearch:
                 self.try_without([candidate])
 
     def try_without(self, candidates: Sequence[int]) -> None:
-        """Restore these candidates, unless the gang can no longer be placed then."""
+        """Restore these candidates, and evict them again if the gang can then no longer be placed."""
         stayed = [
             (candidate, rule) for candidate in candidates if (rule := self.stay_if_allowed(candidate)) is not None
         ]
@@ -391,9 +399,9 @@ class VictimSearch:
                 self.candidates.go(candidate, rule)
 
     def stay_if_allowed(self, candidate: int) -> PreemptionRule | None:
-        """Restore the candidate if quota allows both the candidate and the job, and if no queue would then take back
-        the job's capacity by preemption. If the candidate is restored, return the rule by which it had been evicted;
-        otherwise return None."""
+        """Restore the candidate if quota then allows both the candidate and the job, and if no queue could later take
+        the job's capacity back by preemption. If the candidate is restored, return the rule by which it had been
+        evicted; otherwise return None."""
         rule = self.candidates.going[candidate]
         self.candidates.restore(candidate)
         is_own = self.candidates.queue(candidate) == self.rights.queue

@@ -1,31 +1,33 @@
 """Choose the cheapest set of victims. In a small *pool* of candidates every set is tried.
 
-If all candidates together are a small pool (at most `ALL_SETS` sets), the result is exact: a set is found whenever the
-rules permit one. Otherwise `core.preemption.search` first finds a sufficient set of victims package by package
-(`core.preemption.victims`). This module then replaces these victims by better ones in small pools. A small pool has the
-candidates on a node that victims leave, and on one of the next best nodes.
+If all candidates together form a small pool (at most `ALL_SETS` sets), the result is exact: if the rules permit any set
+of victims, one is found. Otherwise `core.preemption.search` first finds a sufficient set of victims package by package
+(`core.preemption.victims`). This module then tries small pools, and replaces the victims by better ones from the same
+pool. A small pool has the candidates of a node that victims leave, and often also those of one of the next best nodes.
 
-Sums over columns show for all sets of a pool at once which of them free enough by counting, and what they cost. The
-sets are tried cheapest first. The first set is chosen that meets four conditions: the preemption policy permits it;
-every victim is needed; no victim could preempt the preemptor afterwards; and the set is *fair*. Pods above the minimum
-of one gang on one node are alike. Of these pods, the ones with the highest ordinals are evicted first, so only sets
-that keep this order are tried.
+For all sets of a pool at once, sums over columns show which sets free enough capacity, as far as counting can show it,
+and the cost of each set. These sets are then tried one by one, the cheapest first. The first set is chosen that meets
+four conditions: the preemption policy permits it; every victim is needed; no victim could preempt the preemptor
+afterwards; and the set is *fair*. If a gang has several pods above its minimum on one node, it makes no difference
+which of them is evicted. The pod with the highest ordinal is always evicted first, so only sets that keep to this order
+are tried.
 
-The costs of two sets are compared in this order. The next criterion only decides if all before it are equal:
+The costs of two sets are compared by these criteria. A criterion decides only if the sets are equal by all criteria
+before it:
 
-1. sets that have only pods above minimums come first, then sets with gangs of other queues, then sets with gangs of the
-   preemptor's own queue;
-2. the set whose most important gang has the lower priority is cheaper;
+1. sets that have only pods above minimums are the cheapest, then come sets with gangs of other queues, then sets with
+   gangs of the preemptor's own queue;
+2. the set is cheaper in which the highest priority of a gang is lower;
 3. the set with fewer whole gangs is cheaper;
-4. the set that loses less work is cheaper: the sum, over its gangs, of the run time since the start or the last
-   checkpoint, times the gang's amount of the scarce resource;
+4. the set that loses less work is cheaper. The lost work of a gang is its run time since its start or its last
+   checkpoint, times its amount of the scarce resource;
 5. the set that frees less of the scarce resource is cheaper;
-6. among pods above minimums, the set whose most important pod has the lower priority is cheaper, then the set with
-   fewer such pods, and at last the set whose victims have run for a shorter time in total.
+6. of the pods above minimums, the highest priority is compared, and the set in which it is lower is cheaper; then the
+   set with fewer such pods; and at last the set whose victims have run for a shorter time in total.
 
-*Fair* means: a queue loses a job only if no queue with a higher share could lose one or more jobs instead, and still
-have the higher share before each of these evictions. The shares are those of that moment, after the earlier victims
-have left, and they are compared where the paths of the two queues part (`PreemptionPolicy.share_of`). With
+A set is *fair* if no gang in it could be replaced by victims of queues with higher shares. Such a queue must still have
+the higher share just before each of its own evictions. Shares are computed again after each eviction. The shares of two
+queues are compared at the level of the tree where their paths part (`PreemptionPolicy.share_of`). With
 `VictimOrder.FAIREST` only fair sets are chosen. With `CHEAPEST`, fairness decides between sets of equal cost."""
 
 from __future__ import annotations
@@ -51,26 +53,26 @@ from phalanx.core.quota.ledger import QuotaShortfall, missing_amount
 from phalanx.model.job import Placement
 from phalanx.state.classes import Demand, Gang
 
-OWN = 1  # the tier of gangs of the preemptor's own queue, after those of other queues
+OWN = 1  # the tier of gangs of the preemptor's own queue; gangs of other queues have a lower tier
 LEAST = -(2**62) - 1  # below every priority
 MANY = 2  # fairness is only compared if the candidates belong to at least this many other queues
 MOST_UNITS = 13  # the largest number of candidates of a pool, unless the pool has all candidates
 ALL_SETS = 1 << 13  # all candidates are one pool if they have at most this many sets
-ALL_TRIED = 1024  # if all candidates are one pool: the largest number of its sets that are tried one by one
+ALL_TRIED = 1024  # the largest number of sets that are tried one by one if all candidates are one pool
 NODES = 8  # pools are tried for at most this many nodes with victims
-NEXT = 8  # the largest number of nodes that are tried as second choices, in all pools together
+NEXT = 8  # the largest number of further nodes whose candidates are added to a pool, in all pools together
 SETS = 128  # if there are several pools: the largest number of sets of each pool that are tried one by one
 TRIED_INSTEAD = 32  # at most this many sets are tried as a replacement for one candidate
-MOST_ORDERED = 6  # other orders of eviction are tried for sets of at most this many candidates
+MOST_ORDERED = 6  # only for sets of at most this many candidates, other orders of eviction are tried
 
 Ints: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
 
 
 class SearchForVictims(Protocol):
-    """The search for victims for which this module tries sets. `at_once`: True if nodes are free for the job and only
-    quota is short. `by_amounts`: True if counting shows whether the gang can be placed. `named`: True if pods request
-    named devices, so that counting amounts is not enough."""
+    """The parts of the search for victims that this module uses. `at_once`: True if nodes are already free for the job
+    and only quota is short. `by_amounts`: True if a sum of amounts is enough to decide whether the gang can be placed.
+    `named`: True if pods request named devices, so that a sum of amounts cannot show what fits."""
 
     draft: Draft
     gang: Gang
@@ -84,17 +86,17 @@ class SearchForVictims(Protocol):
         """Return the first limit of the queue tree that does not allow the job; None if all allow it."""
 
     def comes_to_rest(self) -> bool:
-        """Return whether no victim could preempt the job afterwards."""
+        """Return whether the preemption is final, because no victim could preempt the job afterwards."""
 
     def place(self) -> GangPlacement:
-        """Place the gang on the draft, with the victims gone."""
+        """Place the gang on the draft, from which the victims have been removed."""
 
     def scarce(self) -> NDArray[np.float64]:
-        """Return for each candidate its amount of the scarce resource."""
+        """Return for each candidate the amount that it holds of the scarce resource."""
 
 
 def is_small(candidates: VictimCandidates) -> bool:
-    """Return whether all candidates together have at most `ALL_SETS` sets."""
+    """Return whether at most `ALL_SETS` sets can be formed from all candidates."""
     if len(candidates.field.job) > 4 * MOST_UNITS:
         return False
     return math.prod(len(each) for each in options(candidates, range(len(candidates.field.job)))) <= ALL_SETS
@@ -102,8 +104,8 @@ def is_small(candidates: VictimCandidates) -> bool:
 
 def options(candidates: VictimCandidates, pool: Sequence[int]) -> list[list[int]]:
     """Return for each job of the pool the sets of its candidates that may be evicted together, as bit masks. These are
-    the empty set, the whole gang, and the sets that have the first few pods above the job's minimum on each of its
-    nodes."""
+    the empty set, the whole gang, and each choice of some pods above the job's minimum: any number of pods on each
+    node, in the order of eviction."""
     entries: dict[int, dict[int, list[int]]] = {}
     gangs: dict[int, int] = {}
     for at, candidate in enumerate(pool):
@@ -123,7 +125,7 @@ def options(candidates: VictimCandidates, pool: Sequence[int]) -> list[list[int]
 
 
 def improve(hunt: SearchForVictims, placements: list[Placement]) -> list[Placement]:
-    """Replace victims by the best sets of small pools, and return the placements of the job."""
+    """Replace the victims by the best sets of small pools, and return where the pods of the job can then be placed."""
     if len(hunt.candidates.going) > NODES * MOST_UNITS:
         return placements
     for pool in pools(hunt):
@@ -132,8 +134,9 @@ def improve(hunt: SearchForVictims, placements: list[Placement]) -> list[Placeme
 
 
 def pools(hunt: SearchForVictims) -> Iterator[list[int]]:
-    """Yield the pools. If there are few candidates, all of them are one pool. Otherwise each node that victims leave is
-    a pool by itself, and also forms one pool with each of the next best nodes."""
+    """Yield the pools. If there are few candidates, all of them are one pool. Otherwise there is a pool for each node
+    that victims leave. Each of these nodes is also combined with each of a few next best nodes, and each pair is one
+    more pool."""
     field, going = hunt.candidates.field, hunt.candidates.going
     everybody = range(len(field.job))
     if len(everybody) <= MOST_UNITS:
@@ -151,8 +154,9 @@ def pools(hunt: SearchForVictims) -> Iterator[list[int]]:
 
 
 def fewest(going: Collection[int], there: Collection[int]) -> list[int]:
-    """Return the pool for one or two nodes. It has the candidates `there` on these nodes, victims first, and also all
-    other victims if the pool then stays small enough. `going`: the victims."""
+    """Return the pool for one or two nodes. `there`: the candidates on these nodes. All of them are in the pool,
+    victims first. `going`: all present victims. The victims on other nodes are added if the pool then stays small
+    enough."""
     found = sorted(there, key=lambda candidate: candidate not in going)[:MOST_UNITS]
     others = [candidate for candidate in going if candidate not in there]
     return found + others if len(found) + len(others) <= MOST_UNITS else found
@@ -206,10 +210,11 @@ class Choice:
         return placements
 
     def _chosen(self, before: int) -> int | None:
-        """Return the best set; None if no set is better than `before`."""
+        """Return the best set; None if no set is better than the set `before`. `before`: the set of the present
+        victims, or -1 if there are none."""
         best, best_cost = None, None
         order, costs = self._cheapest_first()
-        unfair = None  # the cheapest permitted set, which is used if no set is fair
+        unfair = None  # the cheapest permitted set that is not fair; it is used if no set is fair
         for chosen, cost in zip(order, costs, strict=True):
             if best is not None and cost != best_cost:
                 break
@@ -228,15 +233,16 @@ class Choice:
         return None if best == before else best
 
     def _is_right(self, chosen: int) -> bool:
-        """Evict the set, and return whether it is permitted and enough, every victim is needed, and no victim could
-        preempt the preemptor afterwards."""
+        """Evict the set. Return whether the eviction is permitted and frees enough, every victim is needed, and no
+        victim could preempt the preemptor afterwards."""
         is_enough = self._go(chosen) and self._is_enough(chosen) and self._everybody_is_needed(chosen)
         return is_enough and self.hunt.comes_to_rest()
 
     @property
     def counts_quota(self) -> bool:
-        """Return whether the amounts of victims show how much quota their eviction returns. They do not if queues keep
-        a part of their guarantee for themselves."""
+        """Return whether the sum of the victims' charges shows how much quota their eviction returns. This is not so if
+        queues keep a part of their guarantee for themselves, because the parent is then charged this part in any
+        case."""
         return not self.candidates.cluster.tree.keeps
 
     # Sets as bit masks
@@ -263,15 +269,16 @@ class Choice:
         return at, self.sets[at] == sets
 
     def _counts_enough(self, chosen: int) -> bool:
-        """Return whether counting shows that the eviction of the set could be enough."""
+        """Return whether the eviction of the set could be enough, as far as counting can show it."""
         at, there = self._at(np.array([chosen]))
         return bool(there[0] and self.enough[at[0]])
 
     # Which sets free enough, and their costs
 
     def _enough(self) -> Mask:
-        """Return the mask of the sets whose eviction could be enough by counting: there is capacity for each role by
-        itself, and the quota that is short becomes sufficient."""
+        """Return the mask of the sets whose eviction could be enough, as far as counting can show it. The nodes then
+        have capacity for each role of the gang if it were the only one, and the quota that is short becomes
+        sufficient."""
         enough: Mask = np.ones(len(self.sets), np.bool_)
         if not self.hunt.at_once and not self.hunt.named:
             for role, demand in zip(self.hunt.gang.roles, self.hunt.gang.demands, strict=True):
@@ -283,14 +290,15 @@ class Choice:
         return enough
 
     def _charged(self, candidate: int, short: QuotaShortfall) -> float:
-        """Return the candidate's charge to the short branch for the short resource."""
+        """Return the amount of the missing resource that the candidate is charged in the branch whose limit is reached;
+        0 if its queue is not in that branch."""
         charge = self.candidates.charge_of(candidate)
         if charge is None or not self.hunt.rights.is_under(charge.queue, short.bound.queue):
             return 0.0
         return float(dict(charge.cost).get(short.bound.key, 0))
 
     def _room(self, demand: Demand) -> Ints:
-        """Return for each set the number of pods of the demand that fit after its eviction."""
+        """Return for each set the number of pods of the demand that fit on the nodes after the set is evicted."""
         draft, holdings = self.hunt.draft, [self.field.holdings(candidate) for candidate in self.pool]
         if draft.asked(demand) is None:
             return np.zeros(len(self.sets), np.int64)  # no node has one of the resources
@@ -310,7 +318,7 @@ class Choice:
         return there + int(room.sum() - room[positions].sum())
 
     def _cheapest_first(self) -> tuple[list[int], list[tuple[float, ...]]]:
-        """Return (sets that could be enough, cost of each), the cheapest first."""
+        """Return (sets that could be enough, cost of each set), the cheapest set first."""
         field, candidates, pool = self.field, self.candidates, self.pool
         gangs = [int(candidates.is_gang(candidate)) for candidate in pool]
         priority = [int(field.priority[candidate]) for candidate in pool]
@@ -331,7 +339,7 @@ class Choice:
         enough, bits, sets = self.enough, list(self.bit_of.values()), self.sets
         if self.hunt.by_amounts and len(self.hunt.gang.roles) == 1 and self.hunt.quota_short() is None:
             for bit in bits:
-                enough = enough & ~self._can_spare(bit)  # without sets in which some candidate is not needed
+                enough = enough & ~self._can_spare(bit)  # leave out sets in which a candidate is not needed
         at = enough.nonzero()[0]
         order = at[np.lexsort((oldest[at], *(cost[at] for cost in reversed(costs))))][: self.tried]
         return sets[order].tolist(), list(zip(*(cost[order].tolist() for cost in costs), strict=True))
@@ -339,10 +347,10 @@ class Choice:
     # One set
 
     def _go(self, chosen: int) -> bool:
-        """Evict the candidates of the set. Candidates of the queue with the highest share come first, and within a
-        queue the smallest candidate first. If the policy does not allow all evictions in this order, try another order.
-        Return True if all candidates were evicted, if quota then allows the job, and if no queue would take its
-        capacity back (rule R20)."""
+        """Evict the candidates of the set: first those of the queue with the highest share, and within a queue the
+        candidate that holds least. If the policy does not allow all evictions in this order, try another order. Return
+        True if all candidates were evicted, if the quota then allows the job, and if no queue that loses jobs could
+        take the capacity back (rule R20)."""
         members = self._members(chosen)
         evict = self.candidates.evict_if_permitted
         if not all(map(evict, self._in_turn([*members]))):
@@ -354,9 +362,9 @@ class Choice:
         return self.hunt.quota_short() is None and not is_taken_back
 
     def _permitted_order(self, members: list[int]) -> list[int]:
-        """Return the candidates in an order in which the policy may allow to evict all of them. Each eviction lowers
-        the usage of a queue, and then the policy may refuse to evict more of its jobs. So a candidate that may still be
-        evicted after all others is put at the end."""
+        """Return the candidates in an order in which the policy may allow to evict all of them. The order matters,
+        because each eviction lowers the usage of a queue, and the policy may then refuse to evict more jobs of that
+        queue. So a candidate that may be evicted even after all others is put at the end."""
         order: list[int] = []
         while (
             1 < len(members) <= MOST_ORDERED
@@ -377,8 +385,8 @@ class Choice:
 
     def _in_turn(self, left: list[int]) -> Iterator[int]:
         """Yield the candidates in order of eviction: pods above minimums, gangs of the preemptor's own queue, other
-        gangs. The order depends on the present shares, so the caller must evict each candidate before it takes the next
-        one."""
+        gangs. The order depends on the shares at each moment, so the caller must evict each candidate before it
+        requests the next candidate."""
         share_of, field, held = self.hunt.rights.share_of, self.field, self.hunt.scarce()
         while left:
             shares = {
@@ -401,8 +409,7 @@ class Choice:
             self.candidates.restore(candidate)
 
     def _is_enough(self, gone: int) -> bool:
-        """Return whether there are now enough nodes and quota for the job. `gone`: the set of the evicted
-        candidates."""
+        """Return whether the nodes and the quota now suffice for the job. `gone`: the set of the evicted candidates."""
         if not self._counts_enough(gone) or self.hunt.quota_short() is not None:
             return False
         if self.hunt.at_once:
@@ -418,7 +425,7 @@ class Choice:
         return not any(self._is_spare(candidate, chosen) for candidate in self._members(chosen))
 
     def _is_spare(self, candidate: int, gone: int) -> bool:
-        """Return whether the evicted set `gone` is enough without this candidate."""
+        """Return whether the evicted set `gone` would still be enough if this candidate were not evicted."""
         rule = self.candidates.going[candidate]
         self.candidates.restore(candidate)
         found = self._is_enough(gone ^ self.bit_of[candidate])
@@ -426,13 +433,14 @@ class Choice:
         return found
 
     def _is_fair(self, chosen: int) -> bool:
-        """Return whether no gang of the set could be replaced by gangs of richer queues and pods above minimums."""
+        """Return whether no gang of the set could be replaced by gangs of queues with higher shares, or by pods above
+        minimums."""
         gangs = [each for each in self._members(chosen) if self.candidates.is_gang(each)]
         return not any(self._could_be_replaced(each, chosen) for each in gangs if self.field.tier[each] < OWN)
 
     def _could_be_replaced(self, candidate: int, chosen: int) -> bool:
-        """Return whether queues with higher shares could lose candidates in place of this one. Each of them must still
-        have a higher share, when it loses a candidate, than the queue of this candidate."""
+        """Return whether queues with higher shares could lose candidates instead of `candidate`. Each time such a queue
+        loses a gang, its share must still be higher than that of the queue of `candidate`."""
         rule, rest = self.candidates.going[candidate], chosen ^ self.bit_of[candidate]
         self.candidates.restore(candidate)
         found = any(
@@ -442,9 +450,9 @@ class Choice:
         return found
 
     def _extras(self, candidate: int, rest: int) -> Iterator[int]:
-        """Yield sets of candidates of other queues that could be enough together with the set `rest`, the smallest sets
-        first. A set is left out if it has a pod above a minimum that is not needed, because the eviction of such a pod
-        would only lower a share."""
+        """Yield sets of other candidates that could be enough together with the set `rest`, the smallest sets first:
+        gangs of other queues, and pods above minimums. A set is left out if it has a pod above a minimum that is not
+        needed, because the only effect of its eviction would be a lower share."""
         group, tier = self.field.group[candidate], self.field.tier[candidate]
         others = [
             each
@@ -452,7 +460,7 @@ class Choice:
             if (self.field.group[each] != group and self.field.tier[each] <= tier) or not self.candidates.is_gang(each)
         ]
         at = self.enough & (self.sets & ~(rest | self._number(others)) == 0)
-        for each in self._members(rest):  # the whole gang may be evicted in place of its pods above the minimum
+        for each in self._members(rest):  # the whole gang may be evicted instead of its pods above the minimum
             at &= self.sets & (self.bit_of[each] | self._gang_bit(each)) > 0
         for each in self.pool:
             if not self.candidates.is_gang(each) and not rest & self.bit_of[each] and self.counts_quota:
@@ -461,7 +469,8 @@ class Choice:
         yield from sorted(extras, key=lambda extra: extra.bit_count())
 
     def _can_spare(self, bit: int) -> Mask:
-        """Return the mask of the sets that have the bit's candidate and could be enough without it, by counting."""
+        """Return the mask of the sets that have the candidate of the bit, and that could be enough without this
+        candidate, as far as counting can show it."""
         if bit not in self._spared:
             without, there = self._at(self.sets & ~bit)
             self._spared[bit] = (self.sets & bit > 0) & there & self.enough[without]
@@ -477,7 +486,8 @@ class Choice:
         `candidate`."""
         rights, group, went = self.hunt.rights, int(self.field.group[candidate]), list[int]()
         for each in self._in_turn(self._members(extra)):
-            is_alone = not self.candidates.is_gang(each)  # pods above minimums are evicted first, whatever their queue
+            # pods above minimums are evicted first, whatever the share of their queue
+            is_alone = not self.candidates.is_gang(each)
             richer = is_alone or rights.share_of(int(self.field.group[each])) > rights.share_of(group)
             if not (richer and self.candidates.evict(each)):
                 break

@@ -1,27 +1,26 @@
 """Find candidates whose eviction frees capacity for a number of pods of one demand, by operations on columns (arrays
-with one entry for each candidate or node). A *demand* stands for equal pods: it has their requests and their node
-constraints.
+with one entry for each candidate or node). A *demand* has the requests and the node constraints that equal pods share.
 
-A *candidate* is a whole gang, or one pod above a gang's minimum, that one eviction removes. The columns describe the
-holdings of all candidates, with one entry for each candidate and node. For a demand that lacks capacity there are two
-kinds of
-*packages*. A single candidate is a package if its eviction alone frees capacity for one more pod somewhere. On each
-node, the smallest run of candidates, in victim order, that frees capacity for one more pod there is a package. Sums
-over the columns find both kinds of packages for all nodes at once (prefix sums per node, as in
+A *candidate* is the unit of an eviction: a whole gang, or one pod above a gang's minimum. The columns list the pods of
+all candidates, with one entry for each candidate and node. For a demand that lacks capacity there are two kinds of
+*packages*. A single candidate is a package if its eviction alone frees capacity for one more pod on some node. For each
+node, the candidates are sorted in victim order, and the shortest run of them that frees capacity for one more pod is a
+package.
+Sums over the columns find both kinds of packages for all nodes at once (prefix sums per node, as in
 `docs/decisions/0007-preemption.md`). The cheapest package is taken first. Packages are compared in this order:
 
-1. the lowest tier, then the lowest priority, of the last candidate of the package in victim order, which is its most
-   important one (as kube-scheduler picks a node, PickOneNodeForPreemption). The tiers are: pods above minimums, gangs
-   of other queues, gangs of the preemptor's own queue,
-2. the fewest candidates per pod that then fits (pods beyond the needed number are not counted),
+1. the lowest tier, then the lowest priority, of the package's most important candidate, which is its last in victim
+   order (as kube-scheduler picks a node, PickOneNodeForPreemption). The tiers are: pods above minimums, gangs of other
+   queues, gangs of the preemptor's own queue,
+2. the fewest candidates per pod that then fits (no more pods are counted than are needed),
 3. the least work that is lost (run time times the amount of the scarce resource),
 4. the smallest amount that is freed but not used.
 
-If one tier has candidates of several queues, and the policy puts fairness first, each package is taken from the queue
-with the highest share at that moment. On one node the candidates of the queue with the highest share are evicted first.
-If an earlier package was on the same node, the package is examined again with the present free amounts. The resulting
-set of victims is neither minimal nor always the best. The caller restores candidates that are not needed, and looks for
-a better set among small sets (`core.preemption.victim_sets`)."""
+If the policy compares fairness before cost, and one tier has candidates of several queues, the next package is always
+taken from the queue that has the highest share at that moment. Also on a single node, candidates of the queue with the
+highest share are evicted first. If an earlier package was on the same node, the gain of a package is computed again
+from the amounts that are free by then. The resulting set of victims is neither minimal nor always the best. The caller
+restores candidates that are not needed, and looks for a better set among small sets (`core.preemption.victim_sets`)."""
 
 from __future__ import annotations
 
@@ -44,8 +43,8 @@ Ints: TypeAlias = NDArray[np.int64]
 
 
 class CandidatePods(NamedTuple):
-    """Some pods of a demand at a position of the draft. `pods`: the number of pods. `devices`: the named devices, if it
-    is a single pod."""
+    """Pods of one demand on the node at one position of the draft. `pods`: the number of pods. `devices`: the named
+    devices that the pod holds; only set for a single pod."""
 
     position: int
     demand: Demand
@@ -54,11 +53,11 @@ class CandidatePods(NamedTuple):
 
 
 class Evictions(Protocol):
-    """The jobs and pods that the search may evict, after the earlier evictions."""
+    """The operations by which the search evicts a job or a pod, and undoes an eviction."""
 
     def evict(self, candidate: int) -> bool:
-        """Evict the candidate if that is allowed, so that its capacity is free on the draft. Return whether it was
-        allowed."""
+        """Evict the candidate if the policy allows it, so that its capacity is free on the draft. Return whether the
+        policy allowed it."""
 
     def restore(self, candidate: int) -> None:
         """Undo the eviction."""
@@ -69,22 +68,22 @@ class CandidateTable:
 
     Columns by candidate:
 
-    `job`, `tier`, `priority`: the number of its job, its tier (lower tiers are evicted first) and its priority.
-    `ran_s`, `work_s`: seconds since its start, and since its last checkpoint.
-    `group`: the number of its queue; if fairness comes first, the shares of the queues decide which of them loses a
-    job.
-    `weight`: how much it counts when candidates are counted; a pod above a minimum counts little. `gone`: True if the
-    candidate is evicted, or if its eviction is not permitted.
+    `job`, `tier`, `priority`: the number of the candidate's job, its tier (lower tiers are evicted first) and its
+    priority. `ran_s`, `work_s`: seconds since its start, and since its last checkpoint.
+    `group`: the number of its queue. If the policy compares fairness first, the shares of the queues decide which queue
+    loses a job.
+    `weight`: how much the candidate adds to the number of candidates of a package: 1 for a gang, less for a pod above a
+    minimum. `gone`: True if the candidate is evicted, or if its eviction is not permitted.
 
-    Columns by entry: `entry` (its number in the columns of running pods, `residents`), `candidate`, `position`,
-    `demand` (its number), `pods`. Entries on nodes outside the draft are left out. `position_of`: row of a node in the
-    table -> its position in the draft; -1 for a node outside the draft."""
+    Columns by entry: `entry` (the number of the entry in the table of running pods, `residents`), `candidate`,
+    `position`, `demand` (a number), `pods` (how many). Entries on nodes outside the draft are left out. `position_of`:
+    row of a node in the table -> its position in the draft; -1 for a node outside the draft."""
 
     def __init__(
         self, draft: Draft, residents: RunningPods, now_s: float, *, entry: Ints, candidate: Ints, pods: Ints, job: Ints
     ) -> None:
-        """Make the table of the candidates. `entry`, `candidate`, `pods`: for each entry, its number in the columns of
-        running pods (`residents`), its candidate, and the number of its pods. `job`: for each candidate, the number of
+        """Make the table of the candidates. `entry`, `candidate`, `pods`: for each entry, its number in the table of
+        running pods (`residents`), its candidate, and how many pods it has. `job`: for each candidate, the number of
         its job."""
         self.draft, self.running_pods = draft, residents
         self.position_of = np.full(draft.columns.capacity, -1, np.int64)
@@ -100,11 +99,11 @@ class CandidateTable:
         self.group = residents.of_jobs("queue")[job]
         self.work_s = lost_s(self.ran_s, residents.of_jobs("checkpoint_s"), job)
         self.tier = np.zeros(len(job), np.int64)
-        self.scarce = ""  # the resource that is missing on most nodes, as first found
+        self.scarce = ""  # the resource that was missing on most nodes when packages were first computed
         self.next_best: list[int] = []  # the positions of the first packages, best first
         self.weight = np.ones(len(job), np.float64)
         self.gone = np.zeros(len(job), np.bool_)
-        # Resident entry -> the number of its pods that were evicted as single candidates.
+        # Entry of the table of running pods -> how many of its pods were evicted as single candidates.
         self.given: dict[int, int] = {}
         self.named: dict[int, Callable[[], list[CandidatePods]]] = {}  # candidate with named devices -> its holdings
         self._holdings: dict[int, list[CandidatePods]] = {}
@@ -122,8 +121,8 @@ class CandidateTable:
         return list(dict.fromkeys(self.candidate[self.position == position].tolist()))
 
     def holdings(self, candidate: int) -> list[CandidatePods]:
-        """Return the holdings of the candidate, with one item for each entry or, if pods have named devices, one item
-        for each pod. Pods that are already evicted are left out."""
+        """Return the pods of the candidate by position, with one item for each entry. If its pods have named devices,
+        there is one item for each pod. Pods that are already evicted are left out."""
         if (named := self.named.get(candidate)) is not None:
             return named()
         known = self._holdings.get(candidate)
@@ -137,8 +136,8 @@ class CandidateTable:
         return known
 
     def amounts(self, resource: str) -> Ints:
-        """Return for each entry the amount of the resource that it holds. A gang's entries do not count pods that were
-        evicted as single candidates."""
+        """Return for each entry the amount of the resource that its pods hold. In the entries of a gang, pods that were
+        already evicted as single candidates are not counted."""
         held = self._held.get(resource)
         if held is None:
             held = self._held[resource] = self.running_pods.amounts(resource)[self.demand] * self.pods
@@ -151,7 +150,7 @@ class CandidateTable:
         return left
 
     def costs(self, resource: str) -> NDArray[np.float64]:
-        """Return for each entry the amount that its queue is charged for the resource."""
+        """Return for each entry the amount of the resource that its queue is charged for the pods of the entry."""
         cost: NDArray[np.float64] = self.running_pods.costs(resource)[self.demand] * self.pods
         return cost
 
@@ -172,8 +171,8 @@ class CandidateTable:
                 self.draft.put(position, demand, pods)
 
     def could_stay(self, candidates: Sequence[int]) -> list[int]:
-        """Return the evicted candidates that may be restored, in the same order. For each of their entries, if it alone
-        were restored, the draft has enough capacity."""
+        """Return those of the evicted candidates that could possibly be restored, in the same order. A candidate is
+        left out if one of its entries no longer fits on its node, even if no other entry is restored."""
         if self.given or self.named:
             return list(candidates)
         looked_at = np.zeros(len(self.job), np.bool_)
@@ -197,8 +196,8 @@ class CandidateTable:
 
 
 def lost_s(ran_s: NDArray[np.float64], checkpoint_s: NDArray[np.float64], job: Ints) -> NDArray[np.float64]:
-    """Return for each candidate the time since its start or its last checkpoint, in seconds. `ran_s`: the time since
-    its start. `checkpoint_s`: for each job, the interval of its checkpoints; 0: none."""
+    """Return for each candidate the time since its start or its last checkpoint, in seconds. `ran_s`: for each
+    candidate, the time since its start. `checkpoint_s`: for each job, the interval of its checkpoints; 0: none."""
     if not checkpoint_s.any():
         return ran_s
     every_s, since_s = checkpoint_s[job], ran_s.copy()
@@ -207,15 +206,16 @@ def lost_s(ran_s: NDArray[np.float64], checkpoint_s: NDArray[np.float64], job: I
 
 
 class VictimPackages:
-    """The packages for one demand at one moment, in columns.
+    """The packages for one demand, computed from the amounts that are free at that moment, in columns.
 
-    The run i consists of `candidates[start[i]:stop[i]]`; its eviction frees capacity for `gain[i]` pods at one
+    Run i has the candidates `candidates[start[i]:stop[i]]`, and their eviction frees capacity for `gain[i]` pods at one
     position. `alone`: the single candidates whose eviction frees capacity for a pod. `order`: the packages, cheapest
     first. Numbers below `len(alone)` are single candidates; the other numbers are runs."""
 
     def __init__(self, field: CandidateTable, demand: Demand, need: int, rank: Ints | None) -> None:
-        """Compute for each position the number of pods that fit (`_base`), and the amounts that one more pod lacks
-        (`_lacks`). `rank`: the rank of each group in the order of eviction; None: all groups are equal."""
+        """Find and rank the packages. For each position, compute the number of pods that already fit (`_base`), and the
+        amounts that are missing for one more pod (`_lacks`). `rank`: the rank of each group in the order of eviction;
+        None: all groups are equal."""
         self.field, self.demand, self.need, self._rank_of = field, demand, need, rank
         free = self._free = field.draft.free
         self._base = node_resources.pods_held(free, demand.asks, np.arange(len(field.draft)))
@@ -247,8 +247,7 @@ class VictimPackages:
         self.alone_waste = self._waste(held[self.alone], self.alone_gain)
 
     def _gain(self, position: Ints, freed: Mapping[str, Ints]) -> Ints:
-        """Return the number of further pods that fit at each of these positions after its amounts `freed` are
-        released."""
+        """Return for each position the number of further pods that fit after the amounts `freed` are released."""
         holds = np.full(len(position), np.iinfo(np.int64).max, np.int64)
         for resource, ask in self.demand.asks:
             np.minimum(holds, (self._free[resource][position] + freed[resource]) // ask, out=holds)
@@ -261,9 +260,9 @@ class VictimPackages:
         return waste
 
     def _in_order(self, at: Ints) -> Ints:
-        """Return those of the entries `at` that hold some of the amounts that the next pod on their node lacks. They
-        are sorted by node and then in victim order: tier, rank of the queue, priority, the largest freed part, the
-        shortest run."""
+        """Return the entries of `at` that hold a part of the amounts that are missing for one more pod on their node.
+        The entries are sorted by node, and then in victim order: by tier, rank of the queue, priority, the part of the
+        missing amount that they free (largest first), and lost run time (shortest first)."""
         field, position = self.field, self.field.position[at]
         part = np.zeros(len(at), np.float64)
         for resource, lacks in self._lacks.items():
@@ -277,7 +276,7 @@ class VictimPackages:
         if self._rank_of is not None:
             turn = turn * len(self._rank_of) + self._rank_of[field.group[candidate]]
         at = at[np.lexsort((field.work_s[candidate], -part, field.priority[candidate], turn))]
-        # Position and order are in one number, because to sort numbers is faster than a stable sort.
+        # Combine position and order in one number, because sorting single numbers is faster than a stable sort.
         in_turn = np.sort(field.position[at] * len(at) + np.arange(len(at)))
         ordered: Ints = at[in_turn % max(1, len(at))]
         return ordered
@@ -326,7 +325,7 @@ class VictimPackages:
         return np.concatenate((values[self.alone], runs))
 
     def first_positions(self) -> list[int]:
-        """Return the positions of the cheapest packages. Packages on several nodes are left out."""
+        """Return the positions of the cheapest packages. Packages with pods on several nodes are left out."""
         runs = [package - len(self.alone) for package in self.order[:FIRST].tolist()]
         found = [
             self.field.position[self.field.entries_of(int(self.alone[run]))].tolist()
@@ -361,7 +360,7 @@ def collect_victims(
         touched: set[int] = set()
         for package in in_victim_order(packages.order, field.tier[packages.lasts], field.group[packages.lasts], share):
             if len(chosen) > tried and need < packages.gains[package] and need < packages.need:
-                break  # the need is smaller than when the packages were ranked
+                break  # fewer pods are needed than when the packages were ranked, so rank the packages again
             members = packages.members(package)
             positions = {each.position for candidate in members for each in field.holdings(candidate)}
             if touched.isdisjoint(positions) or package < len(packages.alone):
@@ -395,8 +394,8 @@ def gained(
     claims: Evictions,
     chosen: list[int],
 ) -> int:
-    """Evict these candidates, if all of them may be evicted and that frees capacity. Return the number of further pods
-    that then fit."""
+    """Evict these candidates, if the policy allows to evict all of them and their eviction frees capacity. Return the
+    number of further pods that then fit."""
     if any(field.gone[candidate] for candidate in members):
         return 0
     before = room_on(field, demand, positions)
@@ -412,7 +411,8 @@ def gained(
         return gain
     for candidate in reversed(members):
         claims.restore(candidate)
-        field.gone[candidate] |= field.weight[candidate] < 1  # a single pod is counted in its gang as well
+        # so that its capacity is counted only in its gang from now on
+        field.gone[candidate] |= field.weight[candidate] < 1
     return 0
 
 
@@ -428,8 +428,8 @@ def room_on(field: CandidateTable, demand: Demand, positions: set[int]) -> int:
 
 
 def in_victim_order(order: Ints, tiers: Ints, groups: Ints, share: Callable[[int], Any] | None) -> Iterator[int]:
-    """Yield the numbers of `order`, in order. Within a tier, the group with the highest share at that moment comes
-    first."""
+    """Yield the package numbers of `order` in this order, except that within a tier the next package always belongs to
+    the group that has the highest share at that moment."""
     if share is None or not len(order):
         yield from order.tolist()
         return
@@ -440,8 +440,8 @@ def in_victim_order(order: Ints, tiers: Ints, groups: Ints, share: Callable[[int
 
 
 def by_queue_share(lines: dict[int, Iterator[int]], share: Callable[[int], Any]) -> Iterator[int]:
-    """Yield the items of the group with the highest share first. If shares are equal, the order of the groups' first
-    items decides."""
+    """Yield all items; the next item always belongs to the group that has the highest share at that moment. Among
+    groups of equal shares, the group that is listed first in `lines` comes first."""
     heap = [(Descending(share(group)), at, group) for at, group in enumerate(lines)]
     heapify(heap)
     while heap:

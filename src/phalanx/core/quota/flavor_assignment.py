@@ -1,30 +1,32 @@
-"""Find the flavors (kinds of nodes with a quota of their own) on which a gang may start, or the limit that does not
-allow its start. This is Kueue's flavor assignment.
+"""Find the flavors on which a gang may start, or the limit that does not allow its start. A flavor is a kind of nodes
+that has its own quota. This is Kueue's flavor assignment.
 
 `flavor_assignments` returns the assignments of flavors to the gang's roles, the best first. If quota does not allow an
-assignment, the assignment has a `QuotaShortfall`, which names the first limit that is exceeded. `preferred_order` sorts
-the assignments. If a gang does not fit with one assignment, the next one is tried, so a full flavor does not block it.
+assignment, its `QuotaShortfall` names the first limit that would be exceeded. `preferred_order` sorts the assignments.
+If a gang does not fit with one assignment, the next assignment is tried. So a flavor whose nodes are full does not
+block the gang.
 
 This module also finds the flavors that the roles of a gang may get.
 
-A role gets one flavor from each resource group with a resource that the role requests. Its pods run on nodes of all
-these flavors. A flavor suits a role if its pods tolerate the flavor's taints, and if the flavor's labels match their
-selector and required affinity. Only labels that the flavor has are compared (Kueue's rule); placement checks the
-others.
+A resource group (Kueue) is a list of resources with the flavors that have quota for them. A role gets one flavor from
+each resource group of which it requests a resource. The pods of the role run on nodes that belong to all of these
+flavors. A flavor suits a role if its pods tolerate the flavor's taints, and if the flavor's labels match their selector
+and required affinity. Only labels that the flavor has are compared (Kueue's rule); placement checks the others.
 
 Finally, this module computes the order in which a queue prefers the assignments of flavors to a gang's roles (Kueue's
 flavorFungibility).
 
-The flavor is chosen separately for each resource group of each role, in the order of the roles. For this choice, only
-the role's requests for resources of this group count, and the requests of earlier roles with the same flavor. So if the
-GPUs of a job have to be borrowed, its CPUs still come from a flavor that is within the guarantee.
+The flavor is chosen separately for each resource group of each role, in the order of the roles. This choice only
+considers what the role requests of the group's resources, plus what earlier roles request of them in the same flavor.
+So if the GPUs of a job have to be borrowed, its CPUs still come from a flavor that is within the guarantee.
 
-For each group, the flavors are examined in the queue's order, up to the first flavor that fits within the guarantee (or
-by borrowing, if the queue prefers to borrow before it tries the next flavor). This flavor is a *leading* flavor. If the
-queue prefers to preempt before it tries the next flavor, the flavors without free quota before it are leading flavors,
-too. If no job can be preempted in one leading flavor, the next one is tried. Assignments that consist only of leading
-flavors come before all other assignments. The other assignments are used if nodes are full: first the assignments
-within the guarantee, then the assignments that borrow, then the assignments that are short of quota."""
+For each group, the flavors are examined in the queue's order. The search stops at the first flavor in which the role
+fits within the guarantee (or by borrowing, if the queue prefers to borrow before it tries the next flavor). This flavor
+is a *leading* flavor. If the queue prefers to preempt before it tries the next flavor, the flavors without free quota
+that were examined before it are also leading flavors. If no job can be preempted in one leading flavor, the next
+leading flavor is tried. Assignments that consist only of leading flavors come before all other assignments. The other
+assignments are used if nodes are full: first the assignments within the guarantee, then the assignments that borrow,
+then the assignments that are short of quota."""
 
 from __future__ import annotations
 
@@ -58,7 +60,7 @@ def combinations(
     known: Mapping[str, Flavor], groups: tuple[ResourceGroup, ...], gang: Gang
 ) -> Iterator[tuple[str, ...]]:
     """Yield the combinations of flavors for the roles of a gang, in the queue's order; at most `COMBINATIONS`. A
-    combination has one name for each role, which joins the role's flavors."""
+    combination has one name for each role. The name consists of the role's flavors, joined by `+`."""
     return islice(product(*(choices(known, groups, demand) for demand in gang.demands)), COMBINATIONS)
 
 
@@ -82,8 +84,8 @@ def groups_asked(groups: tuple[ResourceGroup, ...], demand: Demand) -> list[Reso
 
 
 def why_unsuitable(flavor: Flavor | None, shape: Shape) -> str:
-    """Return why pods of this shape may not get the flavor, as a sentence that begins with "flavor x"; empty if they
-    may."""
+    """Return why pods of this shape may not get the flavor, as the end of a sentence that begins with "flavor x"; empty
+    if they may get it."""
     if flavor is None:
         return ""
     if taint := flavor.untolerated(shape):
@@ -102,7 +104,8 @@ Rank: TypeAlias = tuple[int, ...]
 
 
 class FlavorMode(IntEnum):
-    """How quota allows a job on a flavor."""
+    """The answer of the quota for a job on a flavor: it fits within the guarantee, it fits only by borrowing, or quota
+    is short."""
 
     FITS = 0  # within the guarantee
     BORROWS = 1
@@ -110,16 +113,17 @@ class FlavorMode(IntEnum):
 
 
 class FlavorPreference(NamedTuple):
-    """The preference of one role for the flavors of one resource group. `places`: flavor -> its place in the order,
-    from 0 on. `leading`: how many flavors at the beginning of the order are *leading*. An assignment of only leading
-    flavors is tried before all others."""
+    """The order in which one role prefers the flavors of one resource group. `places`: flavor -> its index in this
+    order. `leading`: how many flavors at the beginning of the order are *leading*. Assignments that consist only of
+    leading flavors are tried before all others."""
 
     places: Mapping[str, int]
     leading: int
 
 
 class Preferences:
-    """For each role of a gang, its preference in each resource group of which it requests a resource.
+    """For each role of a gang, the order in which it prefers the flavors, for each resource group of which it requests
+    a resource.
 
     `pods`: for each role, the number of pods whose cost is compared with the free quota of each flavor."""
 
@@ -153,7 +157,8 @@ class Preferences:
                 used.update(costs[best])
 
     def rank(self, flavors: Sequence[str], mode: FlavorMode) -> Rank:
-        """Return the rank of the assignment; the lowest is tried first. `mode`: the mode of the whole assignment."""
+        """Return the rank of the assignment; assignments with low ranks are tried first. `flavors`: for each role, its
+        flavors, joined by `+`. `mode`: the mode of the whole assignment."""
         places = [
             (each.places[name], each.leading)
             for preferences, joined in zip(self.roles, flavors, strict=True)
@@ -188,25 +193,25 @@ def preferred_order(modes: Sequence[FlavorMode], wish: FlavorFungibility) -> tup
 
 
 def mode_class(mode: FlavorMode, wish: FlavorFungibility) -> int:
-    """Return the place of the mode in the queue's order of preference. A flavor within the guarantee has the place 0;
-    borrowing and preemption have the places 1 and 2, in the order that `wish` states."""
+    """Return how early the queue prefers a flavor with this mode: 0 if the job fits within the guarantee. Borrowing and
+    preemption get 1 and 2; the one that `wish` prefers gets 1."""
     if mode is FlavorMode.FITS:
         return 0
     return 1 if (mode is FlavorMode.SHORT) == wish.prefer_preemption else 2
 
 
-TRIED = 8  # the largest number of choices of members to leave out that are tried with the same flavors
+TRIED = 8  # with the same flavors, at most this many choices of members to leave out are tried
 
 
 class FlavorAssignment(NamedTuple):
     """An assignment of flavors to the roles of a gang, and a choice of optional members to leave out.
 
-    `gang`: the gang that is placed with it.
-    `charge`: the charge of its queue.
+    `gang`: the gang that is placed if this assignment is chosen.
+    `charge`: the amounts that the queue is charged.
     `borrows`: whether the charge exceeds the guarantee of the queue.
     `short`: the limit that does not allow the charge now; None if quota allows it.
-    `besides`: other choices of members to leave out with the same flavors. It is only set if quota allows none of these
-        choices; `gang` then has all members."""
+    `besides`: further assignments of the same flavors that leave out different members. It is only set if quota allows
+        none of the choices; `gang` then has all members."""
 
     flavors: tuple[str, ...]
     gang: Gang
@@ -217,19 +222,20 @@ class FlavorAssignment(NamedTuple):
 
 
 def never_allowed(tree: QueueTree, offer: FlavorAssignment) -> QuotaShortfall | None:
-    """Return the limit or quota that would not allow the offer even if no job ran; None if all would then allow it."""
+    """Return the limit or quota that would not allow the assignment even if no job ran; None if every limit would then
+    allow it."""
     return shortfall(EmptyLedger(tree), tree.branches[offer.charge.queue], offer.charge)
 
 
 def flavor_assignments(
     cluster: Cluster, ledger: QuotaLedger, key: RequestClassKey, record: JobRecord, given: tuple[str, ...] = ()
 ) -> list[FlavorAssignment]:
-    """Return the assignments with which the job may start, the best first; never empty. `given`: the flavors of a
-    started job, which the job keeps."""
+    """Return the assignments with which the job may start, the best first; never empty. `given`: the flavors that the
+    job already has, because it has started; it keeps them."""
     job, branch = record.job, cluster.tree.branches[record.queue]
     pods, cost, jobs = key.gang.minimums, key.gang.due, int(key.kind == Kind.JOB)
     if jobs and not branch.rules.starts_whole:
-        pods, cost = (0,) * len(pods), ()  # each pod of such a job is charged when it is placed
+        pods, cost = (0,) * len(pods), ()  # the pods of such a job are charged one by one, when they are placed
     whole = Charge(record.queue, job.user, job.group, cost, jobs, job.id, job.preemptible)
     if branch.unbounded:
         return [FlavorAssignment((), key.gang, whole)]
@@ -250,8 +256,8 @@ def flavor_assignments(
 def with_partial_admission(
     cluster: Cluster, ledger: QuotaLedger, branch: Branch, whole: FlavorAssignment
 ) -> list[FlavorAssignment]:
-    """Return assignments of the same flavors that leave out as few optional members as quota allows. If quota allows
-    none of these choices, return the assignment of the smallest gang that can start."""
+    """Return assignments of the same flavors that leave out as few optional members as quota allows. If quota allows no
+    such assignment, return that of the smallest gang with which the job could start."""
     if whole.short is None:
         return [whole]
     seen: dict[frozenset[int], FlavorAssignment] = {frozenset(): whole}
@@ -273,8 +279,8 @@ def with_partial_admission(
 
 
 def capped_gang(cluster: Cluster, ledger: QuotaLedger, offer: FlavorAssignment) -> Gang:
-    """Return the assignment's gang with as many pods above the minimum as quota allows, role by role, one pod at a
-    time."""
+    """Return the assignment's gang with as many pods above the minimum as quota allows. Earlier roles get their pods
+    first."""
     gang = offer.gang
     if gang.rigid or (branch := ledger.tree.branches[offer.charge.queue]).unbounded:
         return gang
@@ -324,8 +330,8 @@ def by_preference(
     cluster: Cluster, ledger: QuotaLedger, branch: Branch, key: RequestClassKey, job: Job, found: list[FlavorAssignment]
 ) -> list[FlavorAssignment]:
     """Return the assignments in the order of the queue's preference. For a job whose size is fixed at its start, the
-    assignments that allow the largest number of its pods come first, and the queue's preference decides between equal
-    numbers."""
+    assignments that allow the largest number of pods come first. The queue's preference then only decides between
+    assignments that allow equally many pods."""
     if len(found) < 2:
         return found
     pods, sizes = key.gang.minimums, dict[tuple[str, ...], int]()

@@ -1,10 +1,10 @@
-"""The ledger has the charges of the queue tree together with the decisions of this cycle. Like the draft, it has an
+"""The ledger has the charges of all queues as they will be after the decisions of this cycle. Like the draft, it has an
 undo log.
 
-A charge is checked from the job's queue up to the root. At every level, the limits of amounts are checked, and the
-limits on running jobs, users, groups and jobs. Then it is checked whether the queue may borrow and, at the root,
-whether other queues keep the requested amounts for themselves (`state.queues.tree`). The first limit that does not
-allow the charge is the `QuotaShortfall`.
+A charge is checked from the job's queue up to the root. At every level, the limits on amounts, on running jobs, and on
+users, groups and single jobs are checked. If the queue may not borrow, its guarantee is checked too. Finally, the
+amounts that queues keep for themselves are compared with the limits above these queues and with the capacity of the
+cluster (`state.queues.tree`). The first limit that does not allow the charge is the `QuotaShortfall`.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ REMEMBERED = 256  # the largest number of computed shares that are stored for on
 NOTHING = SubjectUsage()
 UNCHARGED = QueueUsage()
 
-RECLAIM_RULES = {Rule.LIMIT, Rule.GUARANTEE, Rule.POOL}  # if such a bound does not allow a job, preemption may help
+# if a bound of one of these rules does not allow a job, preemption may help
+RECLAIM_RULES = {Rule.LIMIT, Rule.GUARANTEE, Rule.POOL}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaShortfall:
     """A limit that does not allow a charge. `bound`: the limit. `allowed`: the amount of the limit. `used`: the amount
-    that is charged already. `asked`: the requested amount."""
+    that is already charged. `asked`: the amount that the charge would add."""
 
     bound: Bound
     asked: Amount
@@ -43,9 +44,9 @@ class QuotaShortfall:
 
 
 class QuotaLedger:
-    """The charges as they will be when the decisions of this cycle are folded into the state.
+    """The charges of all queues as they will be when the decisions of this cycle have been folded into the state.
 
-    `of_jobs`: job -> charges that this cycle granted. `of_queues`: queue -> those jobs in `of_jobs` that belong to the
+    `of_jobs`: job -> charges that this cycle granted. `of_queues`: queue -> the jobs in `of_jobs` that belong to the
     queue.
     `version`: a number that changes with every charge."""
 
@@ -58,9 +59,11 @@ class QuotaLedger:
         self._over: dict[str, QueueUsage] = {}
         self.version = 0
         self._log: list[tuple[Charge, int]] = []
-        # The number of log entries that the accounts include; later entries are added when an account is read.
+        # The number of log entries that the accounts already include. Later entries are added only when an account is
+        # read.
         self._entered = 0
-        # Branch -> the largest consumers of its bounds (`core.reasons.no_quota`), valid until the next charge.
+        # Branch -> bound of this branch -> its largest consumers (`core.reasons.no_quota`), valid until the next
+        # charge.
         self.had: dict[str, dict[Bound, Any]] = {}
 
     def account(self, branch: Branch) -> QueueUsage:
@@ -72,7 +75,8 @@ class QuotaLedger:
         return self._over.get(branch.name, branch.account)
 
     def share(self, branch: Branch, extra: Cost = ()) -> DominantShare:
-        """Return the weighted dominant share of the branch among its siblings, with the further charge `extra`."""
+        """Return the weighted dominant share that the branch would have among its siblings if `extra` were also
+        charged."""
         account = self.account(branch)
         known: DominantShare | None = account.shares.get(extra)
         if known is None:
@@ -82,7 +86,7 @@ class QuotaLedger:
         return known
 
     def ending(self, cluster: Cluster) -> list[str]:
-        """Return the jobs with grants of this cycle that have a time limit."""
+        """Return the jobs that this cycle has granted and that have a time limit."""
         if self._looked_at < len(self.of_jobs):
             new = islice(self.of_jobs, self._looked_at, None)
             self._ending += [job for job in new if time_limit_s(cluster, cluster.jobs[job].job) is not None]
@@ -90,7 +94,7 @@ class QuotaLedger:
         return self._ending
 
     def charge(self, charge: Charge, sign: int = 1) -> None:
-        """Add the charge (`sign` 1), or release the charge of a victim (-1)."""
+        """Add the charge (`sign` 1), or remove it (`sign` -1), as for a victim."""
         self._log.append((charge, sign))
         self.version += 1
         self.had.clear()
@@ -120,7 +124,7 @@ class QuotaLedger:
         if len(self._log) > mark:
             self.version += 1
             self.had.clear()
-        if self._entered - mark > mark:  # to add the remaining charges again is faster than to undo the later ones
+        if self._entered - mark > mark:  # adding the remaining charges again is faster than undoing the later charges
             del self._log[mark:]
             self._over.clear()
             self._entered = 0
@@ -141,7 +145,7 @@ class QuotaLedger:
 
 
 class EmptyLedger(QuotaLedger):
-    """A ledger for the cluster as if no job ran. A charge that this ledger does not allow can never be made."""
+    """A ledger of a cluster in which no job runs. If even this ledger does not allow a charge, it can never be made."""
 
     def account(self, branch: Branch) -> QueueUsage:
         """Return the usage of the branch when no job runs: only the amounts that queues keep for themselves."""
@@ -202,12 +206,12 @@ def branch_shortfall(ledger: QuotaLedger, branch: Branch, charge: Charge) -> Quo
 
 
 def is_firm(branch: Branch, bound: Bound) -> bool:
-    """Return whether the bound of the branch counts only jobs that are not preemptible."""
+    """Return whether only jobs that are not preemptible count for this bound of the branch."""
     return bound.rule is Rule.GUARANTEE and branch.counts_firm
 
 
 def may_end(tree: QueueTree, bound: Bound) -> bool:
-    """Return whether preemption of other jobs may let the bound allow a job."""
+    """Return whether the bound may allow a job after other jobs are preempted."""
     return bound.rule in RECLAIM_RULES and not is_firm(tree.branches[bound.queue], bound)
 
 
@@ -221,8 +225,8 @@ def subject_shortfall(
     running: Rule | None = None,
 ) -> QuotaShortfall | None:
     """Return the first limit of a user, group or job in the queue that does not allow the charge; None if all limits
-    allow it. `tally`: the usage of that user, group or job. `whose`: its name. `amounts`, `running`: the rules that the
-    shortfall names for a limit on amounts, and for a limit on running jobs."""
+    allow it. `tally`: the usage of that user, group or job. `whose`: the name of that user, group or job. `amounts`,
+    `running`: the rules that the shortfall names for a limit on amounts, and for a limit on running jobs."""
     if running is not None and limits.running is not None and tally.running + charge.jobs > limits.running:
         return quota_shortfall(Bound(queue, running, whose=whose), charge.jobs, tally.running, limits.running)
     if limits.resources:
@@ -239,8 +243,8 @@ def quota_shortfall(bound: Bound, asked: Amount, used: Amount, allowed: int) -> 
 
 
 def key_beyond_guarantee(branch: Branch, usage: Mapping[Key, Amount], cost: Cost) -> Key | None:
-    """Return the first (flavor, resource) key for which the usage with the cost would exceed the guarantee of the
-    branch; None if there is none. Keys without a guarantee do not count."""
+    """Return the first (flavor, resource) key for which the sum of the usage and the cost would exceed the guarantee of
+    the branch; None if there is none. Keys without a guarantee do not count."""
     for key, asked in cost:
         allowed = branch.quota.guaranteed.get(key)
         if allowed is not None and usage.get(key, 0) + asked > allowed:
@@ -249,8 +253,9 @@ def key_beyond_guarantee(branch: Branch, usage: Mapping[Key, Amount], cost: Cost
 
 
 def kept_shortfall(ledger: QuotaLedger, branch: Branch, cost: Cost) -> QuotaShortfall | None:
-    """Return the first limit, from the queue up, that does not allow the charge; None if all allow it. Amounts that
-    queues keep for themselves count as used in the queues above (a cohort lends no more than its children do)."""
+    """Return the first limit, from the queue up to the root, that does not allow the charge if kept amounts count; None
+    if all allow it. An amount that a queue keeps for itself counts as used in all queues above it, because these queues
+    cannot lend it to other queues."""
     for key, asked in cost:
         rising = asked
         for each in branch.path:
@@ -265,9 +270,9 @@ def kept_shortfall(ledger: QuotaLedger, branch: Branch, cost: Cost) -> QuotaShor
 
 
 def pool_shortfall(ledger: QuotaLedger, branch: Branch, cost: Cost) -> QuotaShortfall | None:
-    """Return the shortfall of the cluster's capacity (the pool) for the charge; None if it is enough. Only
-    resources that some queue keeps for itself are compared. The kept amounts count as used from the start. So the part
-    of a charge that fits into the amounts kept by queues on its path adds nothing to this usage."""
+    """Return the shortfall of the cluster's capacity (the pool) for the charge; None if the capacity is enough. Only
+    resources of which at least one queue keeps an amount for itself are compared. Kept amounts always count as used. So
+    as long as a charge fits into the amounts that queues on its path keep, it adds nothing to the usage of the pool."""
     pool, path = ledger.tree.pool, branch.path
     root = ledger.account(path[-1])
     for key, asked in cost:
@@ -285,7 +290,8 @@ def pool_shortfall(ledger: QuotaLedger, branch: Branch, cost: Cost) -> QuotaShor
 
 
 def within_guarantee(ledger: QuotaLedger, branch: Branch, contested: set[Key], cost: Cost) -> bool:
-    """Return whether the branch, with the cost, stays within its guarantee for each contested key."""
+    """Return whether the branch would stay within its guarantee for each contested key if the cost were also
+    charged."""
     total = ledger.account(branch).total
     return all(
         total.get(key, 0) + asked <= branch.quota.guaranteed.get(key, 0) for key, asked in cost if key in contested

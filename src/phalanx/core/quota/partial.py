@@ -1,14 +1,15 @@
 """Partial admission: choose the optional members of a gang that are left out if quota does not allow all members.
 
-A group may require fewer members than it has. Before placement, this module leaves out members for which quota is
-short. Later, placement leaves out members for which nodes are short. This module leaves members out, the costliest
-first, until quota allows the remaining members, and then puts back each member that quota allows after all. It may
-happen that the remaining members find no nodes, although other members would. So further choices are offered, one for
-each kind of member (members with equal requests are of one kind). In each of them, members of this kind are left out
-last.
+A group may require fewer members than it has; the members beyond its minimum are optional. Before placement, this
+module leaves out members for which quota is short. Later, placement leaves out members for which nodes are short. This
+module leaves out one member after the other, the costliest first, until quota allows the remaining members. Then it
+puts back each member that quota still allows. There may be no nodes for the remaining members, although there are nodes
+for some of the members that were left out. So further choices are offered, one for each kind of member (members with
+equal requests are of one kind). In each choice, the members of one kind are left out last.
 
-If members are left out, the gang keeps all roles at the same positions, but the roles of these members have no pods. A
-member without pods counts as placed, so the minimum of its group rises by the number of members without pods.
+A gang from which members are left out still has all of its roles, at the same positions, but the roles of these members
+have no pods. Placement counts a member without pods as placed. So the minimum of its group is raised by the number of
+members without pods.
 """
 
 from __future__ import annotations
@@ -24,14 +25,15 @@ from phalanx.model.job import GangTree
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster
 
-# The largest number of kinds of members that are tried, and of members that each choice tries to put back. It is
-# smaller in a gang of many roles.
+# The largest number of kinds of members for which a choice is offered, and the largest number of members that each
+# choice tries to put back. In a gang of many roles the limit is smaller (`trial_limit`).
 TRIES = 32
-ROLES = 4096  # the largest number of roles that are examined for one of these limits
+ROLES = 4096  # the limit above, times the number of roles of the gang, is at most this number
 
 
 class OptionalMember(NamedTuple):
-    """An optional member of a group. `alike`: a key that is equal for members with equal requests."""
+    """A member `unit` of a `group` that can run without some of its members. `alike`: a key that is equal for members
+    of the group with equal requests."""
 
     group: GangTree
     unit: GangTree
@@ -56,7 +58,8 @@ QuotaCheck: TypeAlias = Callable[[PartialAdmission], bool]
 def partial_admissions(gang: Gang, allows: QuotaCheck) -> Iterator[PartialAdmission]:
     """Yield choices of members to leave out, for a gang that quota does not allow as a whole. The first choice leaves
     out as few members as possible. Then one choice follows for each kind of optional member: in it, members of that
-    kind are left out last. If quota allows no choice, yield the one with the fewest remaining members."""
+    kind are left out last. If quota does not even allow the gang without all optional members that can be left out,
+    each choice leaves out all of these."""
     members = optional_members(gang)
     firsts = {each.alike: each for each in reversed(members)}
     for kept in (None, *islice(firsts.values(), trial_limit(gang))):
@@ -67,14 +70,14 @@ def partial_admissions(gang: Gang, allows: QuotaCheck) -> Iterator[PartialAdmiss
 
 
 def minimum_admission(gang: Gang, allows: QuotaCheck) -> PartialAdmission:
-    """Return a choice of `partial_admissions` that quota allows; if there is none, the first choice."""
+    """Return the first choice of `partial_admissions` that quota allows; if quota allows none, the first choice."""
     found = list(partial_admissions(gang, allows))
     return next((way for way in found if allows(way)), found[0])
 
 
 def fullest_admission(gang: Gang, members: Sequence[OptionalMember], allows: QuotaCheck) -> PartialAdmission:
-    """Return the choice that leaves out as few of the members as quota allows, from the first member on; all of them,
-    if quota allows no choice."""
+    """Return the choice that leaves out as few of the members as possible, from the first member on, so that quota
+    allows the others. If this is not possible, return the choice that leaves out all of `members`."""
     count = bisect_left(
         range(len(members)), True, lo=1, key=lambda count: allows(partial_admission(gang, members[:count]))
     )
@@ -91,7 +94,7 @@ def fullest_admission(gang: Gang, members: Sequence[OptionalMember], allows: Quo
 
 
 def trial_limit(gang: Gang) -> int:
-    """Return the largest number of members that are tried for the gang."""
+    """Return the largest number of members, and of kinds of members, that are tried for the gang."""
     return min(TRIES, ROLES // len(gang.roles))
 
 
@@ -108,8 +111,8 @@ def optional_members(gang: Gang) -> list[OptionalMember]:
 
 
 def removable_members(members: Sequence[OptionalMember]) -> list[OptionalMember]:
-    """Return the members that may be left out together: for each group its first members in the list, but only as many
-    as the group can do without."""
+    """Return the members that may be left out together: for each group, its first members in the list, but no more than
+    the group can run without."""
     left = Counter[str]()
     found = []
     for member in members:
@@ -147,7 +150,7 @@ def reduced_gang(cluster: Cluster, gang: Gang, left_out: PartialAdmission) -> Ga
 
 
 def inner_groups(unit: GangTree) -> Iterator[GangTree]:
-    """Yield the groups in the subtree, including the subtree's own root."""
+    """Yield the groups in the subtree. If the root of the subtree is a group, it is included."""
     if unit.role < 0:
         yield unit
         for member in unit.members:
@@ -155,7 +158,8 @@ def inner_groups(unit: GangTree) -> Iterator[GangTree]:
 
 
 def largest_part(gang: Gang, unit: GangTree) -> float:
-    """Return the subtree's part of the gang's total request, for the resource of which this part is largest."""
+    """Return the request of the subtree as a part of the gang's total request, for the resource of which this part is
+    largest."""
     whole, asked = gang.asked, Counter[str]()
     for at in unit.roles():
         for resource, amount in gang.demands[at].asks:

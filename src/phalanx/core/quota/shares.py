@@ -1,25 +1,27 @@
-"""Weighted dominant resource share: the part of the shareable amounts that a queue uses beyond its guarantee.
+"""Compute weighted dominant resource shares: how much a queue uses beyond its guarantee, as a part of the amounts that
+its parent can share out.
 
-For a queue among its siblings, with the charge of the next job,
+The share of a queue among its siblings, if the next job with the charge `extra` were added, is
 
     share = max over resources (per flavor) of   max(0, used + extra - guaranteed) / lendable / weight
 
-where lendable is the amount that its parent can share out: the parent's guarantee if it states one, else the capacity
-of the cluster. Only resources for which some child of the parent has a guarantee are compared; if no child has a
-guarantee, all resources are compared. (An admin who guarantees only GPUs wants GPUs to be shared fairly. If CPUs
-counted too, every queue would be a borrower, because jobs with GPUs also use CPUs.) Without guarantees this is dominant
-resource fairness (Ghodsi et al., NSDI'11), weighted per resource. With guarantees it is Kueue's fair sharing
-(KEP-1714), which compares the shares *with* the next job. A queue of weight 0 may use the amounts that no other queue
-wants: once it exceeds its guarantee, its share is above the share of every queue with a weight.
+where `lendable` is the amount that the parent can share out: the parent's guarantee if it states one, otherwise the
+capacity of the cluster. Only resources for which at least one child of the parent has a guarantee are compared; if no
+child has a guarantee, all resources are compared. (An admin who sets guarantees only for GPUs wants GPUs to be shared
+fairly. If CPUs were compared too, every queue would exceed its guarantee, because jobs with GPUs also use CPUs.)
+Without guarantees this is dominant resource fairness (Ghodsi et al., NSDI'11), weighted per resource. With guarantees
+it is Kueue's fair sharing (KEP-1714), in which the compared shares include the next job. A queue of weight 0 should
+only use amounts that no other queue wants. So as soon as it exceeds its guarantee, its share is above that of every
+queue with a positive weight.
 
-Shares decide which queue is next (`QueueOrder.FAIR`), and which queue may preempt for fairness. The preemptor's share
-with the job must stay below the victim's share before the loss. The compared shares are those of two siblings: the
-children of the lowest common ancestor above the preemptor's and the victim's queue.
+Shares decide which queue is next (`QueueOrder.FAIR`), and which queue may preempt for fairness. In that case, the share
+of the preemptor's side, including the job, must be below the share of the victim's side before the loss. The two sides
+are siblings: the children of the lowest common ancestor of both queues.
 
-No sequence of preemptions for fairness among siblings leads back to the state in which it began. A queue that preempts
-stays below the highest share that any queue with a victim had. So the queue that had this highest share cannot reach it
-again by preempting. (With several resources, the loss of a job need not lower the dominant share. The argument does not
-depend on that.)
+Preemptions for fairness among siblings cannot go round in a circle, that is, they never lead back to an earlier state.
+Consider the highest share that any queue with a victim has in such a circle. Every queue that preempts stays below this
+share. So the queue that had it cannot reach it again by preempting. (If there are several resources, the loss of a job
+may leave the dominant share of its queue unchanged. The argument is valid in this case too.)
 """
 
 from __future__ import annotations
@@ -35,8 +37,8 @@ from phalanx.state.queues.quota import Cost, Key, QueueUsage
 
 
 class DominantShare(NamedTuple):
-    """A dominant share; the lower share is served first. `weightless`: 1 if a queue of weight 0 exceeds its guarantee;
-    `ratio` is then unweighted."""
+    """A dominant share; the queue with the lower share is served first. `weightless`: 1 for a queue of weight 0 that
+    exceeds its guarantee; its `ratio` is not divided by a weight."""
 
     weightless: int
     ratio: float
@@ -65,8 +67,8 @@ def dominant_share(branch: Branch, account: QueueUsage, pool: Mapping[Key, int],
 
 def fill(branch: Branch, used: Mapping[Key, Amount], pool: Mapping[Key, int], *, own: bool = False) -> float:
     """Return the part of the branch's guarantee that is used, for the resource of which this part is largest. For a
-    resource without a guarantee, the limit of the nearest queue with a limit takes the place of the guarantee; if no
-    queue has one, the capacity of the cluster. `own`: True for the own jobs of an inner queue, which have no
+    resource without a guarantee, the usage is divided by the limit of the nearest queue on the path that has a limit;
+    if no queue has one, by the capacity of the cluster. `own`: True for the own jobs of an inner queue, which have no
     guarantee."""
     most = 0.0
     for key, amount in used.items():
@@ -81,8 +83,8 @@ def fill(branch: Branch, used: Mapping[Key, Amount], pool: Mapping[Key, int], *,
 
 
 def own_share(branch: Branch, used: Mapping[Key, Amount], pool: Mapping[Key, int], extra: Cost = ()) -> DominantShare:
-    """Return the share of a queue's own jobs, which compete with its child queues like a child without a guarantee and
-    with the weight 1. `used`: the usage of these jobs."""
+    """Return the share of a queue's own jobs. These jobs compete with the child queues as if they were one more child,
+    without a guarantee and with the weight 1. `used`: the usage of these jobs."""
     together = added(used, extra)
     ratios = [ratio(together.get(key, 0), branch, key, pool) for key in branch.quota.contested or together]
     return DominantShare(0, max(ratios, default=0.0))
@@ -99,8 +101,8 @@ def added(used: Mapping[Key, Amount], extra: Cost) -> Mapping[Key, Amount]:
 
 
 def ratio(beyond: Amount, above: Branch, key: Key, pool: Mapping[Key, int]) -> float:
-    """Return `beyond`, the usage beyond the guarantee, as a part of the amount that the parent `above` can share out
-    among its children."""
+    """Return the part `beyond` / lendable. `beyond`: the usage beyond the guarantee. The lendable amount is the amount
+    that the parent `above` can share out among its children."""
     lendable = above.quota.guaranteed[key] if key in above.quota.stated else pool.get(key, 0)
     if beyond <= 0:
         return 0.0
@@ -119,9 +121,9 @@ def scaled_share(share: DominantShare, factor: float) -> DominantShare:
 
 
 def seen_priority(queue: Branch, child: Branch, priority: int) -> int:
-    """Return the priority with which a job of the queue competes against siblings of `child` (the queue itself, or one
-    above it). Each queue up to `child` adds its own priority; a fenced queue replaces the priority by its own
-    (YuniKorn's offset and fence)."""
+    """Return the priority with which a job of the queue competes against siblings of `child`, which is the queue itself
+    or a queue above it. The priority of each queue up to `child` is added to that of the job; a fenced queue replaces
+    the sum by its own priority (YuniKorn's offset and fence)."""
     for branch in queue.path:
         if branch.queue is not None:
             priority = branch.queue.priority + (0 if branch.queue.fenced else priority)

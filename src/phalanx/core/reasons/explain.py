@@ -1,13 +1,13 @@
-"""Compute the reason why a request was not placed, with the numbers that decided.
+"""Compute the reason why a request was not placed, with the numbers that explain it.
 
-The codes of reasons are tried in this order. `NO_NODE_MATCHES`: a role matches no node. `NEVER_FITS`: a role, or all
-roles together, would not fit on empty nodes (where counting cannot show this, `core.reasons.never` tries a placement).
-`ROOM_KEPT`: the gang would fit on empty nodes if no part of these nodes were kept for other jobs. `NO_ROOM`: the gang
-would fit on empty nodes, but capacity is short now.
+The first of these codes that applies is used. `NO_NODE_MATCHES`: no node matches the constraints of a role.
+`NEVER_FITS`: a role, or all roles together, would not fit even on empty nodes (if counting cannot show this,
+`core.reasons.never` tries a placement). `ROOM_KEPT`: the gang would fit on empty nodes if no part of these nodes were
+reserved for other jobs. `NO_ROOM`: the gang would fit on empty nodes, but capacity is short at present.
 
-A failed placement places some pods before it finds no node for the next one. `placed` is the number of these pods. The
-amounts left per node are the free amounts after these pods were placed. The total free amounts are the free amounts
-before the placement. All numbers are those of the last time at which a cycle tried the request class."""
+An attempt to place a gang may place some pods before it finds no node for the next pod. `placed` is the number of these
+pods. The amounts left per node are the amounts that were free after these pods were placed. The total free amounts are
+those before the attempt. All numbers are from the last cycle that tried the request class."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def why_not(cluster: Cluster, draft: Draft, gang: Gang, shortfall: PlacementShor
 
 
 def with_group_limits(cluster: Cluster, gang: Gang, reason: Reason) -> Reason:
-    """Return the reason, extended by the names of the node groups whose nodes are too small for the gang, and by advice
-    on what the user can change."""
+    """Return the reason, to which a text about node groups is added if they cannot provide nodes for the gang: which
+    label or amount is missing, and what the user can change."""
     groups = cluster.columns.groups.known.values()
     if any(group.on_demand is not None for group in groups):
         return reason
@@ -67,8 +67,9 @@ def with_group_limits(cluster: Cluster, gang: Gang, reason: Reason) -> Reason:
 
 
 def without_label(cluster: Cluster, demand: Demand) -> str:
-    """Return a text that names a label that the demand selects and that no large enough node group has; empty if some
-    group has all of them. These labels come from the job's flavor or its node selector."""
+    """Consider the node groups whose nodes are large enough for the demand, and the labels that the demand requires
+    because of the job's flavor or node selector. Return a text that names a required label that none of these groups
+    has; empty if one of the groups has all required labels."""
     groups = [group for group in cluster.columns.groups.known.values() if holds(group, demand)]
     lacks = [set(demand.where.selector) - set(group.template.labels) for group in groups]
     if not all(lacks):
@@ -81,8 +82,9 @@ def without_label(cluster: Cluster, demand: Demand) -> str:
 
 
 def beyond_groups(cluster: Cluster, demand: Demand, role: Role) -> str:
-    """Return a text that names the node groups that cannot hold the role's minimum, and what the user can change; empty
-    if some group may be able to hold it. Node selectors and taints of groups are not compared."""
+    """If all node groups at their largest size are too small for the role's minimum, return a text that names them and
+    says what the user can change; otherwise return an empty text. Node selectors and taints are not compared with those
+    of the groups."""
     columns, groups = cluster.columns, cluster.columns.groups.known.values()
     useful = {group.name: group for group in groups if holds(group, demand)}
     if not useful:
@@ -117,7 +119,8 @@ def pods_of_a_node(group: NodeGroup, demand: Demand) -> int:
 
 
 def with_failed_requests(cluster: Cluster, gang: Gang, reason: Reason) -> Reason:
-    """Return the reason, which also names the node groups that could not add nodes for the gang."""
+    """Return the reason, to which a text is added about node groups that failed to add nodes which the gang could
+    use."""
     now_s, notes = cluster.now_s, []
     for name, failed in cluster.columns.groups.failed.items():
         if name in cluster.columns.groups.known and any(
@@ -136,15 +139,15 @@ def with_failed_requests(cluster: Cluster, gang: Gang, reason: Reason) -> Reason
 
 
 def holds(group: NodeGroup, demand: Demand) -> bool:
-    """Return whether a node of the group has the amounts that a pod of the demand requests. A group on demand has no
-    nodes that are known."""
+    """Return whether a node of the group has the amounts that a pod of the demand requests. The nodes of a group on
+    demand are not known in advance, so they count as having nothing."""
     has = {} if group.on_demand is not None else dict(group.template.allocatable)
     return all(has.get(name, 0) >= amount for name, amount in demand.asks)
 
 
 def never(cluster: Cluster, draft: Draft, gang: Gang, near: Reason | None = None) -> Reason | None:
-    """Return the reason why the gang would not fit on empty nodes; None if it may fit. `near`: the reason of a failed
-    placement for which no domain was large enough."""
+    """Return the reason why the gang would not fit even on empty nodes; None if it may fit. `near`: the reason of the
+    failed attempt if no topology domain had enough capacity."""
     required = ((gang.demands[at], gang.roles[at]) for at in gang.required_roles)
     alone = (impossible(cluster, demand, role) for demand, role in required if role.minimum)
     reason = next((each for each in alone if each), None)
@@ -156,9 +159,9 @@ def never(cluster: Cluster, draft: Draft, gang: Gang, near: Reason | None = None
 
 
 def unless_room_is_kept(cluster: Cluster, draft: Draft, gang: Gang, never: Reason) -> Reason:
-    """Return `never`; but if the gang would fit without the amounts that nodes keep for other jobs, return a reason
-    that names these amounts. It is unknown when these amounts will be released. So such a gang does not block a strict
-    queue, just like a gang that never fits."""
+    """If the gang would fit on empty nodes if no amounts of them were reserved for other jobs, return a reason that
+    names these amounts; otherwise return `never`. It is unknown when the reserved amounts will be released. So this
+    reason, like `never`, does not let the gang block a strict queue."""
     columns, unkept = cluster.columns, unkept_table(cluster.columns)
     if unkept is None or never.code is not ReasonCode.NEVER_FITS or not fits_unkept(cluster, draft, gang, unkept):
         return never
@@ -176,8 +179,8 @@ def unless_room_is_kept(cluster: Cluster, draft: Draft, gang: Gang, never: Reaso
 
 
 def unkept_table(columns: NodeTable) -> NodeTable | None:
-    """Return a table of the nodes without pods, in which each node also has the amounts that it keeps for other jobs;
-    None: no node keeps amounts. The table is cached with the node attributes."""
+    """Return a table of the nodes without pods, in which the amounts reserved for other jobs are given back to their
+    nodes; None if no amounts are reserved. The table is cached with the node attributes."""
     known: tuple[NodeTable | None] | None = columns.attributes.derived.get(unkept_table)
     if known is None:
         known = (columns.unkept() if any(node.part_of for node in columns) else None,)
@@ -186,7 +189,7 @@ def unkept_table(columns: NodeTable) -> NodeTable | None:
 
 
 def fits_unkept(cluster: Cluster, draft: Draft, gang: Gang, unkept: NodeTable) -> bool:
-    """Return whether the gang fits on these nodes. The answer is cached with the node attributes."""
+    """Return whether the gang fits on the empty nodes of `unkept`. The answer is cached with the node attributes."""
     attributes = cluster.columns.attributes
     known: bool | None = attributes.derived.get((fits_unkept, gang))
     if known is None:
@@ -209,7 +212,7 @@ def queue_unknown(cluster: Cluster, record: JobRecord, default_queue: str) -> Re
 
 
 def may_get_nodes(cluster: Cluster, queue: str, gang: Gang) -> bool:
-    """Return whether node groups have nodes for each pod of a gang of the queue."""
+    """Return whether node groups could provide a large enough node for each pod of the queue's gang."""
     groups = cluster.columns.groups.known.values()
     if any(group.on_demand is not None and group.on_demand.queue == queue for group in groups):
         return True
@@ -217,7 +220,7 @@ def may_get_nodes(cluster: Cluster, queue: str, gang: Gang) -> bool:
 
 
 def backoff(record: JobRecord, now_s: float) -> Reason:
-    """Return the reason of a failed start, with the time at which the scheduler tries again."""
+    """Return the reason of a job whose last start has failed. It states the time at which the scheduler tries again."""
     why = record.refusal.text if record.refusal else "its last start came to nothing"
     return Reason(
         code=ReasonCode.BACKOFF,
@@ -227,7 +230,7 @@ def backoff(record: JobRecord, now_s: float) -> Reason:
 
 
 def impossible(cluster: Cluster, demand: Demand, role: Role) -> Reason | None:
-    """Return the reason if the role would not fit on empty nodes; None otherwise."""
+    """Return the reason why the role alone would not fit even on empty nodes; None if it would fit."""
     if node_resources.empty_capacity(cluster.columns, demand) >= role.minimum:
         return None
     columns = cluster.columns
@@ -251,7 +254,8 @@ def impossible(cluster: Cluster, demand: Demand, role: Role) -> Reason | None:
 
 def no_node_matches(cluster: Cluster, demand: Demand, role: Role) -> Reason:
     facts, coming = cluster.columns.attributes, cluster.columns.groups.coming
-    requested = {name for name, each in coming.items() if not each.is_seen}  # requested nodes that do not exist yet
+    # nodes that were requested from a node group and do not exist yet
+    requested = {name for name, each in coming.items() if not each.is_seen}
     rows = [row for row, node in enumerate(cluster.columns.nodes) if node is not None and node.name not in requested]
     left, total = np.zeros(facts.capacity, np.bool_), len(rows)
     left[rows] = True
@@ -289,7 +293,8 @@ def larger_than_any_node(cluster: Cluster, demand: Demand, role: Role, rows: np.
 
 
 def together(cluster: Cluster, gang: Gang) -> Reason | None:
-    """Return the reason if the roles together request more than all ready nodes have; None otherwise."""
+    """Return the reason if all roles together request more of a resource than all ready nodes have; None if they do
+    not."""
     if len(gang.roles) == 1 or len(gang.required_roles) < len(gang.roles):
         return None
     rows = cluster.columns.attributes.ready.nonzero()[0]
@@ -308,8 +313,8 @@ def together(cluster: Cluster, gang: Gang) -> Reason | None:
 
 
 def of_slots(record: JobRecord, reason: Reason, granted: int) -> Reason:
-    """Return the reason of a started job that waits for nodes. It states how many pods of the job have a node, and then
-    `reason`. `granted`: the number of pods that got a node in this cycle."""
+    """Return the reason of a started job that waits for nodes. It states how many pods of the job have a node, followed
+    by `reason`. `granted`: the number of pods that got a node in this cycle."""
     bound, waiting = len(record.placements) + granted, len(record.open) - granted
     return Reason(
         code=reason.code,

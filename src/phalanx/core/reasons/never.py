@@ -1,15 +1,16 @@
-"""Reasons for which busy nodes are not the cause: filters reject the nodes, or the gang would not even fit on empty
-nodes.
+"""Reasons of jobs that wait for a cause other than busy nodes: filters reject the nodes, or the gang would not even fit
+on empty nodes.
 
-The first part of the module is about a pod with constraints: there are nodes with capacity for it, but filters reject
-each of them. The numbers in this reason are from the last attempt to place the gang, at the moment when a pod found no
-node. So the pods of the gang that were placed before are already included.
+The first part of the module is about a pod with constraints: some nodes have enough capacity for it, but filters reject
+each of them. The numbers in this reason are from the last attempt to place the gang, from the moment at which a pod
+found no node. So they include the pods of the gang that were already placed by then.
 
 The second part is about a gang that would not fit on empty nodes, in cases that counting cannot decide: several roles
-that compete for the same nodes, anti-affinity within the gang, shares of devices, topology, or an invalid gang. An
-attempt is made to place such a gang on the nodes as if they had no pods. The result is valid until a node changes. If
-the gang is not placed, it is reported to never fit. It then does not block a strict queue, and is tried again when a
-node changes. Affinity to other pods and spread are ignored here, because later pods may satisfy them.
+that compete for the same nodes, anti-affinity within the gang, shares of devices, topology, or an invalid gang. In
+these cases the module tries to place the gang on the nodes as if they had no pods. The result is valid until a node
+changes. If the gang is not placed, its reason states that it can never fit. Such a gang does not block a strict queue,
+and is tried again when a node changes. Pod affinity and topology spread are ignored in this attempt, because pods that
+start later may satisfy them.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from phalanx.state.nodes.table import NodeTable
 
 
 def filtered_out(draft: Draft, gang: Gang, shortfall: PlacementShortfall) -> Reason | None:
-    """Return the reason if there were nodes with capacity for the pod that found no node, but filters rejected all of
-    them; otherwise None."""
+    """Return the reason if a pod of the gang found no node because filters rejected all nodes with enough capacity;
+    otherwise return None."""
     found, failed = draft.objections.get(gang.demands[shortfall.role], (0, ()))
     if not found or draft.ordinary(gang.demands[shortfall.role]):
         return None
@@ -108,12 +109,13 @@ def without_pod_affinity(role: Role) -> Role:
 
 
 def invalid(gang: Gang) -> Reason:
-    """Return the reason with the error in the gang's roles and groups."""
+    """Return the reason of an invalid gang. It states the error in the gang's roles and groups."""
     return Reason(code=ReasonCode.INVALID, text=gang.error)
 
 
 def no_domain(gang: Gang, nearest: NearestDomain) -> Reason:
-    """Return the reason of a gang that fits on all nodes together, but in no domain: now, or on empty nodes."""
+    """Return the reason of a gang for which all nodes together have enough capacity, but no topology domain has enough.
+    `nearest`: the domain that could hold most of its pods."""
     what = f"all {nearest.wanted} pods" if nearest.wanted > 1 else "the pod"
     if len(gang.roles) > 1:
         what += f" of {nearest.unit}" if nearest.unit else " of the job"
@@ -139,8 +141,8 @@ def no_domain(gang: Gang, nearest: NearestDomain) -> Reason:
 
 
 def no_capacity_left(gang: Gang, lack: PlacementShortfall) -> Reason:
-    """Return the reason with the number of pods that fit on empty nodes, and the largest amounts that are then left for
-    the next pod."""
+    """Return the reason of a gang that does not fit on empty nodes. It states how many of its pods were placed on empty
+    nodes, and the largest amounts that were then left on one node for the next pod."""
     demand, role, left = gang.demands[lack.role], gang.roles[lack.role], dict(lack.left)
     missing = [
         f"{format_amount(name, left[name])} of the {format_amount(name, ask)} {name}"

@@ -1,15 +1,15 @@
-"""Compute the reason if capacity is short. It has the resource, the amounts, the jobs that hold the resource, and the
-time at which enough of it is expected to be released.
+"""Compute the reason of a job for which capacity is short. The reason states the missing resource, the amounts, the
+jobs that hold this resource, and the time at which enough of it is expected to be released.
 
-This reason is computed more often than all others, and users read only few of them. So a cycle stores only the facts
-that may have changed when a user reads the reason (`NoRoom`). The sentence is only written when a user reads it
+This reason is computed more often than all others, but users read only a few of them. So a cycle does not write the
+sentence. It only stores the facts that may change later (`NoRoom`), and the sentence is written when a user reads it
 (`model.reason.LazyReason`).
 
 This module also computes the time at which enough of a missing amount is expected to be released.
 
-This time is found by counting alone: running jobs are considered in the order of their expected ends until they have
-released the missing amount. At that time there is enough in total, but not always on one node. `report.forecast`
-computes the expected start of a job. A job without a time limit has no expected end."""
+To find this time, the amounts of running jobs are added up in the order of their expected ends, until the sum reaches
+the missing amount. At that time there is enough in total, but perhaps not on one node. `report.forecast` computes the
+expected start of a job. A job without a time limit has no expected end."""
 
 from __future__ import annotations
 
@@ -33,14 +33,16 @@ from phalanx.state.running import LEAVING_S, LargestConsumers
 
 LOOKED_AT = 256  # the largest number of expected ends that are examined; a later release is unknown
 LARGEST = 3  # the number of holders that a reason names
-SEARCHED = 64  # the number of largest holders that are examined to find the largest ones on some of the nodes
+SEARCHED = 64  # if a pod may use only some nodes: how many of the largest holders on all nodes are examined
 NOTHING: Amount = 0
-PODS_EXAMINED = 4096  # the most pods that are examined for amounts on some of the nodes; further jobs are left out
+# if a pod may use only some nodes: at most about this many pods are examined; further jobs count as 0
+PODS_EXAMINED = 4096
 
 
 class CycleGrants(LargestConsumers):
-    """The grants of a cycle so far: jobs and their placements. `given`: job -> its grants. `found_on`: the amounts that
-    jobs hold of a resource on some of the nodes; only amounts that were computed for a reason since the last grant."""
+    """The grants of a cycle so far: jobs and their placements. `given`: job -> its grants. `found_on`: (resource, node
+    constraints) -> the amounts that jobs hold on the matching nodes, as far as reasons have computed them since the
+    last grant."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -58,7 +60,7 @@ class CycleGrants(LargestConsumers):
 
 
 class ResourceConsumers:
-    """The amounts of one resource that jobs hold on the nodes that a pod may use. The grants of this cycle count.
+    """The amounts of one resource that jobs hold on the nodes that a pod may use, including the grants of this cycle.
 
     The cluster state stores how much each job holds on all nodes together (`state.running.LargestConsumers`). If a
     selector, taints, a flavor or cordons exclude nodes, the amounts on the remaining nodes are computed job by job,
@@ -97,7 +99,7 @@ class ResourceConsumers:
         return self.usable is None or bool(self.usable[self.cluster.columns.row_of[node]])
 
     def largest(self) -> tuple[tuple[str, Amount, str], ...]:
-        """Return the largest consumers of the resource: (job, amount, its queue)."""
+        """Return the largest consumers of the resource on these nodes: (job, amount, queue of the job)."""
         cluster, held, given = self.cluster, self.held, self.given
         most = LARGEST if self.usable is None else SEARCHED
         in_all = cluster.consumers.largest(self.resource, most)
@@ -124,7 +126,7 @@ class ResourceConsumers:
         return sum(amount for node, amount in held if amount and self.is_usable(node))
 
     def nominated(self) -> int:
-        """Return the amount on these nodes that is nominated to jobs, without jobs that start in this cycle."""
+        """Return the amount that is nominated to jobs on these nodes. Jobs that start in this cycle are left out."""
         has, total = self.granted.held.get(self.resource, {}), 0
         for record in (self.cluster.jobs[job] for job in self.cluster.nominated if job not in has):
             for slot, node in record.nominated.items():
@@ -149,10 +151,10 @@ def expected_release_s(
     granted: Iterable[str] = (),
     looked_at: int = LOOKED_AT,
 ) -> float | None:
-    """Return the time at which the missing amount is expected to be released (seconds since the epoch); None: unknown,
-    or nothing is missing.
+    """Return the time at which the missing amount is expected to be released (seconds since the epoch); None if this
+    time is unknown, or if nothing is missing.
 
-    `gives`: job -> the amount that its end releases.
+    `gives`: job -> the amount that is released when the job ends.
     `granted`: jobs that this cycle starts."""
     if missing <= 0:
         return None
@@ -171,12 +173,12 @@ def limit_of(cluster: Cluster, job: str) -> float | None:
 
 
 def days(cluster: Cluster, end_s: float) -> int:
-    """Return the number of whole days from now until `end_s`; -1: the time is past."""
+    """Return the number of whole days from now until `end_s`; -1 if that time is not in the future."""
     return -1 if end_s <= cluster.now_s else int((end_s - cluster.now_s) // DAY_S)
 
 
 def release_text(end_s: float, days: int) -> str:
-    """Return the part of a sentence with the expected release."""
+    """Return the part of the reason's sentence that states the expected release."""
     if end_s == LEAVING_S:
         return "enough is on its way back"
     if days < 0:
@@ -189,14 +191,14 @@ def release_text(end_s: float, days: int) -> str:
 class NoRoom(NamedTuple):
     """The facts of the reason.
 
-    `placed`: the number of pods that the failed placement placed, of `wanted` pods that it had to place.
-    `left`: the largest amounts that were left on one node for the next pod, which is of the role `role`.
+    `wanted`: the number of pods that had to be placed. `placed`: how many of them the failed attempt has placed.
+    `left`: the largest amounts that were then free on one node for the next pod, which has the role `role`.
     `free`: the total amounts that were free before the placement. `left` and `free` are in the order of the pod's
     requests.
     `held`: the largest consumers of the scarcest `resource` on nodes that the pod may use: (job, amount, queue).
     `enough`: the expected release of the missing amount: (seconds since the epoch, days from now).
-    `others`: the amount of the resource that pods of other schedulers hold. `overfull`: the number of nodes whose pods
-    hold more than the node has. Such nodes take no new pods."""
+    `others`: the amount of the resource that pods of other schedulers hold. `overfull`: the number of overcommitted
+    nodes, on which no new pods are placed."""
 
     gang: Gang
     role: int
@@ -250,11 +252,11 @@ class NoRoom(NamedTuple):
 
 
 def no_room(cluster: Cluster, draft: Draft, gang: Gang, shortfall: PlacementShortfall, granted: CycleGrants) -> Reason:
-    """Return the reason of a gang that lacks capacity alone. `granted`: the grants of this cycle so far."""
+    """Return the reason of a gang for which only capacity is missing. `granted`: the grants of this cycle so far."""
     demand, left = gang.demands[shortfall.role], shortfall.left
     free = draft.free_in_all(demand)
-    # The scarcest resource: the largest amount left on one node is the smallest part of the request. Equal parts are
-    # ordered by name.
+    # Choose the scarcest resource: the one for which the largest amount left on a node is the smallest part of the
+    # request. If parts are equal, the name decides.
     _, resource, at = min((left[at][1] / amount, name, at) for at, (name, amount) in enumerate(demand.asks))
     asked, holds = demand.asks[at][1], ResourceConsumers(cluster, granted, resource, demand.where)
     missing = max(gang.asked[resource] - free[at], asked - left[at][1])
@@ -278,7 +280,7 @@ def no_room(cluster: Cluster, draft: Draft, gang: Gang, shortfall: PlacementShor
 
 
 def met(asks: Mapping[str, int], left: Mapping[str, int], resource: str, placed: int) -> str:
-    """Return the part of a sentence that states the amounts that were left for the pod without a node."""
+    """Return the part of the reason's sentence that states the amounts that were left when a pod found no node."""
     if left[resource] >= asks[resource]:
         return f"no {'other ' if placed else ''}node has {written(tuple(asks.items()))} free at once"
     has, asked = format_amount(resource, left[resource]), format_amount(resource, asks[resource])

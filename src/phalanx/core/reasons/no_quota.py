@@ -1,11 +1,11 @@
-"""Compute the reason if a setting or a limit of a queue does not allow a job to start.
+"""Compute the reason of a job that may not start because of a setting or a limit of a queue.
 
-If quota is short, the reason has the limit, its queue or user, and the requested, used and allowed amounts. It also
+If quota is short, the reason states the limit, its queue or user, and the requested, used and allowed amounts. It also
 names the queues and jobs that use the quota, and the time at which enough of it is expected to be released.
 
-In queues with limits this reason is computed as often as that of `core.reasons.no_capacity`, and users read it as
-rarely. So facts that may change later are stored at once (`QuotaShortage`), and the sentence is only written when a
-user reads it (`model.reason.LazyReason`)."""
+In queues with limits this reason is computed very often, but users read only a few of them. So a cycle only stores the
+facts that may change later (`QuotaShortage`), and the sentence is written when a user reads it
+(`model.reason.LazyReason`)."""
 
 from __future__ import annotations
 
@@ -46,8 +46,9 @@ CODES: Final[dict[Rule, ReasonCode]] = {
 
 
 class QuotaConsumers(NamedTuple):
-    """The largest consumers of the amount that a bound limits. `consumers`: queues or jobs with their amounts.
-    `running`: for a limit on running jobs, a few of these jobs. `jobs`: the largest jobs, if `consumers` are queues."""
+    """The largest consumers of the amount that a limit (the bound) restricts. `consumers`: queues or jobs with their
+    amounts. `running`: for a limit on running jobs, a few of these jobs. `jobs`: the largest jobs, if `consumers` are
+    queues."""
 
     consumers: Holders = ()
     running: tuple[str, ...] = ()
@@ -56,7 +57,8 @@ class QuotaConsumers(NamedTuple):
 
 class QuotaShortage(NamedTuple):
     """The facts of the reason. `own`: the job's queue. `within`: (number of pods that the limit allows, number of pods
-    that the gang needs). `enough`: the expected release: (seconds since the epoch, days from now)."""
+    that the gang needs). `enough`: the expected release of the missing amount: (seconds since the epoch, days from
+    now)."""
 
     own: str
     lack: QuotaShortfall
@@ -152,8 +154,9 @@ def amount(key: Key, value: Amount) -> str:
 OF_SOMEBODY = {Rule.USER, Rule.USER_RUNNING, Rule.GROUP, Rule.GROUP_RUNNING, Rule.JOB}
 LARGEST = 3
 ENDS = 32  # the largest number of expected ends that are examined for a release
-SEARCHED = 16  # the number of largest consumers of the cluster among which the largest jobs below a queue are searched
-LOOKED_AT = 1000  # if a queue has more jobs, only the largest consumers of the cluster are examined
+# to find the largest jobs below a queue, only this many of the largest consumers of the cluster are examined
+SEARCHED = 16
+LOOKED_AT = 1000  # if a queue has more jobs than this, only the largest consumers of the cluster are examined
 
 
 def misconfigured(branch: Branch) -> Reason:
@@ -197,7 +200,8 @@ def too_many(gate: SubmitLimit, own: str) -> Reason:
 
 
 def behind_head(cluster: Cluster, head: str, queue: str, why: Reason | None) -> Reason:
-    """Return the reason of a job behind the head of a strict queue. `why`: the reason of the head; None: none yet."""
+    """Return the reason of a job that waits behind the first job (the head) of a strict queue. `why`: the reason of the
+    head; None if it has no reason yet."""
     numbers: dict[str, object] = {"queue": queue, "head": head, "head_code": None if why is None else str(why.code)}
     text = f"queue {queue!r} is strict, and {head} is before it and waits"
     if why is not None:
@@ -210,7 +214,7 @@ def behind_head(cluster: Cluster, head: str, queue: str, why: Reason | None) -> 
 
 
 def why_not(cluster: Cluster, ledger: QuotaLedger, own: str, offer: FlavorAssignment) -> Reason:
-    """Return the reason why quota does not allow an assignment of flavors. `own`: the job's queue."""
+    """Return the reason of a job whose assignment of flavors is not allowed by quota. `own`: the job's queue."""
     assert offer.short is not None
     lack = flavor_assignment.never_allowed(cluster.tree, offer)
     if lack is not None:
@@ -267,7 +271,8 @@ def never_allowed(cluster: Cluster, own: str, lack: QuotaShortfall) -> Reason:
 def short(
     cluster: Cluster, ledger: QuotaLedger, own: str, lack: QuotaShortfall, within: tuple[int, int] | None = None
 ) -> Reason:
-    """Return the reason of a job that lacks quota now. `own`: the job's queue. `within`: the result of
+    """Return the reason of a job for which quota is short at present. `lack`: the limit that does not allow the job.
+    `own`: the job's queue. `within`: the result of
     `pods_within`."""
     enough_s = comes_back_s(cluster, ledger, lack)
     enough = None if enough_s is None else (enough_s, no_capacity.days(cluster, enough_s))
@@ -277,7 +282,7 @@ def short(
 
 
 def had(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> QuotaConsumers:
-    """Return the largest consumers of the amount that the bound limits. The grants of this cycle count."""
+    """Return the largest consumers of the amount that the bound limits, including the grants of this cycle."""
     remembered = ledger.had.setdefault(bound.queue, {})
     known: QuotaConsumers | None = remembered.get(bound)
     if known is None:
@@ -292,8 +297,8 @@ def had(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> QuotaConsumers:
 
 
 def comes_back_s(cluster: Cluster, ledger: QuotaLedger, lack: QuotaShortfall) -> float | None:
-    """Return the time at which running jobs are expected to release the missing amount (seconds since the epoch); None:
-    unknown. The time is found by counting alone, as in `expected_release`."""
+    """Return the time at which running jobs are expected to release the missing amount (seconds since the epoch); None
+    if this time is unknown. It is computed as in `no_capacity.expected_release_s`."""
     ending = ledger.ending(cluster)
     if not cluster.ends.order and not ending:
         return None
@@ -303,7 +308,7 @@ def comes_back_s(cluster: Cluster, ledger: QuotaLedger, lack: QuotaShortfall) ->
 
 
 def gives_back(cluster: Cluster, ledger: QuotaLedger, bound: Bound, job: str) -> Amount:
-    """Return by how much the end of the job lowers the usage that the bound limits."""
+    """Return by how much the usage that the bound limits falls when the job ends."""
     record = cluster.jobs[job]
     path = cluster.tree.branch(record.queue).path
     if not counts(bound, record, path):
@@ -311,7 +316,8 @@ def gives_back(cluster: Cluster, ledger: QuotaLedger, bound: Bound, job: str) ->
     if not bound.key[1]:
         return int(record.charge is not None or job in ledger.of_jobs)
     given = use(cluster, ledger, job, bound.key)
-    if bound.rule is Rule.POOL and len(path) > 1:  # the topmost queue keeps this amount for itself
+    # a part of the amount stays reserved, because the topmost queue keeps it for itself
+    if bound.rule is Rule.POOL and len(path) > 1:
         top = path[-2]
         beyond = ledger.account(top).total.get(bound.key, 0) - top.quota.kept.get(bound.key, 0)
         return max(0, min(given, beyond))
@@ -331,8 +337,8 @@ def counts(bound: Bound, record: JobRecord, path: Sequence[Branch]) -> bool:
 
 
 def largest_jobs(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> Holders:
-    """Return the jobs with the largest charges that count for the bound. The reason names these jobs in addition to the
-    queues that use most. Return no jobs if the reason names jobs instead of queues anyway."""
+    """Return the jobs with the largest charges that count for the bound. The reason names these jobs after the queues
+    that use most. Return no jobs if the reason already names jobs instead of queues."""
     if bound.rule in OF_SOMEBODY or not cluster.tree.branch(bound.queue).children:
         return ()
     jobs = dict.fromkeys((*(job for job, _ in cluster.consumers.largest(bound.key[1], SEARCHED)), *ledger.of_jobs))
@@ -343,9 +349,9 @@ def largest_jobs(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> Holders
 
 
 def of_flavors(flavors: Sequence[tuple[str, ...]], reasons: Sequence[Reason]) -> Reason:
-    """Return one reason for all assignments of flavors. It has the code of the first reason that may cease to apply
-    with time or, if there is none, the code of the first reason. If the reasons differ, the text has one part for each
-    of them."""
+    """Return one reason for all assignments of flavors. It has the code of the first reason that can end without a
+    change of settings or nodes. If there is none, it has the code of the first reason. If the reasons differ, the text
+    has one part for each of them."""
     if len(reasons) == 1:
         return reasons[0]
     met: dict[str, list[str]] = {}
@@ -360,8 +366,8 @@ def of_flavors(flavors: Sequence[tuple[str, ...]], reasons: Sequence[Reason]) ->
 
 
 def largest(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> Holders:
-    """Return the largest consumers, the grants of this cycle included: the child queues of the bound's queue; or jobs,
-    if it has no children or the limit is for a user, group or job."""
+    """Return the largest consumers, including the grants of this cycle. These are the child queues of the bound's
+    queue. If this queue has no children, or if the limit is one of a user, group or job, they are jobs."""
     branch = cluster.tree.branch(bound.queue)
     if branch.children and bound.rule not in OF_SOMEBODY:
         accounts = [(child.name, ledger.account(child)) for child in branch.children.values()]
@@ -373,8 +379,8 @@ def largest(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> Holders:
 
 
 def candidates(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> list[str]:
-    """Return the jobs of the queue and of all queues below whose charges count for the bound; if these are very many,
-    only the largest consumers."""
+    """Return the jobs whose charges count for the bound. They belong to the bound's queue and to all queues below it.
+    If there are very many, return only the largest consumers of the cluster among them."""
     tree = cluster.tree
     names = {each.name: None for each in tree.branch(bound.queue).below()}
     of_queues = [each for name in names for each in (tree.branches[name].charged, ledger.of_queues.get(name, ()))]
@@ -397,7 +403,7 @@ def those_that_run(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> tuple
 
 
 def use(cluster: Cluster, ledger: QuotaLedger, job: str, key: Key) -> Amount:
-    """Return the charge of the job for the key. The grants of this cycle count."""
+    """Return the amount that the job is charged for the key, including the grants of this cycle."""
     charge, granted = cluster.jobs[job].charge, ledger.of_jobs.get(job, ())
     if charge is None and not granted:
         return 0  # waiting jobs are charged nothing; this check saves time, because most jobs wait

@@ -16,9 +16,9 @@ NAMED = 3  # the number of jobs that a reason names
 
 class PreemptedDetails(NamedTuple):
     """The facts of a victim's reason. `queue`, `priority`: the queue and the priority of the victim. `pods`: the number
-    of pods that it gives up. `whole`: True if it is preempted whole. `by`: the preemptor.
+    of pods that the victim loses. `whole`: True if it is preempted whole. `by`: the preemptor.
 
-    One search may preempt thousands of jobs, so the text is made when a user reads it."""
+    One search may preempt thousands of jobs, so the text is only written when a user reads it."""
 
     rule: PreemptionRule
     by: str
@@ -66,7 +66,8 @@ class PreemptedDetails(NamedTuple):
 
 
 def preempted_reason(rights: PreemptionPolicy, victim: JobRecord, rule: PreemptionRule, slots: int) -> Reason:
-    """Return the reason of a job that is preempted whole (`slots` 0), or gives up `slots` pods above its minimum."""
+    """Return the reason of a victim. `slots`: the number of pods above its minimum that it loses; 0 if it is preempted
+    whole."""
     by, queue = rights.job, victim.queue
     held = slots or len(victim.placements)
     facts = PreemptedDetails(rule, by.id, rights.queue, by.priority, queue, victim.job.priority, held, not slots)
@@ -74,12 +75,14 @@ def preempted_reason(rights: PreemptionPolicy, victim: JobRecord, rule: Preempti
 
 
 def nominated_reason(cluster: Cluster, record: JobRecord, leaving: Sequence[str], now_s: float) -> Reason:
-    """Return why a nominated job has not started yet: its nodes have not arrived, or its victims have not left."""
+    """Return why a nominated job has not started yet: its requested nodes have not joined the cluster, or the pods of
+    its victims have not terminated."""
     return waiting_for_nodes(cluster, record, now_s) or preemptor_reason(record, leaving)
 
 
 def waiting_for_nodes(cluster: Cluster, record: JobRecord, now_s: float) -> Reason | None:
-    """Return the reason of a job that is nominated to requested nodes; None if all nodes of the job have arrived."""
+    """Return the reason of a job that is nominated to nodes which were requested from node groups; None if all of these
+    nodes have joined the cluster."""
     names = sorted({name for name in record.nominated.values() if name in cluster.columns.groups.coming})
     if not names:
         return None
@@ -108,7 +111,8 @@ def waiting_for_nodes(cluster: Cluster, record: JobRecord, now_s: float) -> Reas
 
 
 def on_demand(cluster: Cluster, record: JobRecord, placeholder: str, now_s: float) -> Reason | None:
-    """Return the reason of a job that waits for nodes of a group on demand; None if its nodes are of another group."""
+    """Return the reason of a job that waits for nodes of a group on demand; None if its nodes belong to another kind of
+    group."""
     groups = cluster.columns.groups
     coming, note = groups.coming[placeholder], groups.notes.get(record.job.id, "")
     if (group := groups.known.get(coming.group)) is None or group.on_demand is None:
@@ -129,7 +133,8 @@ def on_demand(cluster: Cluster, record: JobRecord, placeholder: str, now_s: floa
 
 
 def preemptor_reason(record: JobRecord, leaving: Sequence[str]) -> Reason:
-    """Return why a nominated job has not started yet: its victims have not left."""
+    """Return the reason of a nominated job whose victims have not left its nodes. `leaving`: the jobs with terminating
+    pods on these nodes."""
     nodes = sorted(set(record.nominated.values()))
     where = nodes[0] if len(nodes) == 1 else f"{len(nodes)} nodes"
     return Reason(

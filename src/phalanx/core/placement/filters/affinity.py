@@ -1,33 +1,34 @@
 """Pod affinity, anti-affinity, topology spread, host ports, and preferences.
 
 The rules are those of kube-scheduler's plugins InterPodAffinity, PodTopologySpread, NodePorts, NodeAffinity and
-TaintToleration. When a pod of a gang is placed, pods of the gang that were placed before count like running pods.
+TaintToleration. Pods of a gang that are already placed count as running pods when the next pod of the gang is placed.
 
-Required rules. Each rule is a pair: (the text for nodes that fail the rule, the rows of the nodes that pass):
+Required rules. Each rule is a pair: (the text that describes nodes that fail the rule, the mask of rows that pass it).
+The rules are:
 
 - *ports*: none of the pod's host ports is in use on the node.
-- *affinity*: for every term, the node's domain has a pod that all the terms select. If no pod anywhere is selected by
-  all the terms, but the pod itself is, the pod is the first of its kind and may use any node with the topology labels.
+- *affinity*: for every term, the node's topology domain must have a pod that all the terms select. If no pod in any
+  domain is selected by all the terms, but the new pod itself is, it may use any node that has the topology labels.
 - *anti-affinity*: no anti-affinity term of the pod selects a pod in the node's domain, and no running pod in that
   domain has an anti-affinity term that selects this pod.
-- *spread*: the node's domain would have at most `max_skew` more pods than the emptiest domain. The domains are those of
-  nodes that match the pod's selector and node affinity and have the labels of all its constraints. If there are fewer
-  than `min_domains` domains, the emptiest domain is assumed to have no pods. Taints and readiness of nodes are ignored
-  (nodeTaintsPolicy Ignore). Only pods of the pod's own namespace are counted.
+- *spread*: with the new pod, the node's domain would have at most `max_skew` more pods than the domain with the fewest
+  pods. The domains are those of nodes that match the pod's selector and node affinity and have the labels of all its
+  constraints. If there are fewer than `min_domains` domains, the comparison is made with 0 pods instead. Taints and
+  readiness of nodes are ignored (nodeTaintsPolicy Ignore). Only pods of the pod's own namespace are counted.
 
 Preferences. The score of each preference is normalized to 0 … 100 over the remaining nodes, and multiplied by
 kube-scheduler's default weight: taints with PreferNoSchedule (3), node affinity (2), pod affinity in both directions
-(2), spread (2). If a preferred term of another pod selects this pod, it counts with its own weight; a required affinity
-term of another pod counts with the weight 1 (hardPodAffinityWeight).
+(2), spread (2). Terms of other pods that select this pod count as well: a preferred term with its own weight, and a
+required affinity term with the weight 1 (hardPodAffinityWeight).
 
 This module also counts pods by selector and topology domain. Pods that the draft (the free capacity while a cycle
 decides) has placed are included.
 
-A *tally* is an array: for each row, the number of pods that a selector picks. It is created when a demand first needs
-it, from the matching affinity classes of the pod index and from the pods on the draft. From then on, whenever the draft
-places or removes a pod, all tallies that pick this pod are updated. If the entries of a tally are summed for each value
-of a node label, the sums are the numbers of picked pods in each domain. Demands without such rules need no tallies and
-cost nothing here."""
+A *tally* is an array: for each row, the number of pods that a selector picks. It is computed when a demand first needs
+it, from the pod index of the cluster state and from the pods that the draft has placed. From then on, whenever a pod is
+placed on the draft or removed from it, all tallies whose selector picks this pod are updated. If the entries of a tally
+are summed for each value of a node label, the sums are the numbers of picked pods in each domain. Demands without rules
+about other pods need no tallies, so they cause no work in this module."""
 
 from __future__ import annotations
 
@@ -52,7 +53,8 @@ Counts: TypeAlias = NDArray[np.int64]
 class PodCounts:
     """The tallies of one draft.
 
-    `with_affinity`: the affinity classes of running or placed pods that have affinity terms. The set only grows."""
+    `with_affinity`: the affinity classes of running or placed pods that have affinity terms. No class is ever
+    removed."""
 
     def __init__(self, columns: NodeTable) -> None:
         self.columns = columns
@@ -153,8 +155,8 @@ class PodCounts:
 
 
 def ports_conflict(port: HostPort, other: HostPort) -> bool:
-    """Return whether the two ports cannot both be open on one node. That is so if they have the same number and
-    protocol, and if they are on the same address or one of them is on every address."""
+    """Return whether the two ports cannot both be open on one node. They conflict if they have the same number and
+    protocol, and also the same address, or if the address of one of them stands for all addresses."""
     if (port.number, port.protocol) != (other.number, other.protocol):
         return False
     everywhere = {"", "0.0.0.0"}  # noqa: S104  # compared with, not bound to
@@ -202,7 +204,7 @@ class PodAffinity:
             yield f"would spread it over {spread.topology} by more than {spread.max_skew}", self.level(spread)
 
     def heeds(self) -> bool:
-        """Return whether other pods can exclude this pod from nodes that have enough capacity for it."""
+        """Return whether other pods can be the reason why this pod may not use a node that has enough capacity."""
         return bool(self.near or self.away or self.required) or any(True for _ in self.repelling())
 
     def ports(self) -> Rows:
@@ -250,8 +252,8 @@ class PodAffinity:
         return passed
 
     def spreadable(self, spreads: tuple[TopologySpread, ...]) -> Rows:
-        """Return the mask of rows whose pods count for spread: the nodes that match the pod's selector and node
-        affinity, and have the topology labels of all these constraints."""
+        """Return the mask of the nodes whose pods are counted for topology spread. These nodes match the pod's selector
+        and node affinity, and have the topology labels of all these constraints."""
         has = matching.selected(self.columns.attributes, self.where)
         for spread in spreads:
             codes = self.columns.attributes.labels.get(spread.topology)
@@ -274,12 +276,13 @@ class PodAffinity:
         return total
 
     def taints(self, rows: NDArray[np.intp]) -> Points | None:
-        """Return the scores by taints that pods should avoid."""
+        """Return the score of each of these rows by its PreferNoSchedule taints; None if no node has such a taint that
+        the pod does not tolerate."""
         counted = soft_taints(self.columns, self.where.tolerations)
         return None if counted is None else 100 - normalized(counted[rows])
 
     def preferences(self, rows: NDArray[np.intp]) -> Points | None:
-        """Return the scores by preferred node affinity."""
+        """Return the score of each of these rows by the pod's preferred node affinity; None if the pod has none."""
         if not self.shape.preferences:
             return None
         total = np.zeros(self.columns.capacity, np.float64)
@@ -288,7 +291,8 @@ class PodAffinity:
         return normalized(total[rows])
 
     def affinities(self, rows: NDArray[np.intp]) -> Points | None:
-        """Return the scores by preferred pod affinity, in both directions."""
+        """Return the score of each of these rows by preferred pod affinity: that of this pod for other pods, and that
+        of other pods for this pod."""
         total: Points | None = None
         for counts, term, weight in self.attractions():
             sums, codes = self.pod_counts.by_domain(counts, term.topology)
@@ -300,8 +304,8 @@ class PodAffinity:
         return np.floor(100 * (total - low) / (high - low)) if high > low else np.zeros(len(total))
 
     def attractions(self) -> Iterator[tuple[Counts, PodAffinityTerm, int]]:
-        """Yield (number of pods on each row, term, weight) for each preferred term: the pods that this pod prefers or
-        avoids, or that prefer or avoid this pod. A negative weight means avoid."""
+        """Yield (number of pods on each row, term, weight) for each preferred term of this pod, and for each term of
+        other pods that selects this pod. A negative weight means that the pods should not be in one domain."""
         for term, weight in self.softly:
             yield self.pod_counts.selected((term,), self.shape.namespace), term, weight
         for kind in self.pod_counts.with_affinity:
@@ -312,8 +316,9 @@ class PodAffinity:
                     yield self.pod_counts.of_kind(kind), term, weight
 
     def evenness(self, rows: NDArray[np.intp]) -> Points | None:
-        """Return the scores by preferred spread. Fewer pods in the node's domain are better. Each constraint has the
-        weight log(number of its domains + 2). Nodes that lack one of the labels get 0."""
+        """Return the score of each of these rows by preferred topology spread. A node whose domain has fewer pods gets
+        a better score. Each constraint has the weight log(number of its domains + 2). Nodes that lack one of the labels
+        get 0."""
         if not self.preferred or not len(rows):
             return None
         has = self.spreadable(self.preferred)

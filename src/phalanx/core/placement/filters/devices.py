@@ -1,15 +1,17 @@
 """Choose the devices of a pod, by name and NUMA zone, and find the nodes that have them.
 
 The draft has its own copy of the device columns, with an undo log. A *share* is a pod's request for a part of a device.
-It may use a device that is already shared and has enough left, or *open* a free device. On a node, at most as many
-devices are opened as the node's count of free whole devices, because pods without named devices may hold some of the
-devices that seem free. Rows and devices are numbered as in `state.nodes.devices`. An *allocation* consists of indexes
-of devices and of a zone in the lists of their node.
+It may use a device that is already shared and has enough left, or it may *open* a free device. The node also has a
+count of free whole devices, which includes pods without named devices. No more devices are opened than this count
+allows, because some of the devices that seem free may belong to these pods. Rows and devices are numbered as in
+`state.nodes.devices`. An *allocation* is a choice of devices and a zone of one node, by their indexes in the node's
+lists.
 
-If some NUMA zones have enough whole devices for a pod, the devices are taken from the tightest of these zones.
-Otherwise they are taken from as few zones as possible. If a pod requests several kinds of devices (such as GPU and
-RDMA), they are taken from the same zone if possible. With `aligned` "required", the cpu, memory and devices of a pod
-must all be in one zone; with "preferred", they are in one zone if possible."""
+If at least one NUMA zone has enough whole devices for a pod, the devices are taken from the zone with the fewest that
+are enough. Otherwise zones with many free devices are used first, so that few zones are needed. If a pod requests
+several kinds of devices (such as GPU and RDMA), they are taken from the same zone if possible. If `aligned` is
+"required", the cpu, memory and devices of a pod must all be in one zone. If it is "preferred", they are in one zone if
+possible."""
 
 from __future__ import annotations
 
@@ -42,8 +44,8 @@ class DeviceAllocation(NamedTuple):
 class DeviceDraft:
     """The free amounts of all devices and zones on the draft.
 
-    Most cycles take devices of a few rows and examine no other row. So the first change of a row copies only that row.
-    The arrays of all rows are copied when a later call examines all rows."""
+    Most cycles change devices of only a few rows, and read no other rows. So the first change of a row copies only that
+    row. The arrays of all rows are only copied when all rows must be read after a change."""
 
     def __init__(self, columns: NodeTable) -> None:
         self.columns, self.book = columns, columns.devices
@@ -54,8 +56,8 @@ class DeviceDraft:
         self._all: Left | None = None
 
     def left(self, row: int | None = None) -> Left:
-        """Return (free thousandths, free bytes) of each device of the row; without `row`: of each device of each row.
-        The arrays are read-only."""
+        """Return (free thousandths, free bytes) of each device of the row or, if `row` is None, of each device of each
+        row. The caller must not change the arrays."""
         if row is not None and self._all is None:
             return self._rows.get(row) or (self.book.milli[row], self.book.memory[row])
         if self._all is None:
@@ -72,13 +74,14 @@ class DeviceDraft:
         return self.left(row)
 
     def whole(self, resource: str, row: int | None = None) -> NDArray[np.bool_]:
-        """Return the mask of free devices of the resource: of the row's devices or, without `row`, as [row, device]."""
+        """Return the mask of free devices of the resource, by device of the row or, if `row` is None, as [row,
+        device]."""
         code, (milli, memory), some = self.book.codes.get(resource, -2), self.left(row), ALL if row is None else row
         free: NDArray[np.bool_] = (milli == MILLI) & (memory == self.size[some])
         return np.asarray(free & (self.resource[some] == code))
 
     def open_to(self, share: DeviceShare, row: int | None = None) -> NDArray[np.bool_]:
-        """Return the mask of devices that can take one share of this size."""
+        """Return the mask of devices that have enough left for one share of this size."""
         (milli, memory), some = self.left(row), ALL if row is None else row
         mine, size = self.resource[some] == self.book.codes.get(share.resource, -2), self.size[some]
         if share.memory_bytes:
@@ -87,8 +90,8 @@ class DeviceDraft:
         return np.asarray(mine & (milli >= share.milli) & (memory >= size * share.milli // MILLI))
 
     def holds_share(self, share: DeviceShare, rows: NDArray[np.intp], whole: Ints) -> Rows:
-        """Return the mask of those rows that have capacity for the share. `whole`: the number of free devices of each
-        row by the node's count."""
+        """Return which of `rows` have capacity for the share, as a mask. `whole`: for each of these rows, the node's
+        count of free whole devices."""
         fits, free = self.open_to(share), self.whole(share.resource)
         shared = np.count_nonzero(fits & ~free, axis=1)[rows]
         opened = np.minimum(np.count_nonzero(fits & free, axis=1)[rows], np.maximum(whole, 0))
@@ -96,7 +99,7 @@ class DeviceDraft:
         return held
 
     def zones_that_hold(self, demand: Demand, free: dict[str, Ints], rows: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Return a mask, [index in `rows`, zone]: True if the zone certainly has enough for one pod. `free`: resource
+        """Return the mask of zones that certainly have enough for one pod, as [index in `rows`, zone]. `free`: resource
         -> the free amounts of these rows."""
         zones = len(self.zoned) and next(iter(self.zoned.values())).shape[1]
         most = max(int(self.zone.max(initial=NO_ZONE)) + 1, zones)
@@ -114,8 +117,8 @@ class DeviceDraft:
         return fits
 
     def left_in(self, row: int, zone: int, demand: Demand) -> float:
-        """Return a measure of the free capacity of the zone: the sum, over the requested resources, of the number of
-        pods of the demand that fit (with fractions). The zone with the lowest value is the tightest."""
+        """Return a measure of the free capacity of the zone: for each requested resource, the number of pods that fit
+        (with fractions), summed over the resources. The zone with the lowest value is the tightest."""
         share, total = demand.shape.share, 0.0
         for resource, amount in demand.asks:
             if (table := self.zoned.get(resource)) is not None:
@@ -129,8 +132,8 @@ class DeviceDraft:
     def _enough(
         self, fits: NDArray[np.bool_], table: Table, resource: str, amount: int, free: Ints, rows: NDArray[np.intp]
     ) -> None:
-        """Set `fits` to False for zones that may have too little of the resource. Pods whose zone is unknown are
-        assumed to be in this zone."""
+        """Set `fits` to False for zones that may have too little of the resource. For each zone, all pods whose zone is
+        unknown are assumed to be in it."""
         known = self.known[resource][rows]
         held = self.columns.allocatable[resource][rows] - free - known.sum(axis=1)
         left = table[rows] - known - np.maximum(held, 0)[:, None]
@@ -138,7 +141,7 @@ class DeviceDraft:
         fits[:, : left.shape[1]] &= (left >= amount) | ~says[:, None]
 
     def _per_zone(self, devices: NDArray[np.bool_], rows: NDArray[np.intp], zones: int) -> Ints:
-        """Return the number of marked devices in each zone, as [row, zone]. `devices`: the marks."""
+        """Return how many of the devices in the mask `devices` are in each zone, as [row, zone]."""
         where = self.zone[rows]
         return np.stack([(devices & (where == zone)).sum(axis=1) for zone in range(zones)], axis=1)
 
@@ -147,8 +150,8 @@ class DeviceDraft:
     ) -> DeviceAllocation:
         """Return the devices for one pod on the row.
 
-        `whole`: resource -> number of free devices by the node's count.
-        `first`: the device that a share should use, if it can."""
+        `whole`: resource -> the node's count of free whole devices.
+        `first`: the device that a share should use if it has enough left."""
         share = demand.shape.share
         picked: list[int] = []
         for resource, amount in demand.asks:
@@ -160,8 +163,9 @@ class DeviceDraft:
         return DeviceAllocation(tuple(picked), zone)
 
     def _near(self, row: int, free: Sequence[int], amount: int, zone: int, beside: Sequence[int]) -> list[int]:
-        """Return `amount` of the free devices. Devices of the zone come first; without a zone, those in the zone of the
-        devices `beside`; then those of the tightest zone that has enough."""
+        """Return `amount` of the free devices. Devices of the zone come first; if `zone` is `NO_ZONE`, devices in the
+        zone of the already chosen devices `beside` come first. Then come devices of the zone with the fewest free
+        devices that are enough."""
         zones = self.zone[row].tolist()
         counts = {at: sum(zones[each] == at for each in free) for at in {zones[each] for each in free}}
         first = zone if zone != NO_ZONE else zones[beside[0]] if beside else NO_ZONE
@@ -177,8 +181,7 @@ class DeviceDraft:
         self, share: DeviceShare, row: int, whole: int, zone: int, beside: Sequence[int], wanted: int | None
     ) -> list[int]:
         """Return the devices for a share. Shared devices come before free devices, the device with the least free
-        capacity first. No more free devices are opened than the node's number of free whole devices (`whole`)
-        allows."""
+        capacity first. At most `whole` free devices are opened (the node's count of free whole devices)."""
         fits, free = self.open_to(share, row), self.whole(share.resource, row)
         zones, (left, memory) = self.zone[row].tolist(), [each.tolist() for each in self.left(row)]
         first = zone if zone != NO_ZONE else zones[beside[0]] if beside else NO_ZONE
@@ -199,8 +202,8 @@ class DeviceDraft:
         return chosen
 
     def take(self, demand: Demand, row: int, choice: DeviceAllocation, pods: int = 1) -> dict[str, int]:
-        """Take the devices for a pod (return them if `pods` is -1). Return resource -> the number by which the node's
-        count of whole devices falls."""
+        """Take the devices for a pod (return them if `pods` is -1). Return a mapping: resource -> the number by which
+        the node's count of free whole devices falls."""
         share, use = demand.shape.share, device_use(demand.shape.share)
         opened, (left, memory_left) = 0, self._to_change(row)
         for at in choice.devices:
@@ -219,7 +222,7 @@ class DeviceDraft:
         return {share.resource: opened} if share is not None and opened else {}
 
     def names(self, row: int, choice: DeviceAllocation) -> tuple[str, ...]:
-        """Return the names for a placement: the zone, if there is one, then the devices."""
+        """Return the names that a placement lists: the zone, if the allocation has one, then the devices."""
         listed = self.book.listed.get(row, ())
         zone = (ZONE + self.book.zones[row][choice.zone],) if choice.zone != NO_ZONE else ()
         return (*zone, *(listed[at].name for at in choice.devices))
@@ -235,5 +238,5 @@ class DeviceDraft:
 
 
 def asks_devices(columns: NodeTable, asks: Amounts) -> bool:
-    """Return whether pods get whole devices of a requested resource by name."""
+    """Return whether at least one requested resource consists of devices that pods get by name."""
     return any(resource in columns.devices.named for resource, _ in asks)

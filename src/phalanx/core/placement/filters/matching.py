@@ -2,8 +2,8 @@
 
 The rules are those of kube-scheduler's filters (k8s.io/component-helpers scheduling/corev1, plugins NodeAffinity,
 TaintToleration, NodeUnschedulable), as vector operations over the columns of `NodeAttributes`. A node that is not ready
-never matches. Every filter is a pair: (the text for nodes that fail the filter, the rows of the nodes that pass). So
-the same filters serve to match nodes and to explain to users why nodes do not match."""
+never matches. Every filter is a pair: (the text for nodes that fail the filter, the mask of rows that pass). So the
+same filters are used to match nodes, and to explain to users why nodes do not match."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ Rows: TypeAlias = NDArray[np.bool_]
 
 UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable")
 REMEMBERED = 4096  # the largest number of cached answers
-CELLS = 1 << 26  # the largest total number of rows in all cached answers; a row takes one byte or eight bytes
+CELLS = 1 << 26  # the largest number of rows in all cached answers together; a row takes one or eight bytes
 
 
 def matching(facts: NodeAttributes, where: NodeConstraints) -> Rows:
-    """Return the mask of rows whose nodes match the constraints. It is cached with the attributes until a node
-    changes."""
+    """Return the mask of rows whose nodes match the constraints. The mask is cached with the node attributes until a
+    node changes."""
     known: Rows | None = facts.derived.get(where)
     if known is not None:
         return known
@@ -39,8 +39,8 @@ def matching(facts: NodeAttributes, where: NodeConstraints) -> Rows:
 
 
 def selected(facts: NodeAttributes, where: NodeConstraints) -> Rows:
-    """Return the mask of rows with a node that matches the selector and the node affinity, apart from readiness and
-    taints."""
+    """Return the mask of rows with a node that matches the node selector and the node affinity. Readiness and taints
+    are not considered."""
     passed = facts.names != ABSENT
     for key, value in where.selector:
         passed &= _in(facts, facts.labels.get(key), (value,))
@@ -57,8 +57,8 @@ def cache_answer(facts: NodeAttributes, key: object, answer: object) -> None:
 
 
 def node_filters(facts: NodeAttributes, where: NodeConstraints) -> Iterator[tuple[str, Rows]]:
-    """Yield each filter in the order of application: (the meaning of a failure, as "do not match …"; the mask of rows
-    that pass)."""
+    """Yield each filter in the order in which filters are applied: (the text for nodes that fail it, such as "do not
+    match …"; the mask of rows that pass)."""
     if not tolerates(where.tolerations, UNSCHEDULABLE):
         yield "are unschedulable", ~facts.unschedulable
     for key, value in where.selector:
@@ -85,8 +85,8 @@ def term_matches(facts: NodeAttributes, term: NodeTerm) -> Rows:
 
 
 def requirement_matches(facts: NodeAttributes, requirement: Requirement) -> Rows:
-    """Return the mask of rows that meet the requirement, as labels.Requirement.Matches of k8s.io/apimachinery: a node
-    without the label passes NotIn and DoesNotExist only."""
+    """Return the mask of rows that meet the requirement. The rules are those of labels.Requirement.Matches in
+    k8s.io/apimachinery: a node without the label only meets NotIn and DoesNotExist."""
     column = facts.labels.get(requirement.key)
     if requirement.field:
         column = facts.names if requirement.key == "metadata.name" else None
@@ -106,7 +106,7 @@ def requirement_matches(facts: NodeAttributes, requirement: Requirement) -> Rows
 
 
 def is_untolerated(taint: Taint, tolerations: tuple[Toleration, ...]) -> bool:
-    """Return whether the taint keeps a pod with these tolerations off its node."""
+    """Return whether a pod with these tolerations may not be placed on a node with this taint."""
     return taint.effect in HARD and not tolerates(tolerations, taint)
 
 

@@ -14,8 +14,8 @@ from phalanx.state.nodes.table import NodeTable
 
 
 def empty_capacity(columns: NodeTable, demand: Demand) -> int:
-    """Return how many pods of the demand all matching nodes would hold if no pod ran. The answer is cached with the
-    attributes."""
+    """Return how many pods of the demand would fit on all matching nodes together if no pod ran. The result is cached
+    with the node attributes."""
     known: int | None = columns.attributes.derived.get(demand)
     if known is None:
         rows = matching(columns.attributes, demand.where).nonzero()[0]
@@ -25,7 +25,7 @@ def empty_capacity(columns: NodeTable, demand: Demand) -> int:
 
 
 def pods_held(columns: Mapping[str, NDArray[np.int64]], asks: Amounts, rows: NDArray[np.intp]) -> NDArray[np.int64]:
-    """Return, for each of the rows, how many pods with these requests its amounts hold."""
+    """Return for each of the rows how many pods with these requests fit into its amounts."""
     most: NDArray[np.int64] | None = None
     for resource, amount in asks:
         column = columns.get(resource)
@@ -38,7 +38,7 @@ def pods_held(columns: Mapping[str, NDArray[np.int64]], asks: Amounts, rows: NDA
 
 
 def rows_that_fit(columns: Mapping[str, NDArray[np.int64]], asks: Amounts, allowed: Rows) -> NDArray[np.intp]:
-    """Return the allowed rows that hold at least one pod with these requests."""
+    """Return the allowed rows on which at least one pod with these requests fits."""
     fits = allowed
     for resource, amount in asks:
         column = columns.get(resource)

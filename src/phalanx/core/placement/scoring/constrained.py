@@ -1,6 +1,6 @@
 """Place constrained pods one by one, each on the node that passes the filters and scores best.
 
-For each pod, the nodes are reduced step by step to these:
+For each pod, the set of possible nodes is reduced in these steps. Each step keeps only:
 
 1. nodes that have the requested amounts;
 2. nodes that pass every filter (`core.placement.filters.affinity`: affinity, spread, host ports;
@@ -12,9 +12,10 @@ For each pod, the nodes are reduced step by step to these:
 
 So the pod's preferences come before the policy, and the result is deterministic.
 
-Pods of a gang that are already placed on the draft count when the next pod of the gang is placed. If the pods have
-affinity to their own kind and no such pod runs yet, all others must be in the domain of the first pod. So the domains
-that by counting hold all of them are tried, the tightest first, at most `DOMAINS` domains."""
+Pods of a gang that are already placed on the draft count as running pods when the next pod of the gang is placed. If
+the pods of a gang require affinity to each other, and none of them runs yet, the first pod decides the domain of all
+others. So the domains that can hold all of the pods, as far as counting can show it, are tried first, beginning with
+the tightest, at most `DOMAINS` of them."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ Positions = NDArray[np.intp]
 def fill_constrained(
     draft: Draft, demand: Demand, role: int, count: int, shares: list[tuple[int, int, int]], within: Rows | None
 ) -> int:
-    """Take capacity for `count` pods, as `packing.fill` does. Return the number of pods that found no capacity."""
+    """Place `count` pods on the draft, as `packing.fill` does. Return the number of pods for which there was no
+    node."""
     for inside in own_domains(draft, demand, count, within):
         mark, before = draft.mark(), len(shares)
         if not one_by_one(draft, demand, role, count, shares, inside):
@@ -54,8 +56,8 @@ def fill_constrained(
 def one_by_one(
     draft: Draft, demand: Demand, role: int, count: int, shares: list[tuple[int, int, int]], within: Rows | None
 ) -> int:
-    """Place the pods one after the other. Return the number of pods that found no node."""
-    first = len(shares)  # earlier shares are the caller's, and must not be changed
+    """Place the pods one after the other. Return the number of pods for which there was no node."""
+    first = len(shares)  # earlier entries belong to the caller, and must not be changed
     for left in range(count, 0, -1):
         position = best_position(draft, demand, within)
         if position is None:
@@ -69,8 +71,8 @@ def one_by_one(
 
 
 def own_domains(draft: Draft, demand: Demand, count: int, within: Rows | None) -> Iterator[Rows]:
-    """If the pods have affinity to their own kind and none runs yet, yield the mask of each domain that may hold all of
-    them, the tightest first."""
+    """If the pods require affinity to each other and none of them runs yet, yield the mask of each topology domain that
+    may hold all of them, the tightest first."""
     wishes = draft.pod_affinity(demand)
     if count < 2 or not wishes.near or not wishes.is_first():
         return
@@ -88,7 +90,7 @@ def own_domains(draft: Draft, demand: Demand, count: int, within: Rows | None) -
 
 
 def positions_with_room(draft: Draft, demand: Demand, within: Rows | None) -> Positions:
-    """Return the matching positions that hold one pod by amounts."""
+    """Return the matching positions at which the free amounts are enough for one pod."""
     allowed = draft.allowed(demand.where)
     if allowed is None:
         allowed = np.ones(len(draft), np.bool_)
@@ -96,8 +98,8 @@ def positions_with_room(draft: Draft, demand: Demand, within: Rows | None) -> Po
 
 
 def best_position(draft: Draft, demand: Demand, within: Rows | None) -> int | None:
-    """Return the position for one pod; None if the filters leave no node. The draft then notes how many nodes each
-    filter rejected."""
+    """Return the best position for one pod; None if no node passes all filters. In that case, the draft records how
+    many nodes each filter rejected (`Draft.objections`)."""
     found = positions_with_room(draft, demand, within)
     total, turned_away = len(found), []
     for text, passing in constraint_filters(draft, demand):
@@ -115,8 +117,8 @@ def best_position(draft: Draft, demand: Demand, within: Rows | None) -> int | No
 
 
 def constraint_filters(draft: Draft, demand: Demand) -> Iterator[tuple[str, Callable[[Positions], Rows]]]:
-    """Yield each filter: (the meaning of a failure, a function that returns the mask of the given positions that
-    pass)."""
+    """Yield each filter: (the text for nodes that fail it, a function that takes positions and returns the mask of
+    those that pass)."""
     shape = demand.shape
     for text, rows in draft.pod_affinity(demand).rules():
         yield text, partial(at_rows, draft, rows)
@@ -133,8 +135,8 @@ def constraint_filters(draft: Draft, demand: Demand) -> Iterator[tuple[str, Call
 
 
 def preferences(draft: Draft, demand: Demand) -> Iterator[Callable[[Positions], NDArray[np.generic] | None]]:
-    """Yield functions that return a score for each of the given positions, the most important function first. The
-    highest score is best."""
+    """Yield functions that take positions and return a score for each; a higher score is better. The most important
+    function comes first."""
     yield lambda found: draft.pod_affinity(demand).points(draft.rows[found])
     if demand.shape.aligned == "preferred":
         yield lambda found: in_one_zone(draft, demand, found)
@@ -156,13 +158,13 @@ def in_one_zone(draft: Draft, demand: Demand, found: Positions) -> Rows:
 
 
 def zones(draft: Draft, demand: Demand, found: Positions) -> NDArray[np.bool_]:
-    """Return a mask, [index in `found`, zone]: True if the zone has enough for one pod."""
+    """Return the mask of the zones that have enough for one pod, as [index in `found`, zone]."""
     free = {resource: draft.free[resource][found] for resource, _ in demand.asks}
     return draft.ledger.zones_that_hold(demand, free, draft.rows[found])
 
 
 def place_pod(draft: Draft, demand: Demand, position: int) -> None:
-    """Place one pod at the position, on the devices that suit it best."""
+    """Place one pod at the position, and choose the best devices and NUMA zone for it."""
     shape = demand.shape
     if shape.share is None and not shape.aligned and not draft.scores_devices(demand):
         draft.put(position, demand, 1)

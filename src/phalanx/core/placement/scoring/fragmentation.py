@@ -1,32 +1,32 @@
-"""Fragmentation of devices as Weng et al. measure it ("Beware of Fragmentation: Scheduling GPU-Sharing Workloads with
-Fragmentation Gradient Descent", USENIX ATC'23, section 3), and its change by one more pod.
+"""Measure the fragmentation of devices, and how much one more pod changes it, as in Weng et al., "Beware of
+Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent" (USENIX ATC'23, section 3).
 
-*Typical pods* are pod shapes with their frequencies. For a given typical pod, some free parts of a node's devices are
-*fragments*, which the pod cannot use. If the pod does not fit on the node (because of cpu, devices, or node
-constraints) or requests no devices, all free parts are fragments. Otherwise the parts that are too small for the pod
-are fragments. The *fragmentation* of the node is the expected amount of fragments over all typical pods, in thousandths
-of a device. As in the paper, memory does not count.
+*Typical pods* are the most frequent pod shapes, each with its frequency. For a given typical pod, the free parts of a
+node's devices that the pod cannot use are *fragments*. If the pod does not fit on the node (because of cpu, devices, or
+node constraints) or requests no devices, all free parts are fragments. Otherwise the parts that are too small for the
+pod are fragments. The *fragmentation* of the node is the mean amount of fragments over all typical pods, weighted by
+their frequencies, in thousandths of a device. As in the paper, memory is not considered.
 
 A pod is placed on the node where it adds least fragmentation. In the paper's program, the score of a node (and, for a
-share, of each of its devices) is `int(100 * sigmoid((before - after) / 1000))`; higher is better. Among equal nodes the
-first one is chosen, and among equal devices of a node the first one. Equal scores are frequent, so this rule is
-important: with a random choice between equal nodes, fewer pods can be placed than with best fit.
+share, of each of its devices) is `int(100 * sigmoid((before - after) / 1000))`; higher is better. Among nodes of equal
+score the first node is chosen, and among devices of equal score the first device. Equal scores are frequent, so this
+rule matters: if nodes of equal score were chosen at random, fewer pods could be placed than with best fit.
 
-`TypicalPods.wasted` is Phalanx's own measure. It adds four terms to fragmentation:
+`TypicalPods.wasted` is Phalanx's own measure, which has four more terms:
 
 - *Stranded* devices. Fragmentation only considers whether the next pod finds a device. So a node with eight free
-  devices, but with cpu for one more pod only, has none. Suppose that each free device needs the cpu that expected pods
-  request per device. This term adds the free devices for which the free cpu is then not enough. The term changes with
-  every placed pod, so pods with much cpu are placed early on nodes with much cpu. But alone it would place pods with
-  little cpu on the large nodes, which have the least cpu per device, and break up their free capacity. So the term has
-  a small weight (`STRANDED`).
+  devices has no fragmentation even if its free cpu is only enough for one more pod. Suppose that each free device needs
+  the mean cpu that expected pods request per device. A free device for which the node then has no cpu left is stranded,
+  and this term adds it. The term changes with every placed pod, so pods that request much cpu are placed early on nodes
+  with much cpu. With a large weight, the term would place pods that request little cpu on the large nodes, which have
+  the least cpu per device, and so break up their free capacity. So the weight is small (`STRANDED`).
 - *Wanted* nodes. If many expected pods can use only some nodes (because of a GPU model), other pods should avoid these
   nodes (`WANTED`).
-- *Untidy* nodes. Two nodes hardly ever have the same change of fragmentation, so by fragmentation alone the packing of
-  nodes would never decide. So the number of free devices on a node counts a little, too (`UNTIDY`).
-- *Remnants*. For a shared device, it matters little whether one more pod fits. For example, two pods of 0.47 leave
-  0.06 of a device, which no pod can use; pods of 0.47 and 0.32 leave 0.21, enough for a pod of 0.16. So this term adds
-  the part of each device that is expected to stay unused after further pods, computed from their frequencies
+- *Untidy* nodes. The change of fragmentation hardly ever is exactly equal on two nodes. So a rule that prefers full
+  nodes only among equal nodes would never apply. Therefore each free device on a node also counts a little (`UNTIDY`).
+- *Remnants*. For a shared device, it is not enough to consider whether one more pod fits. For example, two pods of 0.47
+  leave 0.06 of a device, which no pod can use; pods of 0.47 and 0.32 leave 0.21, enough for a pod of 0.16. So this term
+  adds the part of each device that is expected to stay unused after further pods, computed from their frequencies
   (`remnants`)."""
 
 from __future__ import annotations
@@ -43,12 +43,14 @@ from phalanx.model.pod import CPU, MILLI, Shape
 from phalanx.state.classes import Demand, InternTable
 from phalanx.state.nodes.table import NodeTable
 
-POPULAR = 0.95  # the most frequent shapes that together have this part of all pods are the typical pods
+POPULAR = 0.95  # the typical pods are the most frequent shapes that together make up this part of all pods
 STRANDED = 1 / 5  # the weight of a stranded device, relative to a fragment
-WANTED = 1 / 4  # the weight, relative to a fragment, of a free device for which the demand is twice the average
-SCARCE = 1 / 20  # the weight of the case that no further pod is placed; the expected pods weigh 1 (`remnants`)
+# the amount, relative to a fragment, that is subtracted for a free device whose demand is twice the average
+WANTED = 1 / 4
+# the weight of the case that no further pod is placed; all expected pods together have the weight 1 (`remnants`)
+SCARCE = 1 / 20
 UNTIDY = 1 / 400  # the weight of a free device, relative to a fragmented one: 2.5 thousandths for each free device
-ROWS = 256  # the number of rows in one operation, so that the arrays stay in the processor's cache
+ROWS = 256  # the number of rows in one operation; it is small, so that the arrays stay in the processor's cache
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -94,9 +96,9 @@ class TypicalPods:
         self.remnants = remnants(weighted, resource)
 
     def wanted_in(self, columns: NodeTable) -> Floats:
-        """Return for each row the demand for its devices, relative to the mean of all devices. Each expected pod
-        divides its request among all devices that it may use; the demand for a device is the sum over the pods that may
-        use its node. The value is rounded, so that it is the same on every machine."""
+        """Return for each row the demand for its devices, relative to the mean over all devices. The request of each
+        expected pod is divided evenly among all devices that the pod may use. The demand for a device is the sum of
+        these parts. The value is rounded, so that it is the same on every machine."""
         has = (columns.devices.resource == columns.devices.codes.get(self.resource, -2)).sum(axis=1)
         asked_in_all = self.weight * self.devices * self.milli
         for_each = asked_in_all / np.maximum((self.may * has[:, None]).sum(axis=0), 1)
@@ -114,8 +116,8 @@ class TypicalPods:
         return np.asarray(total - np.where(fits, usable, 0)) @ self.weight / self.total
 
     def wasted(self, rows: NDArray[np.intp], cpu: Ints, left: Ints) -> Floats:
-        """Return the waste of each row, in thousandths of a device: fragmentation, the remnants of its devices, a part
-        of the stranded devices, a little of the free devices, minus the demand of other pods for the node."""
+        """Return the waste of each row, in thousandths of a device. It is the sum of the fragmentation and of the
+        weighted terms for remnants, stranded devices, free devices and wanted nodes."""
         free = left.sum(axis=1)
         fed = cpu * MILLI / self.cpu_per_device if self.cpu_per_device else free
         kept = UNTIDY - WANTED * (self.wanted[rows] - 1.0)
@@ -127,8 +129,8 @@ Measure: TypeAlias = Callable[[TypicalPods, NDArray[np.intp], Ints, Ints], Float
 
 
 def cpu_per_device(columns: NodeTable, weighted: Sequence[tuple[Shape, float]], resource: str) -> float:
-    """Return the millicores that the expected pods request per device, including pods without devices; at most the cpu
-    per device of nodes with devices."""
+    """Return the millicores that the expected pods request per requested device. The cpu of pods without devices is
+    included. The result is at most the mean cpu per device of the nodes that have devices."""
     cpu = devices = 0.0
     for shape, weight in weighted:
         asks = device_request(shape, resource)
@@ -141,8 +143,8 @@ def cpu_per_device(columns: NodeTable, weighted: Sequence[tuple[Shape, float]], 
 
 
 def remnants(weighted: Sequence[tuple[Shape, float]], resource: str) -> Floats:
-    """Return an array V. V(x) is the number of thousandths of a device that are expected to stay unused in the end, if
-    x thousandths of the device are free now.
+    """Return an array V for devices of which x thousandths are free now: V(x) is the number of thousandths that are
+    expected to stay unused for ever.
 
     Let p(m) be the part of the expected pods that request m thousandths of a device, and s = `SCARCE` the weight of the
     case that no further pod is placed. Then V(x) = (s x + sum of p(m) V(x - m)) / (s + sum of p(m)), where the sums are
@@ -161,7 +163,8 @@ def remnants(weighted: Sequence[tuple[Shape, float]], resource: str) -> Floats:
 
 
 def most_frequent(weighted: Sequence[tuple[Shape, float]]) -> list[tuple[Shape, float]]:
-    """Return the most frequent shapes, up to `POPULAR` of the weight. Shapes of equal weight stay in the given
+    """Return the most frequent shapes that together have at least the part `POPULAR` of the total weight. Shapes of
+    equal weight stay in the given
     order."""
     listed = sorted(weighted, key=lambda item: -item[1])
     enough, found, have = POPULAR * sum(weight for _, weight in listed), list[tuple[Shape, float]](), 0.0
@@ -174,7 +177,7 @@ def most_frequent(weighted: Sequence[tuple[Shape, float]]) -> list[tuple[Shape, 
 
 
 def left_of(ledger: DeviceDraft, resource: str, rows: NDArray[np.intp]) -> Ints:
-    """Return the free thousandths of the rows' devices of the resource, as [row, device]."""
+    """Return the free thousandths of each device of the resource on these rows, as [row, device]."""
     counted = ledger.resource[rows] == ledger.book.codes.get(resource, -2)
     return np.where(counted, np.maximum(ledger.left()[0][rows], 0), 0)
 
@@ -222,6 +225,6 @@ def taken_whole(left: Ints, asks: DeviceRequest) -> Ints:
 
 
 def rounded(gain: Floats) -> Floats:
-    """Return the score of a gain as the paper's program has it, a whole number from 0 to 100; -inf stays -inf."""
+    """Return the score that the paper's program computes from a gain, a whole number from 0 to 100; -inf stays -inf."""
     with np.errstate(over="ignore"):
         return np.where(np.isfinite(gain), np.floor(100.0 / (1.0 + np.exp(-gain / 1000.0))), gain)

@@ -1,24 +1,24 @@
-"""Choose one of the remaining nodes by the policy (`Policy.score`).
+"""Choose one of the nodes on which a pod fits, by the policy (`Policy.score`).
 
 Each policy is a list of criteria, the strongest first. A criterion gives each node a number, and the node with the
-highest number is chosen. If nodes are equal in all criteria, the oldest node is chosen (the one with the smallest row).
-`PACK` has no criteria, because the draft's packing order is enough. On the chosen node, a request for a part of a
-device uses the shared device with the least free capacity, unless the policy decides otherwise.
+highest number is chosen. If nodes are equal in all criteria, the node with the smallest row is chosen, which is usually
+the oldest. `PACK` has no criteria, because the draft's packing order already decides. On the chosen node, a request for
+a part of a device uses the shared device with the least free capacity, unless the policy decides otherwise.
 
 - SPREAD: the node with the highest mean free part of the requested resources after the pod is placed.
 - LOAD: the node with the smallest (measured use + grants of this cycle + request of the pod) / allocatable, for the
-  resource with the highest such value. On a node without measurements, the charges of the node replace measured use +
-  grants.
+  resource with the highest such value. On a node without measurements, the charges of the node are used instead of
+  measured use + grants.
 - FRAGMENTATION: the node where fragmentation (`core.placement.scoring.fragmentation`) grows least, rounded as in FGD's
   program.
-- FEWEST_LOST (Phalanx's own): the node where `TypicalPods.wasted` grows least, rounded to 1/100,000 of a device; then
-  BEST_FIT.
-- BEST_FIT, DOT_PRODUCT, DEVICE_PACKING, DEVICE_CLUSTERING, RANDOM: the policies that FGD (ATC'23, section 6) is
-  compared with, with the weights and roundings of its simulator. Cpu and devices count half each, relative to the
-  largest node; scores are whole numbers from 0 to 100.
+- FEWEST_LOST (Phalanx's own): the node where `TypicalPods.wasted` grows least, rounded to 1/100,000 of a device; among
+  equal nodes, BEST_FIT decides.
+- BEST_FIT, DOT_PRODUCT, DEVICE_PACKING, DEVICE_CLUSTERING, RANDOM: the policies with which the paper (ATC'23, section
+  6) compares FGD. They use the weights and roundings of the paper's simulator. Cpu and devices count half each,
+  relative to the largest node; scores are whole numbers from 0 to 100.
 
-Some policies use the pods that are expected in the future. These are the typical pods that the policy states or, if it
-states none, the pods of the known jobs."""
+Some policies use the pods that are expected in the future. The settings of the policy can state these typical pods. If
+they do not, the pods of all known jobs are used."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ def spread(draft: Draft, demand: Demand, found: Positions) -> Floats:
 
 
 def load(draft: Draft, demand: Demand, found: Positions) -> Floats:
-    """Score by the measured use as a part of allocatable after the pod is placed, for the resource that is used most. A
-    higher score means less use."""
+    """Score by measured use. Compute the use after the pod is placed, as a part of the allocatable amount, for the
+    resource of which this part is largest. A higher score means less use."""
     rows, worst = draft.rows[found], np.zeros(len(found))
     for name, amount in demand.asks:
         has = draft.columns.allocatable[name][rows]
@@ -146,7 +146,7 @@ def by_chance(draft: Draft, demand: Demand, found: Positions) -> Floats:
 
 def chance(draft: Draft, found: Positions) -> NDArray[np.uint64]:
     """Return a pseudo-random number for each of these positions, computed from its row and from the number of changes
-    so far (splitmix64)."""
+    of nodes so far (splitmix64)."""
     seed = np.uint64(draft.changes() * 0xD1B54A32D192ED03 % 2**64)
     mixed = draft.rows[found].astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + seed
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -171,8 +171,9 @@ def least_lost(draft: Draft, demand: Demand, found: Positions) -> Floats:
 
 
 def gains_at(draft: Draft, demand: Demand, found: Positions) -> Floats | None:
-    """Return the gain of each device, as [index in `found`, device], by the measure and rounding of the strategy; None
-    if no pods are expected. Because of the rounding, the gains are the same on every machine."""
+    """Return the gain that results from using each device, as [index in `found`, device], by the measure and rounding
+    of the strategy; None if no expected pod requests devices. Because of the rounding, the gains are the same on every
+    machine."""
     if (typical := typical_pods(draft)) is None:
         return None
     free, left = stock(draft, found)
@@ -211,7 +212,8 @@ def left_after(draft: Draft, demand: Demand, found: Positions) -> tuple[Floats, 
 
 
 def largest(draft: Draft) -> tuple[int, int]:
-    """Return (millicores, thousandths of devices) of the largest node. The answer is cached with the node
+    """Return the largest number of millicores of a node, and the largest number of thousandths of devices of a node.
+    The answer is cached with the node
     attributes."""
     derived = draft.columns.attributes.derived
     known: tuple[int, int] | None = derived.get(largest)
@@ -224,7 +226,7 @@ def largest(draft: Draft) -> tuple[int, int]:
 
 
 def counted(draft: Draft) -> str:
-    """Return the resource whose devices are scored: the first one that nodes list."""
+    """Return the resource whose devices are scored: the first resource of which nodes list devices."""
     return next(iter(draft.columns.devices.codes), "")
 
 
@@ -245,8 +247,8 @@ GROWN = 1.25  # jobs are counted again when their number has changed by this fac
 
 
 def expected_pods(cluster: Cluster) -> Expected:
-    """Return (shape, frequency) of the pods of the known jobs. Known jobs are counted again only when their number has
-    changed by a quarter, because expectations need not follow every job."""
+    """Return (shape, frequency) of the pods of the known jobs. The pods are counted again only when the number of known
+    jobs has changed by a quarter, because a rough expectation is enough."""
     jobs, scores = len(cluster.jobs), cluster.columns.scores
     then, known = scores.typical
     if known is None or not jobs / GROWN <= then <= jobs * GROWN:
