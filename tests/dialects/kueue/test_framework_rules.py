@@ -57,6 +57,24 @@ def test_a_job_of_every_framework_is_born_suspended(kind: Kind) -> None:
         assert suspended(kind, admitted(kind, None, QUEUED)) is True  # the schema then names the missing fields
 
 
+@pytest.mark.parametrize("kind", SUSPENDABLE, ids=lambda kind: f"{kind.name}.{kind.group}")
+def test_policies_leave_wrong_specs_to_the_schema(kind: Kind) -> None:
+    nested = len(FRAMEWORKS[kind].suspend) > 1
+    for spec in ("text", [1], *((None,) if nested else ())):
+        for params in (None, DEFAULT, MANAGES):
+            assert admitted(kind, spec, QUEUED, params).get("spec") == spec
+    if nested:
+        said = refused(FRAMEWORK_POLICIES, kind, written(kind, labels=QUEUED))
+        assert said.endswith("denied request: spec: Required value")  # if the schema does not require the spec
+        assert suspended(kind, admitted(kind, {FRAMEWORKS[kind].suspend[0]: None}, QUEUED)) is True
+
+
+def test_a_stored_job_without_a_spec_may_change_if_its_labels_stay() -> None:
+    before, after = (written(PYTORCH, labels={QUEUE: name}) for name in ("a", "b"))
+    assert "cannot change while the job is not suspended" in refused(FRAMEWORK_POLICIES, PYTORCH, after, old=before)
+    assert refused(FRAMEWORK_POLICIES, PYTORCH, before, old=before) == ""
+
+
 @pytest.mark.parametrize(
     ("labels", "meta"),
     [(None, {}), ({}, {}), ({**QUEUED, "phalanx.dev/queue": "own"}, {}), (QUEUED, {"ownerReferences": OWNED})],
@@ -161,6 +179,16 @@ def test_a_leader_that_must_be_ready_first_starts_alone() -> None:
         lws(leaderWorkerTemplate={"workerTemplate": POD})["workerTemplate"]["metadata"]["annotations"][GROUP_COUNT]
         == "1"
     )
+
+
+@pytest.mark.parametrize("spec", [None, "text", {}, {"leaderWorkerTemplate": None}, {"leaderWorkerTemplate": {}}])
+def test_a_leader_worker_set_without_templates_is_left_to_the_schema(spec: Any) -> None:
+    assert admitted(LWS, spec, QUEUED).get("spec") == spec
+
+
+def test_a_template_of_a_leader_worker_set_may_lack_its_pod_spec() -> None:
+    for pod in ({}, {"spec": None}):
+        assert lws(leaderWorkerTemplate={"workerTemplate": pod})["workerTemplate"]["spec"]["schedulerName"] == "phalanx"
 
 
 # --- jobs for other clusters ------------------------------------------------------------------------------------------

@@ -52,14 +52,29 @@ from phalanx.dialects.kueue.tree.checks import CONTROLLER, SENDING
 
 _CONDITIONS = {"queued": QUEUED, "own": NOT_OWNED}
 _SUSPEND = (
-    'has(object.spec) ? [JSONPatch{op: "add", path: "/spec/suspend", value: true}] : '
-    '[JSONPatch{op: "add", path: "/spec", value: {"suspend": true}}]'
+    '!has(object.spec) ? [JSONPatch{op: "add", path: "/spec", value: {"suspend": true}}] : '
+    'type(object.spec) == map ? [JSONPatch{op: "add", path: "/spec/suspend", value: true}] : []'
 )
 _SUSPEND_POLICY = (
-    'has(object.spec.runPolicy) ? [JSONPatch{op: "add", path: "/spec/runPolicy/suspend", value: true}] : '
+    "has(object.spec.runPolicy) && object.spec.runPolicy != null ? "
+    '[JSONPatch{op: "add", path: "/spec/runPolicy/suspend", value: true}] : '
     '[JSONPatch{op: "add", path: "/spec/runPolicy", value: {"suspend": true}}]'
 )
 _SUSPEND_CLUSTER = _SUSPEND_POLICY.replace("runPolicy", "rayClusterConfig")
+
+
+def _are_objects(path: str) -> str:
+    """Return a CEL expression that is true if the value at `path` and the values above it are JSON objects. An
+    expression that reads a field of any other value has an error, and the API server shows this error to the user
+    instead of the errors of the schema."""
+    names = path.split(".")
+    paths = [".".join(names[: end + 1]) for end in range(1, len(names))]
+    return " && ".join(f"has({one}) && type({one}) == map" for one in paths)
+
+
+_HAS_SPEC = {"has-spec": _are_objects("object.spec")}
+# The schema of a project may accept a job without a spec. No policy could suspend this job.
+_NEEDS_SPEC = {"spec: Required value": 'request.operation != "CREATE" || has(object.spec)'}
 
 
 def _rules(suspend: tuple[str, ...], *operations: str) -> list[Object]:
@@ -79,15 +94,21 @@ def _added(where: str, key: str, text: str) -> str:
 def _suspended(name: str, suspend: tuple[str, ...], change: str) -> list[tuple[Kind, Object]]:
     """Return the policies for jobs with the field `suspend`. They suspend new jobs and protect the labels of running
     jobs. Jobs without a queue get the LocalQueue `default`, or a mark if Kueue's Configuration manages jobs without a
-    queue."""
+    queue. If the field is in a part of the spec, the policies do not change a job without a spec, so that the schema
+    names the missing spec."""
     created = _rules(suspend, "CREATE")
+    condition, needs = (_HAS_SPEC, _NEEDS_SPEC) if len(suspend) > 1 else ({}, {})
     of_kueue = [each for each in created if IBM_APP_WRAPPER.kind.group not in each["apiGroups"]]
     in_default = f"{_added('labels', kinds.QUEUE_LABEL, 'default')} + ({change})"
     marked = f"{_added('annotations', UNQUEUED_MARK, 'true')} + ({change})"
-    found = in_default_queue(mutating(f"default-queue-{name}", of_kueue, UNQUEUED, in_default, patch=True))
-    found += if_managed(mutating(f"managed-{name}", of_kueue, {**UNQUEUED, **IS_MANAGED}, marked, patch=True))
-    found += mutating(name, created, _CONDITIONS, change, patch=True)
-    checks = label_checks(suspend, "job")
+    found = in_default_queue(
+        mutating(f"default-queue-{name}", of_kueue, {**UNQUEUED, **condition}, in_default, patch=True)
+    )
+    found += if_managed(
+        mutating(f"managed-{name}", of_kueue, {**UNQUEUED, **IS_MANAGED, **condition}, marked, patch=True)
+    )
+    found += mutating(name, created, {**_CONDITIONS, **condition}, change, patch=True)
+    checks = {**needs, **label_checks(suspend, "job")}
     return found + validating(
         f"checked-{name}",
         _rules(suspend, "CREATE", "UPDATE"),
@@ -99,7 +120,8 @@ def _suspended(name: str, suspend: tuple[str, ...], change: str) -> list[tuple[K
 def _template(path: str, annotations: str = "") -> str:
     """Return a CEL expression that adds the queue name and the scheduler name to the pod template at `path`.
     `annotations`: further annotations to add, written as the content of a CEL map."""
-    scheduler = f'has({path}.spec.schedulerName) && {path}.spec.schedulerName != "default-scheduler"'
+    named = f"has({path}.spec) && type({path}.spec) == map && has({path}.spec.schedulerName)"
+    scheduler = f'{named} && {path}.spec.schedulerName != "default-scheduler"'
     inner = path.replace("object", "Object", 1)
     labels = f'labels: {{"{kinds.QUEUE_LABEL}": {LABELS}["{kinds.QUEUE_LABEL}"]}}'
     metadata = f"{labels}, annotations: {{{annotations}}}" if annotations else labels
@@ -152,7 +174,7 @@ def _serving() -> list[tuple[Kind, Object]]:
         path = f"{_LWS}.{part}"
         rules = [rule("leaderworkerset.x-k8s.io", "leaderworkersets", "CREATE")]
         change = _inside(path, _template(path, f'{_group(_LWS_SIZE)}, "{ROLE_HASH}": {_LWS_ROLE[part]}'))
-        conditions = {**_CONDITIONS, "has-template": f"has({path})"}
+        conditions = {**_CONDITIONS, "has-template": _are_objects(path)}
         found += mutating(f"leaderworkersets-{part.lower()}", rules, conditions, change)
     return found
 

@@ -178,8 +178,9 @@ _LIMIT_CHECK = {
 def label_checks(suspend: tuple[str, ...], name: str) -> dict[str, str]:
     """Return the checks of a job's labels: for each error message, the CEL expression that must be true. `suspend`: the
     path of the job's suspend field. `name`: the job's kind, for messages."""
-    field = "oldObject.spec." + ".".join(suspend)
-    there = " && ".join(f"has(oldObject.spec.{'.'.join(suspend[: end + 1])})" for end in range(len(suspend)))
+    names = ("oldObject", "spec", *suspend)
+    paths = [".".join(names[: end + 1]) for end in range(1, len(names))]
+    field, there = paths[-1], " && ".join(f"has({path})" for path in paths)
     waits = f'request.operation != "UPDATE" || ({there} && {field})'
     return {
         "the label kueue.x-k8s.io/queue-name is not the name of a LocalQueue": (
