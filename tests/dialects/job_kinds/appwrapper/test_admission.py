@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 
 from phalanx.client.kind import Kind
+from phalanx.dialects.enabled import DIALECTS
 from phalanx.dialects.job_kinds.appwrapper import kinds
 from phalanx.dialects.job_kinds.appwrapper.admission import POLICIES
 from phalanx.embedded.apimachinery.meta.resource import User
+from phalanx.embedded.apiserver.registry.crd.rules import broken
+from phalanx.kube.install.definitions import crds_of
 from tests.dialects.admitted import ADA, changed, refused, written
 from tests.dialects.job_kinds.appwrapper.wrappers import job
 
@@ -46,6 +49,18 @@ def test_a_new_appwrapper_is_suspended_and_signed(kind: Kind) -> None:
         kinds.CREATOR_GROUPS: "team,system:authenticated",
     }
     assert found["metadata"]["labels"] == {kinds.USER: "ada"}
+
+
+@pytest.mark.parametrize(("kind", "field"), [(SECOND, "components"), (FIRST, "resources"), (IBM, "resources")])
+def test_the_schema_names_the_field_with_the_wrapped_objects(kind: Kind, field: str) -> None:
+    definitions = {body["spec"]["group"]: body for body in crds_of(DIALECTS["appwrapper"])}
+    versions = {one["name"]: one for one in definitions[kind.group]["spec"]["versions"]}
+    schema = versions[kind.version]["schema"]["openAPIV3Schema"]
+    [cause] = broken(written(kind, {}), schema)
+    assert (cause.field, cause.message) == (
+        f"spec.{field}",
+        "Required value: list the objects that the AppWrapper wraps",
+    )
 
 
 def test_a_group_whose_name_has_a_comma_gives_no_rights() -> None:
