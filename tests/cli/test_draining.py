@@ -133,6 +133,36 @@ def test_nodes_are_cordoned_before_pods_end_and_stay_so(api: Api) -> None:
     assert unschedulable(api) == {"here": True, "other": None, "simulated": None}
 
 
+@pytest.mark.parametrize("write", ["patch nodes/here", "patch jobs/train"])
+@pytest.mark.parametrize("node", ["here", "other"])
+def test_a_pod_that_is_bound_meanwhile_ends_and_counts(api: Api, write: str, node: str) -> None:
+    """Also behind the cordon: the scheduler may have decided before."""
+    started(api, "train", 1)
+    machine = Machine(api)
+
+    def then(done: str) -> None:
+        if done == write:
+            api.put(PODS, runs(pod("late"), on=node))
+
+    machine.fault = then
+    assert drained(machine) == ((2, sorted({"here", node})), [])
+    assert names(api.pods()) == []
+    assert unschedulable(api)[node] is True
+
+
+def test_a_pod_that_is_left_does_not_count(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(draining, "_PATIENCE_S", 0.0)
+    api.put(PODS, runs(pod("alone")))
+    machine = Machine(api)
+
+    def then(done: str) -> None:
+        if done.startswith("delete"):
+            api.put(PODS, runs(pod("late")))
+
+    machine.fault = then
+    assert drained(machine) == ((1, ["here"]), ["1 pod is still ending after 0 s: late"])
+
+
 def test_a_job_is_suspended_once_for_all_its_pods(api: Api) -> None:
     started(api, "train", 3)
     drained(Machine(api))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -48,10 +49,30 @@ async def drain(connection: Connection, tell: Callable[[str], None]) -> tuple[in
 
     Jobs and training jobs return to their queue: they are suspended, so that the end of their pods does not count as a
     failure. Other pods are deleted. The function waits until the pods have ended, at most `_PATIENCE_S`, and calls
-    `tell` with a text about the pods that are left."""
-    pods = await running_pods(connection)
-    nodes = sorted({pod["spec"]["nodeName"] for pod in pods})
-    await cordon(connection, nodes, unschedulable=True)
+    `tell` with a text about the pods that are left. A pod that is bound in the meantime is ended too."""
+    ended: set[str] = set()  # the uids of the pods that were told to end
+    cordoned: set[str] = set()
+    deadline_s = math.inf
+    while (left := await running_pods(connection)) and time.monotonic() <= deadline_s:
+        # A pod may be bound until its node is cordoned, so the pods that count are those of a later list.
+        if nodes := {pod["spec"]["nodeName"] for pod in left} - cordoned:
+            await cordon(connection, sorted(nodes), unschedulable=True)
+            cordoned |= nodes
+        elif new := [pod for pod in left if pod["metadata"]["uid"] not in ended]:
+            await _end(connection, new)
+            ended |= {pod["metadata"]["uid"] for pod in new}
+            deadline_s = min(deadline_s, time.monotonic() + _PATIENCE_S)
+        else:
+            await asyncio.sleep(_LOOK_S)
+    if left:
+        names = ", ".join(pod["metadata"]["name"] for pod in left)
+        are = "1 pod is" if len(left) == 1 else f"{len(left)} pods are"
+        tell(f"{are} still ending after {_PATIENCE_S:g} s: {names}")
+    return len(ended - {pod["metadata"]["uid"] for pod in left}), sorted(cordoned)
+
+
+async def _end(connection: Connection, pods: list[Object]) -> None:
+    """Suspend the jobs of the pods, and delete the pods without a job."""
     owners = await _owners(connection)
     above = [(pod, _job_of(pod, owners)) for pod in pods]
     jobs = {(job[0].kind, pod["metadata"]["namespace"], job[1]): job[0] for pod, job in above if job}
@@ -59,22 +80,6 @@ async def drain(connection: Connection, tell: Callable[[str], None]) -> tuple[in
         *(_requeue(connection, form, namespace, name) for (_, namespace, name), form in jobs.items()),
         *(_delete(connection, pod) for pod, job in above if not job),
     )
-    left = await _outlast(connection)
-    if left:
-        names = ", ".join(pod["metadata"]["name"] for pod in left)
-        are = "1 pod is" if len(left) == 1 else f"{len(left)} pods are"
-        tell(f"{are} still ending after {_PATIENCE_S:g} s: {names}")
-    return len(pods) - len(left), nodes
-
-
-async def _outlast(connection: Connection) -> list[Object]:
-    """Wait until all pods on this machine have ended, at most `_PATIENCE_S`. Return the pods that are left."""
-    deadline_s = time.monotonic() + _PATIENCE_S
-    while True:
-        left = await running_pods(connection)
-        if not left or time.monotonic() > deadline_s:
-            return left
-        await asyncio.sleep(_LOOK_S)
 
 
 async def _owners(connection: Connection) -> Ancestors:
