@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -175,6 +176,36 @@ def test_after_the_last_number_those_of_jobs_are_skipped(play: Callable[[Scene],
         change = {"metadata": {"labels": {NUMBER: "10"}}}
         await server.ask("PATCH", f"{JOBS}/slurm-7", change, MERGE)  # an administrator may do so
         assert await draw(drawing) == 11
+
+    play(scene)
+
+
+def test_a_draw_of_an_admin_costs_no_more_for_more_numbers(play: Callable[[Scene], None]) -> None:
+    """Admins draw without a limit, and a draw holds up all other requests of the server."""
+
+    async def scene(server: InProcess) -> None:
+        for number in (3, 4):
+            await server.make(JOBS, job(number))
+        drawing = numbers(server)
+        began_s = time.process_time()
+        assert await draw(drawing, str(LAST - 6), ADMIN) == 5
+        assert time.process_time() - began_s < 1.0  # a loop over the numbers takes several seconds
+
+    play(scene)
+
+
+def test_a_number_of_two_jobs_is_free_without_both(play: Callable[[Scene], None]) -> None:
+    async def scene(server: InProcess) -> None:
+        drawing = numbers(server)
+        assert await draw(drawing) == 1
+        other = job(2)
+        other["metadata"]["name"] = "other"
+        for made in (job(2), other):
+            await server.make(JOBS, made)
+        for name, free in (("other", 3), ("slurm-2", 2)):
+            await server.ask("DELETE", f"{JOBS}/{name}?propagationPolicy=Background")
+            await store(server, "phalanx-slurm-number", "next", "2")
+            assert await draw(drawing) == free
 
     play(scene)
 

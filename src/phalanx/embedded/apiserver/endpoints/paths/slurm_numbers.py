@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from bisect import bisect_right, insort
+from bisect import bisect_left, bisect_right, insort
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -61,12 +61,13 @@ class _Site(msgspec.Struct):
 @dataclass(slots=True, kw_only=True)
 class _Draw:
     """The numbers of one draw, beginning with `first`. `used`: one byte for each number, which is 1 if a Job has the
-    number."""
+    number. `unused`: the count of numbers that no Job has."""
 
     first: int
     user: str
     at_s: float
     used: bytearray
+    unused: int
 
     def has(self, number: int) -> bool:
         return self.first <= number < self.first + len(self.used)
@@ -88,6 +89,7 @@ class SlurmNumbers:
         self._by_age: deque[_Draw] = deque()
         self._unused = Counter[str]()  # user -> the count of drawn numbers that no Job has
         self._job_counts: Counter[int] | None = None  # number -> the count of its Jobs; None before the first draw
+        self._taken: list[int] = []  # the numbers in `_job_counts`, in ascending order
         store.subscribe(self._heard)
 
     async def answer(self, request: Request) -> Response:
@@ -95,7 +97,7 @@ class SlurmNumbers:
         if request.method != "POST":
             raise ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
         text = request.text("count", "1")
-        count = int(text) if text.isascii() and text.isdecimal() and len(text) < len(str(LAST)) else 0
+        count = int(text) if text.isascii() and text.isdecimal() and len(text) <= len(str(LAST)) else 0
         site = self._site()
         is_limited = MASTERS not in request.user.groups
         most = site.max_array if is_limited else LAST - site.first_job
@@ -113,7 +115,8 @@ class SlurmNumbers:
             first = self._free(count, site.first_job)
             await self._raise(first + count)
             if is_limited:
-                self._remember(_Draw(first=first, user=request.user.name, at_s=self._clock_s(), used=bytearray(count)))
+                user, now_s = request.user.name, self._clock_s()
+                self._remember(_Draw(first=first, user=user, at_s=now_s, used=bytearray(count), unused=count))
         return json_response({"first": first})
 
     def guard(self, resource: Resource, obj: Object, old: Object | None, user: User) -> None:
@@ -151,14 +154,14 @@ class SlurmNumbers:
         insort(self._firsts, draw.first)
         self._draws[draw.first] = draw
         self._by_age.append(draw)
-        self._unused[draw.user] += len(draw.used)
+        self._unused[draw.user] += draw.unused
 
     def _forget(self, draw: _Draw) -> None:
         if self._draws.get(draw.first) is not draw:
             return
         del self._draws[draw.first]
         del self._firsts[bisect_right(self._firsts, draw.first) - 1]
-        self._unused[draw.user] -= draw.used.count(0)
+        self._unused[draw.user] -= draw.unused
         if not self._unused[draw.user]:
             del self._unused[draw.user]
 
@@ -186,9 +189,14 @@ class SlurmNumbers:
         """Add `change` to the count of the number's Jobs. A number without Jobs takes no memory."""
         if self._job_counts is None or not number.isdecimal():
             return
-        self._job_counts[int(number)] += change
-        if not self._job_counts[int(number)]:
-            del self._job_counts[int(number)]
+        key, before = int(number), self._job_counts[int(number)]
+        if before + change:
+            self._job_counts[key] = before + change
+            if not before:
+                insort(self._taken, key)
+        elif before:
+            del self._job_counts[key]
+            del self._taken[bisect_left(self._taken, key)]
 
     def _use(self, number: int) -> None:
         """Mark the number as used. Forget its draw if all numbers of the draw are used."""
@@ -196,8 +204,9 @@ class SlurmNumbers:
         if draw is None or draw.used[number - draw.first]:
             return
         draw.used[number - draw.first] = 1
+        draw.unused -= 1
         self._unused[draw.user] -= 1
-        if draw.used.count(0) == 0:
+        if not draw.unused:
             self._forget(draw)
 
     def _site(self) -> _Site:
@@ -221,15 +230,16 @@ class SlurmNumbers:
         return found if found + count <= LAST else self._past_jobs(begin, count)
 
     def _past_jobs(self, first: int, count: int) -> int:
-        """Return the first of `count` consecutive numbers from `first` on that no Job has."""
+        """Return the first of `count` consecutive numbers from `first` on that no Job has. The cost depends on the
+        number of Jobs in the way, and not on `count`."""
         if self._job_counts is None:
             texts = (_number(stored.obj) for stored in self._store.scan(JOBS))
             self._job_counts = Counter(int(text) for text in texts if text.isdecimal())
-        number = first
-        while number < first + count:
-            number += 1
-            if self._job_counts[number - 1] > 0:
-                first = number
+            self._taken = sorted(self._job_counts)
+        for at in range(bisect_left(self._taken, first), len(self._taken)):
+            if self._taken[at] >= first + count:
+                break
+            first = self._taken[at] + 1
         return first
 
     async def _raise(self, end: int) -> None:
