@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from phalanx.embedded.apimachinery.schema.field_set import paths
@@ -73,6 +74,25 @@ def test_a_difference_has_what_changed_and_nothing_else() -> None:
     assert not change.removed
     assert not compare(old, pod(*reversed(old["spec"]["containers"])), POD), "another order of a map is no change"
     assert compare({"whole": ["a", "b"]}, {"whole": ["b", "a"]}, CUSTOM), "but of an atomic list"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [(1, True), (0, False), (1.0, True), ([1], [True]), ([{"a": 0}], [{"a": False}]), (1, 2), ("1", 1)]
+)
+def test_numbers_and_booleans_differ_at_any_depth(old: Any, new: Any) -> None:
+    for one, other in ((old, new), (new, old)):
+        change = compare({"free": {"x": {"y": one, "z": 1}}}, {"free": {"x": {"y": other, "z": 1}}}, CUSTOM)
+        assert list(paths(change.written)) == [("f:free", "f:x", "f:y")]
+        assert not change.removed
+
+
+@pytest.mark.parametrize("old", [1, [1], {"a": [1, {"b": 1}], "c": True}])
+def test_an_integer_equals_the_same_float(old: Any) -> None:
+    new = msgspec.json.decode(msgspec.json.encode(old).replace(b"1", b"1.0"))
+    assert type(new) is not int
+    for one, other in ((old, new), (new, old)):
+        assert not compare({"x": one}, {"x": other}, None)
+        assert not compare({"free": {"x": one}}, {"free": {"x": other}}, CUSTOM)
 
 
 def test_what_is_gone_is_removed_with_all_below_it() -> None:

@@ -149,6 +149,22 @@ def test_status_is_changed_through_its_endpoint_only() -> None:
     assert (status["spec"]["image"], status["status"]["phase"], status["metadata"]) == ("abc", "New", {"name": "a"})
 
 
+@pytest.mark.parametrize(("value", "generation"), [("true", 2), ("1", 1), ("2", 2)])
+def test_a_generation_counts_changes_of_json_values(value: str, generation: int) -> None:
+    obj, old = (widget(f"{{image: abc, free: {{a: [{one}]}}}}") for one in (value, "1"))
+    strategy().prepare_update(obj, old)
+    assert obj["metadata"]["generation"] == generation
+
+
+def test_a_definition_with_another_default_is_a_new_generation() -> None:
+    old = definition(spec__versions__0__schema__openAPIV3Schema__properties__spec__properties__free__default={"a": 1})
+    new = definition(
+        spec__versions__0__schema__openAPIV3Schema__properties__spec__properties__free__default={"a": True}
+    )
+    DefinitionStrategy().prepare_update(new, old)
+    assert new["metadata"]["generation"] == 2
+
+
 def test_names_that_are_left_out_follow_from_the_kind() -> None:
     obj = definition()
     assert obj["spec"]["names"] == {

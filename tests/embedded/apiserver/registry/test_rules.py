@@ -36,6 +36,17 @@ def test_rules_of_one_place_are_told_apart() -> None:
     assert said({"a": 1, "b": 1, "max-size": 1}, old={"b": 2}) == [f"failed rule: {rules[2]}"]
 
 
+def test_a_rule_is_evaluated_for_a_boolean_in_place_of_a_number() -> None:
+    rule = {"rule": "type(self.a) == int", "message": "no integer"}
+    schema = {
+        "properties": {"free": {"x-kubernetes-preserve-unknown-fields": True, "x-kubernetes-validations": [rule]}}
+    }
+    assert [cause.line() for cause in broken({"free": {"a": True}}, schema, {"free": {"a": 1}})] == [
+        "free: Invalid value: no integer"
+    ]
+    assert not list(broken({"free": {"a": True}}, schema, {"free": {"a": True}})), "unchanged"
+
+
 def test_only_what_has_rules_is_walked_for_them() -> None:
     whole = {"type": "object", "x-kubernetes-validations": [{"rule": "self.a < 5"}]}
     number = {"type": "integer"}

@@ -116,6 +116,12 @@ def test_a_right_value_is_not(spec: str) -> None:
     assert lines(spec) == []
 
 
+@pytest.mark.parametrize("spec", ["{image: abc, size: %s}", "{image: abc, parts: [{name: p, value: %s}]}"])
+def test_a_boolean_in_place_of_an_equal_number_is_a_change(spec: str) -> None:
+    [line] = [line for line in lines(spec % "true", old=spec % "1") if line != UNCHECKED]
+    assert line.endswith('must be of type integer: "boolean"')
+
+
 def test_what_was_wrong_before_and_has_not_changed_is_let_be() -> None:
     assert lines("{image: abc, size: 99, replicas: 2}", old="{image: abc, size: 99}") == []
     assert lines("{image: abc, parts: [{value: 1}]}", old="{image: abc}") == [

@@ -148,7 +148,7 @@ def _compare(old: Any, new: Any, kind: Kind) -> tuple[Node | None, Node | None]:
     written: dict[str, Node] = {}
     for key in after.keys() | before.keys():
         one, other = before.get(key, ABSENT), after.get(key, ABSENT)
-        if one is other or (one == other and type(one) is type(other)):
+        if equal(one, other):
             continue
         element, inner = (f"f:{key}", below(kind, key)) if form == "map" else (key, items)
         gone, come = _compare(one, other, inner)
@@ -157,6 +157,26 @@ def _compare(old: Any, new: Any, kind: Kind) -> tuple[Node | None, Node | None]:
         if come is not None:
             written[element] = come
     return in_order(removed) or None, in_order(written) or None
+
+
+def equal(one: Any, other: Any) -> bool:
+    """Return True if two JSON values are equal in structured-merge-diff (value.Equals): 1 equals 1.0, but not true. In
+    Python 1 equals True, too.
+
+    Most equal values have equal texts, and comparing these is fast. Otherwise the function walks through the values."""
+    if one is other or one != other:
+        return one is other
+    is_nested = isinstance(one, dict | list)
+    return (is_nested and _encode(one) == _encode(other)) or _have_equal_types(one, other)
+
+
+def _have_equal_types(one: Any, other: Any) -> bool:
+    """Return True if two values that are equal in Python have booleans in the same places."""
+    if isinstance(one, dict):
+        return all(value is other[key] or _have_equal_types(value, other[key]) for key, value in one.items())
+    if isinstance(one, list):
+        return all(map(_have_equal_types, one, other))
+    return isinstance(one, bool) == isinstance(other, bool)
 
 
 def _all_of(value: Any, kind: Kind) -> Node:

@@ -25,7 +25,7 @@ from phalanx.embedded.apimachinery.meta.resource import Object, Resource, Resour
 from phalanx.embedded.apimachinery.meta.status import NO_FIELD, Cause, bad_request, invalid_value
 from phalanx.embedded.apimachinery.schema import schema as builtin_schema
 from phalanx.embedded.apimachinery.schema import string_format
-from phalanx.embedded.apimachinery.schema.typed import ABSENT
+from phalanx.embedded.apimachinery.schema.typed import ABSENT, equal
 from phalanx.embedded.apiserver.registry.crd.check import calls_for_webhook, definition_causes
 from phalanx.embedded.apiserver.registry.crd.replicas import replica_causes
 from phalanx.embedded.apiserver.registry.crd.rules import broken, not_enforced, ruled
@@ -79,7 +79,7 @@ class DefinitionStrategy(ResourceStrategy):
 
     def prepare_update(self, obj: Object, old: Object) -> None:
         status = dict(old.get("status") or {})
-        if obj.get("spec") != old.get("spec"):
+        if not equal(obj.get("spec"), old.get("spec")):
             obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
             stored = list(status.get("storedVersions") or ())
             name = next((one.get("name", "") for one in _versions(obj) if one.get("storage")), None)
@@ -305,7 +305,7 @@ class CustomStrategy(ResourceStrategy):
         if self._has_status:
             _take(obj, old, "status")
         generation = old["metadata"].get("generation", 1)
-        obj["metadata"]["generation"] = generation + (_content(obj) != _content(old))
+        obj["metadata"]["generation"] = generation + (not equal(_content(obj), _content(old)))
 
     def prepare_status_update(self, obj: Object, old: Object) -> None:
         managed = obj["metadata"].get("managedFields")

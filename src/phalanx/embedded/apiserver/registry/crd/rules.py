@@ -31,7 +31,7 @@ from phalanx.embedded.apimachinery.meta.status import (
     invalid_value,
     required,
 )
-from phalanx.embedded.apimachinery.schema.typed import ABSENT
+from phalanx.embedded.apimachinery.schema.typed import ABSENT, equal
 from phalanx.embedded.apiserver.registry.crd.structural import Schema, correlated, type_name
 
 RULES = "x-kubernetes-validations"
@@ -126,7 +126,7 @@ def _is_due(rule: Mapping[str, Any], value: Any, old: Any, path: str) -> bool:
     transition = is_transition(text)
     if old is ABSENT and transition and not rule.get("optionalOldSelf"):
         return False
-    return not ((value == old and not transition and path) or unsupported(text))
+    return not ((path and not transition and equal(value, old)) or unsupported(text))
 
 
 def _sees_all(text: str) -> bool:

@@ -30,7 +30,7 @@ from phalanx.embedded.apimachinery.meta.status import (
     too_many,
 )
 from phalanx.embedded.apimachinery.schema import string_format
-from phalanx.embedded.apimachinery.schema.typed import ABSENT
+from phalanx.embedded.apimachinery.schema.typed import ABSENT, equal
 
 Schema = Mapping[str, Any]
 Object = dict[str, Any]
@@ -130,7 +130,7 @@ def defaulted(value: Any, schema: Schema) -> None:
 def causes(value: Any, schema: Schema, old: Any = ABSENT, path: str = "") -> Iterator[Cause]:
     """Yield the errors of a value, except those that the old value had as well. As in k8s.io/kube-openapi, the check
     continues after a wrong type: for example, it also reports that the value is not in an enumeration."""
-    if value == old and path:
+    if path and equal(value, old):
         return
     kind = type_name(value)
     if value is None and schema.get("nullable"):
@@ -159,7 +159,7 @@ def _equals(value: Any, allowed: Any) -> bool:
     an integer."""
     if isinstance(value, float) and type(allowed) is int:
         return int(value) == allowed
-    return bool(value == allowed) and isinstance(value, bool) == isinstance(allowed, bool)
+    return equal(value, allowed)
 
 
 def _plain(value: Any) -> str:
