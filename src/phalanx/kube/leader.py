@@ -3,10 +3,10 @@
 A Lease alone does not prevent late writes: a process that was suspended during its renewals may resume just before it
 sends a write. So the leader has a deadline on its own monotonic clock, the *fence*. The fence is earlier than the end
 of the Lease, and is counted from the moment *before* the last successful renewal was sent. The leader sends no write
-after the fence (`phalanx.kube.write.writer`), and a process that cannot renew the Lease before the fence ends. Another
+after the fence (`phalanx.kube.write.writer`). A leader that cannot renew the Lease before the fence exits. Another
 process becomes the leader only after it has seen the Lease unchanged for the whole duration of the Lease, measured on
-its own clock. So the clocks of two machines are never compared. The difference between the duration of the Lease and
-the fence (10 s - 6 s) is the time that a write may take after it was sent.
+its own clock. So the clocks of two machines are never compared. The Lease lasts 10 s and the fence 6 s. So a write that
+was sent before the fence has 4 s to arrive.
 
 The module also logs which code runs when the event loop is blocked for too long.
 
@@ -65,7 +65,7 @@ def stalls_logged(limit_s: float = 1.0) -> Iterator[None]:
 class _StallWatch:
     def __init__(self, loop: asyncio.AbstractEventLoop, limit_s: float) -> None:
         self._loop, self._limit_s, self._thread_id = loop, limit_s, threading.get_ident()
-        self._turned_s = time.monotonic()  # the time of the event loop's last known turn
+        self._turned_s = time.monotonic()  # when the event loop last called `_turn`
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._look, name="stall watch", daemon=True)
 
@@ -82,7 +82,7 @@ class _StallWatch:
         self._handle = self._loop.call_later(self._limit_s / 4, self._turn)
 
     def _look(self) -> None:
-        told_s = 0.0  # the last turn before the logged stall; 0: no stall is logged
+        told_s = 0.0  # the last call of `_turn` before the stall that was logged; 0: none
         while not self._over.wait(self._limit_s / 2):
             turned_s = self._turned_s
             if told_s and turned_s != told_s:

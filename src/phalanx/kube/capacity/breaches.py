@@ -1,12 +1,12 @@
-"""List the cluster's objects again after a decision that overcommits a node, before anything of that decision is
-written.
+"""List the cluster's objects again if a decision of the core overcommits a node, before any part of that decision is
+written to the API server.
 
-A decision that overcommits a node (a *breach*) has one of two causes: a defect of the core, or an event about a change
-that the core never got. In the second case, a new list shows the missing change. So pods, Jobs, nodes and queues are
+A decision that overcommits a node (a *breach*) has one of two causes: a defect of the core, or a change in the cluster
+of which the core got no event. In the second case, a new list shows that change. So pods, Jobs, nodes and queues are
 listed again before any write of the plan, such as the resume of a Job or the eviction of a victim. Each difference
-between the list and the caches is reported as a change, and the check right before the bindings then finds every pod
-whose node lacks capacity, and does not bind it. If a defect causes a breach in each cycle, the objects are listed at
-most once a minute. The caller counts the breaches; this module only reads the number, and logs it.
+between the list and the caches is reported to the core as a change. The check right before the bindings then finds
+every pod whose node lacks capacity, and leaves that pod unbound. The objects are listed at most once a minute, even if
+a defect causes a breach in each cycle. The caller counts the breaches; this module only reads the number, and logs it.
 """
 
 from __future__ import annotations

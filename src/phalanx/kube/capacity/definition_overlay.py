@@ -1,7 +1,8 @@
-"""Change nodes and pods as the definitions of dialects declare it.
+"""Apply the definitions of dialects (such as another scheduler's queues and reservations) to the nodes and pods that
+the core sees.
 
-Definitions may give nodes labels of topologies, NUMA zones and devices, reserve parts of nodes for certain pods
-(`node_parts`), and give pods further options and requests. An object that is no pod may be represented by a *stand-in*,
+Definitions may add topology labels, NUMA zones and devices to nodes. They may also reserve parts of nodes for certain
+pods (`node_parts`), and add options and requests to pods. An object that is no pod may be represented by a *stand-in*,
 a pod that the scheduler places instead of it."""
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ class DefinitionOverlay:
         self._parts = {part.name: part for each in self._defined.values() for part in each.parts}
 
     def changed_pods(self, dialect: str, before: Definitions, now: Definitions) -> Iterable[Change]:
-        """Yield the pods that the core sees differently when the definitions `now` replace the earlier definitions
-        `before`, each as a `Change`."""
+        """Yield a `Change` for each pod that the core sees differently after the definitions `now` have replaced the
+        earlier definitions `before`."""
         old, new = ({str(one.pod["metadata"]["uid"]): one for one in each.stand_ins} for each in (before, now))
         for uid in old | new:
             if old.get(uid) != new.get(uid):
@@ -64,7 +65,7 @@ class DefinitionOverlay:
         for pod in (self._objects(PODS) or {}).values():
             is_in_part = PART in (pod["metadata"].get("annotations") or {})
             other_use = _said_of(before, pod) != _said_of(now, pod)
-            waits = "nodeName" not in pod["spec"]  # a running pod stays in its gang
+            waits = "nodeName" not in pod["spec"]  # new options move no running pod to another gang
             if is_in_part or other_use or (waits and before.pod_options(pod) != now.pod_options(pod)):
                 yield Change(kind=PODS, old=pod, new=pod)
 
@@ -105,12 +106,11 @@ class DefinitionOverlay:
         return stand_in, self._defined[name].placed(stand_in, node_and_part(node)[0], write_moment(self._clock()))
 
     def split(self, node: Node) -> Iterable[Node]:
-        """Return the node without its parts, and each part as a node."""
+        """Return the node without its reserved parts, and one further node for each part."""
         return split(node, [part for part in self._parts.values() if part.node == node.name])
 
     def with_places(self, node: Node) -> Node:
-        """Return the node with the labels of declared topologies, and with the zones and devices that definitions
-        declare for it."""
+        """Return the node with the topology labels, NUMA zones and devices that definitions declare for this node."""
         found, zones, devices = dict[str, str](), node.zones, node.devices
         for each in self._defined.values():
             found |= each.node_labels(node.name, dict(node.labels))
@@ -120,15 +120,15 @@ class DefinitionOverlay:
         if not found and zones is node.zones and devices == node.devices:
             return node
         has = dict(node.allocatable)
-        if devices != node.devices:  # a node that lists its devices need not state their number
+        if devices != node.devices:  # a missing amount is the number of listed devices
             has = {**Counter(device.resource for device in devices), **has}
         said = tuple(sorted({**dict(node.labels), **found}.items()))
         return replace(node, labels=said, zones=zones, devices=devices, allocatable=amounts(has))
 
 
 def _about_pods(defined: Definitions) -> Hashable:
-    """Return those settings in the definitions that affect single pods. Two equal results mean that no pod must be read
-    again."""
+    """Return the settings in the definitions that affect single pods. If two versions of the definitions have equal
+    results, no pod must be read again."""
     return defined.about_pods, defined.parts, defined.topology_key(), defined.options_key()
 
 

@@ -1,8 +1,8 @@
 """Read all definitions of a dialect (such as its queues) together. An error in one definition affects neither the other
 definitions nor other users' jobs.
 
-A definition that cannot be read is reported, and its last readable version stays in effect. If only the combination of
-definitions causes an error, all of them stay as they were."""
+A definition that cannot be read is reported, and its last readable version stays in effect. If each definition can be
+read alone, but not all of them together, the earlier versions of all definitions stay in effect."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class DefinitionReader:
         self._last: dict[str, Objects] = {}  # dialect -> the objects with its definitions
 
     def read(self, dialect: Dialect[Any]) -> Definitions | None:
-        """Return the definitions of the dialect as the cluster has them now; None if the earlier definitions stay in
-        effect. An error in one definition affects neither the other definitions nor other users' jobs."""
+        """Return the definitions that the dialect makes from the present objects; None if the earlier definitions stay
+        in effect. An error in one definition affects neither the other definitions nor other users' jobs."""
         there = ((kind, self._objects(kind)) for kind in dialect.definition_kinds)
         found = {kind: objects for kind, objects in there if objects is not None}
         defined: Definitions
         try:
             defined = dialect.define(found)
-        except Exception:  # this definition reveals a defect of the dialect
+        except Exception:  # a definition triggers a bug in the dialect's code
             log.exception("of the definitions of %s some cannot be read: the others count", dialect.name)
             try:
                 found = {kind: dict(self._readable(dialect, kind, found)) for kind in found}

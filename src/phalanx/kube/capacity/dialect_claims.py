@@ -1,7 +1,7 @@
 """Remember which gangs the dialects claim. A *claim* is the set of settings that a dialect declares for a gang.
 
-`DialectWatch` notes each claim when it reads a gang's settings. The writers of answers read here which dialect answers
-about a gang."""
+`DialectWatch` notes each claim when it reads a gang's settings. The modules that write a gang's status for users of
+another scheduler find the gang's dialect here."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from phalanx.dialects.frame.dialect import Claim
 
 
 class DialectClaims:
-    """The claims of all gangs. `claimed`: a map from a gang to its dialect. `silent`: the gangs on whose objects their
-    dialect writes no status."""
+    """The claims of all gangs. `claimed`: a map from a gang to its dialect. `silent`: the gangs for which their dialect
+    writes no status."""
 
     def __init__(self) -> None:
         self.claimed: dict[str, str] = {}
         self.silent: set[str] = set()
-        # Gang -> an answer object (`Claim.about`) whose changes also concern it.
+        # Gang -> the object that its claim names (`Claim.about`). When that object changes, the gang is reconciled.
         self._about: dict[str, tuple[Kind, str]] = {}
         self._gangs_about: dict[tuple[Kind, str], set[str]] = {}
 
@@ -39,12 +39,12 @@ class DialectClaims:
         return [gang for gang, name in self.claimed.items() if name == dialect]
 
     def about(self, kind: Kind, key: str) -> Collection[str]:
-        """Return the gangs whose claim is about this object."""
+        """Return the gangs whose claim names this object (`Claim.about`)."""
         return self._gangs_about.get((kind, key), ())
 
     def _note_about(self, gang: str, about: tuple[Kind, str] | None) -> None:
-        """Record which object the claim on the gang is about (`Claim.about`), so that the object is found by the gang
-        and the gang by the object."""
+        """Record the object that the gang's claim names (`Claim.about`), for lookups in both directions: from the gang
+        to the object, and from the object to its gangs."""
         before = self._about.pop(gang, None)
         if before is not None:
             self._gangs_about[before].discard(gang)

@@ -2,10 +2,10 @@
 are enabled. A *dialect* is the part of Phalanx that reads the objects of one other scheduler. A *claim* is the set of
 settings that a dialect declares for a gang.
 
-When a definition changes, its dialect is marked as changed. All definitions of this dialect are then read again, only
-once for several changes, and the core gets events about the differences. After that, the gangs that the dialect claims
-are reconciled. `definition_reader` reads the definitions, `definition_overlay` applies them to nodes and pods, and
-`dialect_claims` stores the claims on gangs.
+When a definition changes, its dialect is marked as changed. All definitions of this dialect are then read again, once
+for all changes that arrived together, and the core gets events about the differences. After that, the gangs that the
+dialect claims are reconciled. `definition_reader` reads the definitions, `definition_overlay` applies them to nodes and
+pods, and `dialect_claims` stores the claims on gangs.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ DIALECT = "dialect"  # key of the dialect's name in an object's options; no vali
 class DialectWatch:
     """The definitions of other schedulers, and their claims on gangs. `defined`: a map from a dialect to its
     definitions, as they were last read. `stale`: the dialects whose definitions changed since then. `written`: the
-    annotations that Phalanx writes. `objects`: the caches of those kinds of the dialects that the API server serves.
-    The other parameters, up to `tell`, are functions. `note`: called with the settings of an object that have no
-    effect. `invalid`: called with a definition that cannot be read. `news`: called when a user writes an object on
-    which the dialect reports status and that belongs to no gang yet. `places_changed`: called when nodes get other
-    labels of declared topologies, or when other parts of nodes are reserved. `pods_changed`: called with the changes of
-    stand-ins, and of pods for which other parts of nodes are reserved than before. `tell`: passes events about claimed
-    queues to the core."""
+    annotations that Phalanx writes. `objects`: a function that returns the cached objects of a kind, or None if the API
+    server does not serve the kind. The other parameters, up to `tell`, are functions. `note`: called with the settings
+    of an object that have no effect. `invalid`: called with a definition that cannot be read. `news`: called when a
+    user writes an object whose status the dialect reports, but which belongs to no gang yet. `places_changed`: called
+    when the topology labels that definitions give to nodes change, or when the reserved parts of nodes change.
+    `pods_changed`: called with a `Change` for each stand-in and each pod that the core sees differently because of new
+    definitions. `tell`: passes events about claimed queues to the core."""
 
     def __init__(
         self,
@@ -74,8 +74,8 @@ class DialectWatch:
         self.kinds = tuple(dict.fromkeys(both))
 
     def on_change(self, change: Change) -> bool:
-        """Return True if the change can affect a decision. A new status that Phalanx itself has written cannot affect
-        any."""
+        """Mark each dialect whose definitions the change affects, and return True if any dialect is marked. A change of
+        the status counts only in the fields that the dialect reads (`Dialect.by_status`)."""
         for name, dialect in self.dialects.items():
             if _is_answer(dialect, change):
                 self._on_answer(dialect, change)
@@ -131,7 +131,7 @@ class DialectWatch:
             if defined.fault and self._is_kept(before, defined):
                 continue
             self.defined[name] = defined
-            if defined == before:  # a new namespace without settings: no gang has to be reconciled
+            if defined == before:  # for example after a new namespace without settings
                 continue
             yield from self._queues.on_definitions(name, defined, self._clock())
             yield from _group_events(before.node_groups, defined.node_groups)

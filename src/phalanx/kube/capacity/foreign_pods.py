@@ -11,9 +11,10 @@ from phalanx.model.pod import Amounts, amounts
 
 
 class ForeignPods:
-    """The usage of pods that the core charges to no gang; changes of it are passed to the core as events. `touched`:
-    the pods whose usage may have changed. `pods`: the existing pods, by uid. `excess`: a function that returns the part
-    of a pod's usage that the core does not charge to a gang; None if the core charges no part of it to a gang."""
+    """The usage on nodes that the core charges to no gang. Each change of this usage is passed to the core as an event.
+    `touched`: the pods whose usage may have changed. `pods`: the existing pods, by uid. `excess`: a function that
+    returns the part of a pod's usage that the core does not charge to a gang; None if the core charges no part of it to
+    a gang."""
 
     def __init__(self, pods: Mapping[str, Pod], excess: Callable[[Pod], Amounts | None]) -> None:
         self._pods, self._excess = pods, excess

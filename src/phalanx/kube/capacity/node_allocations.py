@@ -1,8 +1,8 @@
 """Track the usage of every node independently of the core, to check a node again right before a binding to it is sent.
 
 Between a decision and its binding, another scheduler's pod may take the capacity, and the node may be cordoned or
-deleted. The API server does not check this when it accepts a binding, and the kubelet would let the pod fail
-permanently. So this module checks each binding again, against the pods in the cache and the bindings that the API
+deleted. The API server accepts a binding without a check of the node, and the kubelet would then reject the pod, which
+fails permanently. So this module checks each binding again, against the pods in the cache and the bindings that the API
 server has not answered yet.
 """
 
@@ -15,8 +15,8 @@ from phalanx.model.pod import Amounts, Shape, Toleration
 
 
 class NodeAllocations:
-    """The nodes by name, and the usage of each pod by uid. If an added node or pod already exists, it replaces the
-    earlier entry, so it is safe to add the same object twice."""
+    """The nodes by name, and the usage of each pod by uid. A node or pod that is added replaces its earlier entry, so
+    the same object may be added twice."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, Node] = {}
@@ -52,7 +52,8 @@ class NodeAllocations:
 
     def claim(self, wanted: Iterable[tuple[str, str, Shape]]) -> set[str]:
         """Charge each pod to its node if the node has the capacity. `wanted`: the uid, the node and the shape of each
-        pod. Return the uids of the pods whose node lacks the capacity, and which therefore are charged to no node."""
+        pod. Return the uids of the pods whose node lacks the capacity, and which are therefore not charged to any
+        node."""
         lost: set[str] = set()
         for uid, node, shape in wanted:
             self.release(uid)

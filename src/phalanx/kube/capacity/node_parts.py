@@ -1,10 +1,10 @@
 """Represent reserved parts of nodes. The core sees each part as a node of its own, and the rest of the node as a
 smaller node.
 
-So reserved capacity cannot be granted twice, some pods of a gang may be in a reserved part and its other pods
-elsewhere, and the core needs no special case. A part is named `NODE/PART`, which is no valid node name. In the API a
-pod is bound to NODE, and the annotation `phalanx.dev/part` names its part. A part has a taint against pods that may not
-use it; pods that may use it prefer it to other nodes. A part has the labels and the readiness of its node. When the
+So the core cannot grant reserved capacity twice, and needs no special case for it. A gang may have some pods in a
+reserved part and its other pods on ordinary nodes. A part is named `NODE/PART`, which is no valid node name. In the API
+a pod is bound to NODE, and the annotation `phalanx.dev/part` names its part. A part has a taint against pods that may
+not use it; pods that may use it prefer it to other nodes. A part has the labels and the readiness of its node. When the
 reservation of a part ends, the node has its full size again, and the pods of the part are read again as pods of the
 node.
 

@@ -32,7 +32,8 @@ _NONE: Mapping[str, Any] = {}
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodQuotaUsage:
     """The usage of one pod: its amount for each name that a quota can limit, and the properties by which scopes select
-    pods. `unsaid`: the names of cpu and memory amounts that a container of the pod does not set."""
+    pods. `unsaid`: the requests and limits of cpu and memory that some container does not set, by their names in quotas
+    (such as `limits.cpu`)."""
 
     takes: Amounts
     unsaid: frozenset[str] = frozenset()
@@ -196,8 +197,8 @@ class ResourceQuotas:
     # --- quotas and pods --------------------------------------------------------------------------------------------
 
     def see_quota(self, obj: Object, pods: Callable[[], Iterable[Object]]) -> None:
-        """Add or replace a quota. `pods`: a function that returns the known pods of the quota's namespace. It is called
-        for the first quota of a namespace."""
+        """Add or replace a quota. `pods`: a function that returns the known pods of the quota's namespace. The function
+        is called only for the first quota of a namespace."""
         namespace = obj["metadata"]["namespace"]
         space = self.limited.get(namespace)
         if space is None:

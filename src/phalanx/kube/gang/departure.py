@@ -7,12 +7,12 @@ Bare pods (pods without a Job) are marked one by one, and evicted when all of th
 protects a pod of one victim of a preemptor, all victims of that preemptor continue to run, and none of them is
 preempted for a while.
 
-The *departure* of a gang lasts from the request to end its start until all of its pods are gone. During the departure,
-the gang's Jobs are suspended. The core gets the report of the departure only when all pods are gone. The owner of a
-suspended Job may resume the Job at once (a JobSet does so unless it is suspended itself). Phalanx does not suspend the
-Job again then, and leaves the new pods unbound. If the API server keeps refusing the suspension of a Job, the start
-still ends as soon as no pod of the gang is on a node. Other jobs can then use the capacity that was reserved for the
-gang. If the marks cannot be written, the gang is not preempted.
+The *departure* of a gang begins with the decision to end its start, and lasts until all of its pods are gone. During
+the departure, the gang's Jobs are suspended. The core gets the report of the departure only when all pods are gone. The
+owner of a suspended Job may resume the Job at once (a JobSet does so unless it is suspended itself). Phalanx does not
+suspend the Job again then, and leaves the new pods unbound. If the API server keeps refusing the suspension of a Job,
+the start still ends as soon as no pod of the gang is on a node. Other jobs can then use the capacity that was reserved
+for the gang. If the marks cannot be written, the gang is not preempted.
 
 Two kinds of gangs are ended in the same way, although no preemptor needs their capacity: a gang of bare pods of which
 too few run (`seats.elastic`), and a gang whose dialect (the part of Phalanx that reads another scheduler's objects) no
@@ -40,7 +40,8 @@ _GIVE_UP = 3  # a write is given up after this many refusals in a row, each afte
 
 @dataclass(slots=True, kw_only=True)
 class PreemptionRequest:
-    """A preemption of which some marks are not written yet. `unmarked`: the bare pods whose mark is being written."""
+    """A preemption that waits until all of its marks are written. `unmarked`: the bare pods whose mark is still being
+    written."""
 
     mark: PreemptionMark
     why: Reason
@@ -50,7 +51,7 @@ class PreemptionRequest:
 
 class Preemption:
     """The preemption of one start, until its marks are written. `marked`: a function that is called when all marks are
-    written that must exist before any pod of the gang ends."""
+    written. No pod of the gang is ended before that."""
 
     def __init__(self, start: GangStart, marked: Callable[[PreemptionRequest], None]) -> None:
         self._start, self._effects, self._marked = start, start.effects, marked
@@ -123,7 +124,7 @@ class Preemption:
 
 class TakeBack(NamedTuple):
     """The reason why a start is taken back. `hold`: why a user must release the gang before it may start again; "" if
-    it may start again by itself. `evicts`: True if the gang's bare pods are evicted too, as in a preemption."""
+    no user has to release it. `evicts`: True if the gang's bare pods are evicted too, as in a preemption."""
 
     why: Reason
     hold: str = ""
@@ -131,8 +132,9 @@ class TakeBack(NamedTuple):
 
 
 class Departure:
-    """A gang that is leaving its nodes. `mark`: the mark of its preemption, if it is preempted; its pods then get a
-    grace period of at most `grace_s` seconds. `evicts`, `hold`: as in `TakeBack`."""
+    """A gang that is leaving its nodes. `mark`: the mark of the gang's preemption; None if it is not preempted.
+    `grace_s`: the longest termination grace period of a preempted pod, in seconds. `evicts`, `hold`: as in
+    `TakeBack`."""
 
     def __init__(
         self,
@@ -149,7 +151,7 @@ class Departure:
         self._start, self._effects, self._grace_s, self._hold = start, start.effects, grace_s, hold
         self._suspending: dict[str, int] = {}  # uid of a Job to suspend -> how often the API server refused
         self._stuck: set[str] = set()  # Jobs whose suspension the API server refused again and again
-        self._was_suspended: set[str] = set()  # if such a Job is resumed, its owner has resumed it
+        self._was_suspended: set[str] = set()  # Jobs suspended by this departure; only their owner resumes them
         self._over = False
         self._evicted: set[str] = set()  # bare pods whose eviction was requested
 
@@ -179,8 +181,8 @@ class Departure:
             self._effects.report(about, event, f"{self.why.code}: {self.why.text}", warning=True)
 
     def evict_bare(self) -> None:
-        """Evict the gang's bare pods that are on nodes, each only once. The caller repeats the call, because the API
-        server may confirm the binding of a pod later."""
+        """Evict the gang's bare pods that are on nodes, each only once. The caller calls this method repeatedly,
+        because the API server may confirm a pod's binding only after the first call."""
         for pod in self._start.bare_pods() if self._evicts else ():
             if pod.uid not in self._evicted:
                 self._evicted.add(pod.uid)
@@ -196,12 +198,13 @@ class Departure:
 
     @property
     def left(self) -> bool:
-        """Return whether no pod of the gang is left and no write about the gang is unanswered."""
+        """Return True if all pods of the gang are gone and the API server has answered all writes about the gang."""
         awaited = self._suspending.keys() - self._stuck
         return not (awaited or self._start.resuming or any(map(self._stays, self._start.objects.pods.values())))
 
     def _stays(self, pod: Pod) -> bool:
-        """Return whether the pod is on a node, or will end with its Job."""
+        """Return True if the departure must wait for this pod: the pod is on a node, or will end together with its
+        Job."""
         if pod.node or self._start.on_its_way(pod) or pod.uid in self._evicted:
             return True
         job = self._start.objects.job_of(pod)

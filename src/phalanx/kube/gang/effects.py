@@ -30,9 +30,9 @@ class GangTimeouts:
     pod of a started gang may lack a node. `hold_s`: how long capacity is reserved for pods that a driver has yet to
     create. `avoid_s`: how long other nodes are preferred to a node whose kubelet refused a pod. `regrow_s`: how long an
     elastic gang that gave up pods waits before it requests more pods again. `guarded_s`: how long a job is not
-    preempted again after a PodDisruptionBudget protected it. `start_attempts`: how many starts may fail because the
-    bound pods do not become ready in the time that the queue allows; then the gang is held. `backoff_s`: the pause
-    after a failed start; it doubles with each further failure, up to `backoff_most_s`."""
+    preempted again after a PodDisruptionBudget protected it. `start_attempts`: the number of failed starts after which
+    the gang is held. A start counts as failed if its bound pods do not become ready in the time that the queue allows.
+    `backoff_s`: the pause after a failed start; it doubles with each further failure, up to `backoff_most_s`."""
 
     start_s: float = 60.0
     start_share_s: float = 0.5
@@ -83,13 +83,13 @@ class JobEffects(Protocol):
     """Writes to Jobs. `gang`: the id of the gang that requests the write."""
 
     def resume(self, gang: str, roles: Sequence[RoleStart], record: StartRecord, answered: Answered) -> None:
-        """Resume the Jobs of all roles that one object has, by a single write."""
+        """Resume these Jobs, which are the roles of one object, by a single write to that object."""
 
     def suspend(
         self, gang: str, job: BatchJob, why: Reason, mark: PreemptionMark | None, hold: str, answered: Answered
     ) -> None:
-        """Suspend the Job again. `hold`: why a user must release the Job before it may start again; "" if it may start
-        again by itself. The text of the answer is the Job controller's message about pods that the controller could not
+        """Suspend the Job again. `hold`: why a user must release the Job before it may start again; "" if no user has
+        to release it. The text of the answer is the Job controller's message about pods that the controller could not
         create."""
 
     def resize(self, gang: str, job: BatchJob, parallelism: int, answered: Answered) -> None: ...
@@ -111,7 +111,8 @@ class PodEffects(Protocol):
 
     def read_budgets(self, gang: str, by: str, pods: Sequence[Pod], answered: Callable[[str], None]) -> None:
         """Check whether the PodDisruptionBudgets allow the eviction of these pods together with all other victims of
-        the preemptor `by`. `answered`: called with the objection of a budget, or with ""."""
+        the preemptor `by`. `answered`: called with a message about the budget that forbids the eviction, or with "" if
+        the eviction is allowed."""
 
     def mark(self, gang: str, pod: Pod, mark: PreemptionMark, answered: Answered) -> None: ...
 

@@ -13,8 +13,8 @@ from phalanx.model.job import Outcome
 
 class GangObjects:
     """The objects of one gang. `id`: the gang's id in the core. `jobs`: the existing Jobs, by uid. `pods`: the pods
-    that exist and have not ended, by uid. `changed_pods`: the pods that were created or changed since pods last got
-    seats."""
+    that exist and have not ended, by uid. `changed_pods`: the pods that were created or changed since the last call of
+    `Seating.seat_pods`."""
 
     def __init__(self, id: str) -> None:
         self.id = id
@@ -107,9 +107,9 @@ class GangObjects:
 
     def _former(self) -> set[str]:
         """Return the uids of finished Jobs that share the gang's name but are no part of the gang, such as a finished
-        PyTorchJob if a new JobSet has the same name. Objects without the label `phalanx.dev/job` share a gang by their
-        name alone. Among these objects, only the newest unfinished one is the gang; if all of them have finished, only
-        the newest one."""
+        PyTorchJob if a new JobSet has the same name. Objects of the same name without the label `phalanx.dev/job` get
+        the same gang. Only the newest unfinished one of these objects is part of the gang or, if all of them have
+        finished, only the newest one."""
         unsaid = [job for job in self.jobs.values() if labels.JOB not in job.options]
         newest = max(unsaid, key=lambda job: (not job.finished, job.created_s, job.object_uid), default=None)
         if newest is None:

@@ -78,9 +78,9 @@ def past_run(objects: GangObjects, defaults: GangDefaults) -> RunTold | None:
 
 
 def _to_be_replaced(objects: GangObjects, pods: Sequence[Pod], record: StartRecord) -> list[Pod]:
-    """Return one pod for each failed bare pod whose replacement does not exist yet. With these pods, the start keeps
-    the seats and the charged resources of the failed pods. The role of a lost pod is known only if all pods of the gang
-    are equal."""
+    """Return one pod for each failed bare pod whose replacement does not exist yet. With these pods in the list, the
+    start keeps the seats of the failed pods and the resources charged for them. The list is empty if the gang's pods
+    differ, because the role of a failed pod is then unknown."""
     sources = {(pod.options.get(labels.ROLE, ""), pod.shape) for pod in pods}
     if objects.jobs or len(sources) != 1 or not all(labels.REPLACES_FAILED in pod.options for pod in pods):
         return []

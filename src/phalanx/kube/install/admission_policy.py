@@ -2,8 +2,8 @@
 creator of the Job.
 
 `spec.template.spec.schedulerName` cannot be changed later, so a MutatingAdmissionPolicy sets it together with `suspend`
-when a Job with a queue or gang label of Phalanx is created. The policy runs in the API server, so the creation of other
-pods never depends on a program of Phalanx, and users have to set only one label. If the user names another scheduler,
+when a Job with a queue or gang label of Phalanx is created. Users have to set only one label. The policy runs in the
+API server, so the creation of other pods never depends on a program of Phalanx. If the user names another scheduler,
 the policy does not change the name: the Job is queued, and that scheduler binds the pods to the nodes that Phalanx
 plans (`binding`).
 
@@ -219,10 +219,10 @@ RECORDS_POLICIES = records_policies(ACCOUNT)
 
 GUARDED = (JOBS, *FRAMEWORK_KINDS)  # the kinds that the policies check
 
-# Servers without the kind call `phalanx webhook`, which applies the policies above. One call covers all of them: the
-# first policy changes the Job, the second signs it, and the third refuses other writers of the scheduler's records.
-# Match conditions (since Kubernetes 1.28) exclude all other requests. So only requests for objects with Phalanx's label
-# fail while no webhook runs.
+# Servers without the kind call `phalanx webhook`, which applies the policies above. One call applies all of them: the
+# first policy changes the Job, the second signs the Job, and the third refuses other writers of the scheduler's
+# records. Match conditions (since Kubernetes 1.28) exclude all other requests. So while no webhook runs, only requests
+# for objects with Phalanx's label fail.
 WEBHOOKS = Kind(
     group=_GROUP, plural="mutatingwebhookconfigurations", name="MutatingWebhookConfiguration", namespaced=False
 )

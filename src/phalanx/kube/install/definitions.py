@@ -239,7 +239,7 @@ async def install_dialect(api: Connection, dialect: Dialect[Any]) -> None:
     for body in crds_of(dialect):
         there[body["spec"]["group"], body["spec"]["names"]["plural"]] = await _bring(api, CRDS, body)
     for kind in (*dialect.definition_kinds, *dialect.answer_kinds):
-        if (kind.group, kind.plural) in there:  # Phalanx reads other kinds only if they are served
+        if (kind.group, kind.plural) in there:  # other kinds are optional: Phalanx reads them if they are served
             if (definition := there[kind.group, kind.plural]) is not None:
                 _check_version(dialect, kind, definition)
             await served(api, kind)

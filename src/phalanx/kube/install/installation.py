@@ -1,6 +1,6 @@
 """Install everything that Phalanx needs in a cluster. Each request is repeated until the API server answers.
 
-`until_answered` repeats a request without whose answer the scheduler cannot begin.
+`until_answered` repeats a request whose answer the scheduler needs before it can begin.
 
 Only requests that are safe to repeat may be passed to `until_answered`: reads, and creations of objects that may
 already exist.
@@ -98,7 +98,7 @@ async def _obtain(api: Connection, clock: Callable[[], float]) -> RecordKey:
         try:
             await api.replace(SECRETS, {**secret, "data": data})
         except ApiRefusal as error:
-            if error.code != 409:  # another process has just created one
+            if error.code != 409:  # another process has just written a key
                 raise
 
 

@@ -114,8 +114,9 @@ def read_pod(
     words: Callable[[str, Object, str], Mapping[str, str]] = lambda kind, meta, scheduler: _NOTHING,
     binds_alone: Callable[[Object], bool] = lambda spec: False,
 ) -> Pod:
-    """Read a pod. `answers_to`: the names of Phalanx as a scheduler. `binds_alone(spec)`: True if Phalanx binds this
-    pod of the default scheduler as its own job. `words`: translates other schedulers' labels to Phalanx's options."""
+    """Read a pod. `answers_to`: the scheduler names of pods that Phalanx binds. `binds_alone`: a function of a pod's
+    spec. It returns True if Phalanx binds the pod as a job of its own, although the pod names the default scheduler.
+    `words`: translates other schedulers' labels to Phalanx's options."""
     meta, spec, status = obj["metadata"], obj["spec"], obj.get("status") or {}
     annotations, scheduler = meta.get("annotations") or {}, spec.get("schedulerName", "")
     phase, node = status.get("phase") or "Pending", spec.get("nodeName") or ""
@@ -170,8 +171,8 @@ def read_pod(
 def _bound_by_us(
     spec: Object, owner: PodOwner | None, answers_to: frozenset[str], binds_alone: Callable[[Object], bool]
 ) -> tuple[bool, bool]:
-    """Return two truth values: whether Phalanx binds the pod as a separate job, and whether Phalanx binds the pod in
-    any way."""
+    """Return two truth values: whether Phalanx binds the pod as a separate job, and whether Phalanx binds the pod at
+    all."""
     default = (scheduler := spec.get("schedulerName", "")) == labels.DEFAULT_SCHEDULER
     with_gang = default and owner is not None and owner.ours
     single = default and not with_gang and binds_alone(spec)
@@ -192,7 +193,7 @@ def _named(meta: Object, spec: Object) -> Object:
 
 def read_changed_pod(pod: Pod, old: Object, new: Object) -> Pod | None:
     """Return the pod with the node and the status of `new`, if `new` and `old` are equal in all other fields that are
-    read. Return None if they are not, so that the pod must be read in full."""
+    read. Return None if another field differs; the caller must then read the pod in full."""
     before, after = old["metadata"], new["metadata"]
     if pod.claims or pod.part or old is new or pod.resource_version != before["resourceVersion"]:
         return None

@@ -106,9 +106,9 @@ class QueueCache:
         self._defined[dialect] = (set(queues), set(flavors))
 
     def on_claim(self, gang: str, queues: tuple[Queue, ...]) -> Iterator[Event]:
-        """Add the queues that a gang's claim (the settings that a dialect declares for the gang) needs and no
-        definition declares, parents first. Remove the queues of the gang's earlier claim that no gang needs any
-        more."""
+        """Add the queues that a gang's claim (the settings that a dialect declares for the gang) needs, unless a
+        definition declares them. Parents are added first. Remove queues of the gang's earlier claim that no claim needs
+        any more."""
         names = tuple(queue.name for queue in queues)
         for queue in queues:
             self._needed.setdefault(queue.name, set()).add(gang)

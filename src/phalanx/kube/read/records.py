@@ -1,9 +1,9 @@
-"""The record of a start and the mark of a preemption, with which a restarted scheduler continues. The record is written
-on the objects before any pod is bound, and the mark is written before any pod ends.
+"""The record of a start and the mark of a preemption. A restarted scheduler reads both, and continues the start or the
+preemption. The record is written on the objects before any pod is bound, and the mark is written before any pod ends.
 
 The record is JSON in the annotation `phalanx.dev/admitted`. On a Job, the PATCH that resumes the Job sets it. Bare pods
-get the record with their Binding, whose annotations the API server copies to the pod. A record that somebody has made
-invalid is ignored: the job then counts as resumed by a user.
+get the record with their Binding, whose annotations the API server copies to the pod. A record that is no longer valid
+JSON is ignored: the job then counts as resumed by a user.
 
 Any user who may edit a Job can write such an annotation and resume the Job. So a record is signed for its object, with
 a key that only the scheduler can read (`RecordKey`). When the scheduler restarts, it accepts only signed records.

@@ -1,9 +1,8 @@
-"""The fields of pods and nodes that the scheduler reads. The watch decodes only these.
+"""The fields of pods and nodes that the scheduler reads. The watch decodes only these fields.
 
-The scheduler needs only half of the fields of a pod, and a tenth of the fields of a node. Among the fields that it does
-not need are managed fields, environments, mounts, probes, container states, images. Decoding only the declared fields
-saves time and memory. The results are plain dictionaries, as after a full decoding, so that the code that reads them is
-the same in both cases.
+The scheduler needs only half of the fields of a pod, and a tenth of the fields of a node. It does not need managed
+fields, environments, mounts, probes, container states or images, for example. Decoding only the declared fields saves
+time and memory. The results are plain dictionaries, like those of a full decoding, so the same code reads both.
 
 If new code of this package reads a further field, the field must be added here. The in-process API server of the tests
 returns its objects through these types, so that a test of the new code fails if the field is missing. The names of the

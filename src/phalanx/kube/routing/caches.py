@@ -1,8 +1,8 @@
-"""Hold the caches of the watched kinds. Some of the cached objects (such as LimitRanges) determine how pods and pod
-templates are read.
+"""Hold the caches of the watched kinds. Some of these objects (such as LimitRanges) affect the result of reading a pod
+or a pod template.
 
-The API server must serve pods, Jobs, nodes and queues. Other kinds may be missing, or the scheduler may not have the
-right to list them. The scheduler then treats them as kinds without objects.
+The API server must serve pods, Jobs, nodes and queues. If another kind is missing, or if the scheduler has no right to
+list it, the scheduler treats the kind as one without objects.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ class ObjectCaches:
         self.job_kinds: tuple[Kind, ...] = (JOBS,)
         self.admission = AdmissionDefaults(answers_to=settings.answers_to, alone=settings.alone, sole=settings.sole)
         self._informers = informers
-        # Returns the dialects' translation of labels and annotations.
+        # Translates another scheduler's labels and annotations into Phalanx's options.
         self.words: Words = lambda kind, meta, scheduler: {}
 
     @property
     def gang_kinds(self) -> frozenset[Kind]:
-        """Return the job kinds whose changes concern only gangs. Volcano's Jobs are not among them, because the dialect
-        of Volcano reads them as well."""
+        """Return the job kinds whose changes concern only gangs. Volcano's Jobs are left out, because Volcano's dialect
+        reads them as well."""
         return frozenset(self.job_kinds) - {VOLCANO_JOB.kind}
 
     def informer(self, kind: Kind) -> Informer:
@@ -116,13 +116,13 @@ class ObjectCaches:
         return tuple(more)
 
     async def list_again(self) -> None:
-        """List again the kinds on which every decision depends. Differences from the caches are reported as changes.
-        Raises ApiError."""
+        """List the objects of all required kinds again. Each difference from the caches is reported as a change. Raises
+        ApiError."""
         for kind in REQUIRED:
             await self._informers(kind).list_again()
 
     def look_up(self, kinds: Iterable[Kind]) -> None:
-        """From now on, use the caches of these kinds. They are optional kinds that the API server serves."""
+        """From now on, use the caches of these optional kinds, which the API server serves."""
         found = {kind: self.objects(kind) for kind in kinds}
         self.admission = AdmissionDefaults(
             limit_ranges=found.get(LIMIT_RANGES, {}),

@@ -24,10 +24,10 @@ class CapacityWatch:
     """The conversion of changes of nodes, queues, flavors and reservations into events for the core. `with_places`: a
     function that returns a node with the number of volumes that CSI drivers can attach to it. `tell`: a function that
     passes events to the core. `queue_changed`: a function that is called with the name of a changed queue. `dialects`:
-    the enabled dialects. `group_labels`: a map from a label (key, value) of nodes to their node group. `objects`: the
-    definitions of these dialects, by kind. `gang_changed`: a function that is called with a gang that a dialect claims.
-    `note`: a function that is called with settings of an object that have no effect. `invalid`: a function that is
-    called with a definition that cannot be read."""
+    the enabled dialects. `group_labels`: a map from a label (key, value) of nodes to their node group. `objects`: a
+    function that returns the cached objects of a kind. `gang_changed`: a function that is called with a gang that a
+    dialect claims. `note`: a function that is called with an object and a text about a setting of it that has no
+    effect. `invalid`: a function that is called with a definition that cannot be read."""
 
     def __init__(
         self,

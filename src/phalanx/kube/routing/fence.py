@@ -1,7 +1,7 @@
 """Keep an invalid object of a user from affecting any other object.
 
 The functions that read objects report known errors. If any other exception is raised while an object is read, the
-object counts as invalid: its last valid state stays in effect (a new object counts as absent), one Event reports the
+object counts as invalid. Its last valid state stays in effect, and a new object counts as absent. One Event reports the
 error, and the scheduler continues. No object that a user can write may end the scheduler.
 """
 
@@ -23,7 +23,8 @@ Report: TypeAlias = Callable[[Kind, Object, str], None]  # reports a text about 
 
 class Fence:
     """The protection against invalid objects. `invalid`: a function that is called with an object that cannot be read,
-    and with the error. It is not called again for this object until the object could be read."""
+    and with the error. It is called only once for an object and an error, unless the object becomes valid in
+    between."""
 
     def __init__(self, invalid: Report) -> None:
         self._invalid = invalid

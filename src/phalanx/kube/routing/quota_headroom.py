@@ -2,7 +2,7 @@
 quota is released.
 
 Only Jobs are checked. Bare pods already exist, so the quotas have admitted them. Jobs that are placed pod by pod are
-not checked either, because they need not start whole, and the Job controller itself retries to create their pods.
+not checked either: some of their pods may start alone, and the Job controller retries to create the others.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from phalanx.model.reason import Reason, ReasonCode
 
 
 class QuotaHeadroom:
-    """The ResourceQuotas of all namespaces, and the amounts of them that gangs have reserved. `limited`: the namespaces
-    with a ResourceQuota."""
+    """The ResourceQuotas of all namespaces, and the amounts of quota that gangs have reserved. `limited`: the
+    namespaces with a ResourceQuota."""
 
     def __init__(self, caches: ObjectCaches) -> None:
         self._quotas = ResourceQuotas()
@@ -53,19 +53,19 @@ class QuotaHeadroom:
         self._quotas.lose_pod(meta["namespace"], meta["uid"])
 
     def obstacle(self, needs: PodsToCreate) -> Reason | None:
-        """Return the reason for which the ResourceQuotas of the namespace would refuse to create these pods now, or
-        None."""
+        """Return why the ResourceQuotas of the namespace would refuse to create these pods now; None if they would
+        not."""
         namespace = needs[0][0].namespace if needs else ""
         return self._quotas.obstacle(namespace, self._demand(needs)) if namespace in self.limited else None
 
     def refusal(self, gang: GangLifecycle) -> Reason | None:
-        """Return the reason for which the ResourceQuotas would refuse the gang's pods now, or None. This is called
-        right before the gang is resumed, because another gang may have reserved the quota since the first check."""
+        """Return why the ResourceQuotas would refuse the gang's pods now; None if they would not. This is called right
+        before the gang is resumed, because another gang may have reserved the quota since the first check."""
         return self.obstacle(_needed(gang))
 
     def settle(self, gang: GangLifecycle) -> None:
-        """Update the quota that is reserved for the gang, or the quota for which the gang waits. This is called
-        whenever one of the two may have changed."""
+        """Update the quota that is reserved for the gang, and the quota for which it waits. The caller calls this
+        method whenever one of these amounts may have changed."""
         namespace = gang.id.partition("/")[0]
         if namespace not in self.limited:
             return
@@ -78,7 +78,7 @@ class QuotaHeadroom:
         self._quotas.wait(namespace, gang.id, self._demand(_needed(gang)) if waits else ())
 
     def unblocked_gangs(self) -> Iterable[str]:
-        """Return the gangs that waited for quota which was released since the last call."""
+        """Return the gangs that waited for quota and whose pods the quotas admit now."""
         return self._quotas.unblocked_gangs()
 
     def has_changes(self) -> bool:
@@ -94,14 +94,14 @@ class QuotaHeadroom:
 
 
 def _not_created(gang: GangLifecycle, seats: GangSeats) -> PodsToCreate:
-    """Return, for each Job of a starting gang, the Job and the number of pods of its minimum that do not exist yet."""
+    """Return each Job of a starting gang, with the number of pods that it must still create to reach its minimum."""
     rows, jobs = ((row.source, row.least - row.taken) for row in seats.rows), gang.objects.jobs
     return [(jobs[source.uid], count) for source, count in rows if isinstance(source, JobPods) and source.uid in jobs]
 
 
 def _needed(gang: GangLifecycle) -> PodsToCreate:
-    """Return, for each Job of a waiting gang, the Job and its minimum. The pods of the gang's running Jobs are assumed
-    to exist."""
+    """Return each suspended Job of a waiting gang, with its minimum. Running Jobs are left out, because their pods are
+    assumed to exist."""
     if gang.spec is None:
         return []
     rows = ((source, role.minimum) for role, source in zip(gang.spec.job.roles, gang.spec.sources, strict=True))

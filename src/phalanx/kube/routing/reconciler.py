@@ -1,5 +1,5 @@
 """Reconcile gangs: first those that an earlier process has started, then each gang that is marked or whose timer has
-expired. Many changes at once mark a gang only once."""
+expired. A gang with many changes at once is reconciled only once."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ log = logging.getLogger(__name__)
 class GangReconciler:
     """The reconciliation of gangs. A gang is *marked* when it must be reconciled in the next round. `gangs`: all gangs,
     by id. `key`: the key that signs the records of starts. `wake`: a function that is called when a gang is marked.
-    `settled`: a function that is called for each marked gang after it was reconciled, with the gang's id and the gang,
-    or with None instead of the gang if it no longer exists. The generators yield after each gang, so that other tasks
-    can run in between."""
+    `settled`: a function that is called after each reconciliation, with the gang's id and the gang. The second argument
+    is None if the gang no longer exists. The generators yield after each gang, so that other tasks can run in
+    between."""
 
     def __init__(
         self,
@@ -56,9 +56,9 @@ class GangReconciler:
         return self._timers.next_s
 
     def reconcile(self, defaults: GangDefaults, unblocked: Iterable[str] = ()) -> Iterator[None]:
-        """Report the state that an earlier process left to the core, if that is not done yet. Then reconcile the marked
-        gangs, the gangs whose timers have expired, and the gangs `unblocked`, one after the other. A gang that has
-        ended stays known until its pods are deleted. An exception while a gang is reconciled affects only that gang."""
+        """In the first call, report the starts of an earlier process to the core. Then reconcile the marked gangs, the
+        gangs whose timers have expired, and the gangs `unblocked`, one after the other. A gang that has ended stays
+        known until its pods are deleted. An exception while a gang is reconciled affects only that gang."""
         if not self._recovered:
             self._recovered = True
             yield from recover(list(self._gangs.values()), defaults, self._key)
@@ -95,7 +95,7 @@ class GangTimers:
         return self._heap[0][0] if self._heap else None
 
     def due(self, now_s: float) -> Iterator[str]:
-        """Yield each gang whose timer has expired once."""
+        """Yield each gang whose timer has expired, and remove the timer."""
         while self._heap and self._heap[0][0] <= now_s:
             at_s, gang = heappop(self._heap)
             if self._due_s.get(gang) == at_s:

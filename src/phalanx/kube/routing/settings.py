@@ -17,12 +17,13 @@ from phalanx.kube.write.events import ReportRate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeSettings:
-    """The settings of the scheduler on a cluster. `writes`: the number of concurrent writes. `dialects`: the other
-    schedulers whose scheduler names and kinds Phalanx serves. `alone`: a function that gets the spec of a pod of the
-    default scheduler. It returns True if no other scheduler binds the pod, so that Phalanx binds it as a job of one
-    pod. `sole`: True if no other scheduler runs, so that Phalanx binds all pods of gangs. `patient`: True to repeat a
-    request that the API server refuses for lack of a right, because a server that has just started refuses rights that
-    it grants soon. Commands that read objects once, perhaps with few rights, set `patient` to False."""
+    """The settings of the scheduler on a cluster. `writes`: the number of concurrent writes. `dialects`: the names of
+    the enabled dialects. Phalanx serves the scheduler names and kinds of these other schedulers. `alone`: a function of
+    the spec of a pod that names the default scheduler. It returns True if Phalanx must bind the pod as a job of one
+    pod, because no other scheduler does. `sole`: True if no other scheduler runs, so that Phalanx binds all pods of
+    gangs. `patient`: True to repeat requests that the API server refuses with code 403, because a server that has just
+    started does not know all roles yet. Commands that read objects once, perhaps with few rights, set `patient` to
+    False."""
 
     default_queue: str = DEFAULT_QUEUE
     writes: int = 32

@@ -1,8 +1,8 @@
-"""Watch all kinds, in the order in which decisions need them: quotas and nodes before queues, queues before Jobs, Jobs
-before pods.
+"""Watch all kinds. Existing objects are read in the order in which decisions need them: quotas and nodes before queues,
+queues before Jobs, Jobs before pods.
 
 Each change becomes an event for the core, or is passed to the gang of the changed object, and this gang is marked.
-`reconciler` later reconciles each marked gang, only once for several changes.
+`reconciler` later reconciles each marked gang, once for all changes that have arrived by then.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ClusterWatch:
     function that creates a gang. `tell`: a function that passes events to the core. `mark`: a function that marks a
     gang to be reconciled. `wake`: a function that is called after a change that may affect the core or a gang.
     `invalid`: a function that is called with an object that cannot be read, and the error. `note`: a function that is
-    called with settings of an object that have no effect, and the reason. `group_labels`: a map from a label (key,
+    called with an object and a text about a setting of it that has no effect. `group_labels`: a map from a label (key,
     value) of nodes to their node group. `choose`: a function that returns the clusters to which a gang may be sent."""
 
     def __init__(
@@ -128,8 +128,8 @@ class ClusterWatch:
         return [(kind, take) for kind, take in order if self._caches.watches(kind)]
 
     def _defined(self) -> Iterator[Kind]:
-        """Yield the kinds whose changes are passed to dialects. Changes of job kinds are passed to gangs instead,
-        except that changes of Volcano's Jobs are passed to both."""
+        """Yield the kinds whose changes are passed to dialects. Changes of job kinds are passed to gangs instead. Only
+        changes of Volcano's Jobs are passed to both."""
         return (kind for kind in self.capacity.dialects.kinds if kind not in self._caches.gang_kinds)
 
     # --- changes --------------------------------------------------------------------------------------------------

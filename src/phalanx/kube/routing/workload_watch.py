@@ -1,9 +1,9 @@
 """Route changed Jobs and pods to the gangs that they belong to.
 
-Each changed object is read once, and then routed. A pod whose Job is not known yet is kept outside of all gangs until
-the Job is known. Foreign pods are passed to `foreign_pods`, which tracks their usage. Objects that a framework's job
-has created (`ancestors`) belong to that job: the Jobs among them are not members of a gang themselves, and their pods
-count as pods of the framework's job.
+Each changed object is read once, and then routed. A pod whose Job is not known yet belongs to no gang until the Job is
+known. Foreign pods are passed to `foreign_pods`, which tracks their usage. Objects that a framework's job has created
+(`ancestors`) belong to that job. Such a Job is no member of a gang itself, and its pods count as pods of the
+framework's job.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ class WorkloadWatch:
         self._pods: dict[str, Pod] = {}
         self._pod_gang: dict[str, GangLifecycle] = {}  # pod uid -> its gang
         self._pods_of: dict[str, set[str]] = {}  # Job uid -> its pods
-        self._selecting = 0  # how many label keys pod selectors used when the shapes were last read
+        self._selecting = 0  # how many label keys the selectors had when shapes were last read
         self.foreign_pods = ForeignPods(self._pods, self._excess)
 
     def read_again(self) -> Iterator[None]:
-        """Read those objects again whose shape changes because a selector for pods uses a new label. The shape of a pod
-        contains only labels that such selectors use. The generator yields after each object, so that other tasks can
-        run in between."""
+        """Read the pods and Jobs again whose shape changes because a pod's affinity or spread selects by a new label.
+        (The shape of a pod contains only labels that these selectors use.) The generator yields after each object, so
+        that other tasks can run in between."""
         selecting = self._caches.admission.shapes.selecting
         while new := list(selecting)[self._selecting :]:
             self._selecting += len(new)
@@ -91,7 +91,7 @@ class WorkloadWatch:
             self._see_job(member, jobs.get(member))
 
     def _hand_over(self, kind: Kind, obj: Object, above: Ancestor) -> None:
-        """Pass the pods and roles of an object to the object `above`, from which it was created."""
+        """Pass the pods and roles of an object to the object `above`, whose controller created it."""
         if kind is not JOBS:
             self.on_job(Change(kind=above.kind, old=above.obj, new=above.obj))
         members = self._ancestors.members(kind, obj)
@@ -129,8 +129,7 @@ class WorkloadWatch:
     # --- pods -----------------------------------------------------------------------------------------------------
 
     def gang_of_pod(self, uid: str) -> str | None:
-        """Return the gang of a pod, whether or not the pod has finished; None if the pod was deleted or belongs to no
-        gang."""
+        """Return the gang of a pod, even if the pod has finished; None if the pod was deleted or belongs to no gang."""
         gang = self._pod_gang.get(uid)
         return gang.id if gang is not None else None
 

@@ -25,8 +25,8 @@ Statuses: TypeAlias = dict[tuple[Kind, str], Object]  # (kind, key of an object)
 
 
 class AnswerWriter:
-    """The writer of answers. `written`: a collection to which the keys of written annotations are added. `reports`:
-    gets a report of each write."""
+    """The writer of answers. `written`: a set; the keys of all annotations that this class writes are added to it.
+    `reports`: gets a report of each write."""
 
     def __init__(
         self,
@@ -40,14 +40,14 @@ class AnswerWriter:
         self._refused: dict[tuple[Kind, str], tuple[str, Answer]] = {}
 
     async def write(self, about: str, answer: Answer, known: Statuses) -> float | None:
-        """Write an answer about a gang or a dialect. Return the seconds after which the answers must be compared with
-        the objects again; None if that is not needed before the next change. `known`: the statuses from which the
+        """Write an answer about a gang or a dialect. Return the number of seconds after which the answers must be
+        compared with the objects again; None if the next change is early enough. `known`: the statuses from which the
         answers were computed."""
         try:
             return await self._put(about, answer, known)
         except ApiRefusal as error:
-            # After a conflict, or if the object was deleted, the caches lack newer changes. The answer may be right for
-            # the newer objects.
+            # After a conflict, or if the object was deleted, the cached object is outdated. So the answer is not noted
+            # as refused: the server may accept it for the newer object.
             log.info("%s %s was not written: %s", answer.kind.name, answer.key, error)
             if error.code == _CONFLICT:
                 return AGAIN_S
@@ -91,8 +91,8 @@ class AnswerWriter:
         old = there.get("status") or {}
         if answer.status == old:
             return None
-        # The answer was computed from the known status. If another writer has changed the status since then (as a
-        # controller that closes a queue), the answer must be computed again.
+        # The answer was computed from the known status. If another writer (such as a controller that closes a queue)
+        # has changed the status since then, the answer must be computed again.
         if old != known[answer.kind, answer.key]:
             return AGAIN_S
         meta = {name: there["metadata"][name] for name in ("uid", "resourceVersion")}
@@ -103,7 +103,7 @@ class AnswerWriter:
         except ApiRefusal as error:
             if error.code != _NOT_FOUND or answer.plain:
                 raise
-            after = await patch()  # the definition of a kind may have no such subresource
+            after = await patch()  # perhaps the kind's definition has no such subresource
         informer.observe(after)
         known[answer.kind, answer.key] = after.get("status") or {}
         self._reports.see_status(about, answer.kind, there, after)
@@ -148,8 +148,7 @@ class AnswerWriter:
         return await self._patch(answer, body)
 
     async def _finalize(self, answer: Answer, there: Object) -> None:
-        """Replace those of the object's finalizers that have the dialect's prefix by the finalizers that the answer
-        names."""
+        """Replace the object's finalizers that have the dialect's prefix by the finalizers of the answer."""
         meta = there["metadata"]
         prefix = f"{answer.kind.group}/"
         others = [one for one in meta.get("finalizers") or () if not one.startswith(prefix)]

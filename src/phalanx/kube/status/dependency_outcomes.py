@@ -4,9 +4,9 @@ after another job, its *dependency*, has started or ended.)
 The dependency may be deleted before its dependent starts: by its user, or by the cluster an hour after its end. A
 scheduler process that starts later would not know the outcome of the dependency. So the scheduler writes the outcome on
 the dependent's object, in `phalanx.dev/after-outcomes` (`{"default/prepare": "succeeded"}`), but only if the dependent
-still waits after the next cycle. The next scheduler process reads the outcome from the annotation. If the dependent
-only requires that the dependency has started, the outcome is `started`. If a job with the dependency's name exists, its
-real state takes precedence over the annotation.
+still waits after the next cycle. The next scheduler process reads the outcome from the annotation. The outcome
+`started` is for a dependent that only requires the start of its dependency. If a job with the dependency's name still
+exists, its present state takes precedence over the annotation.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from phalanx.model.job import DependencyType, Job, Outcome
 
 STARTED = "started"
 WORDS = frozenset(map(str, Outcome))
-KEPT = 10_000  # at most this many outcomes are kept on which no waiting job depends
+KEPT = 10_000  # the number of outcomes that are kept although no waiting job needs them
 
 
 class DependencyOutcomes:
-    """The outcomes of dependencies. `due`: the waiting jobs of which a dependency has changed. `gangs`: all gangs, by
-    id. `annotate`: a function that writes an annotation (key, text) on an object."""
+    """The outcomes of dependencies. `due`: the waiting jobs that depend on a job whose state has changed. `gangs`: all
+    gangs, by id. `annotate`: a function that writes an annotation (key, text) on an object."""
 
     def __init__(self, gangs: Mapping[str, GangLifecycle], annotate: Callable[[Member, str, str], None]) -> None:
         self._gangs, self._annotate = gangs, annotate
@@ -42,8 +42,8 @@ class DependencyOutcomes:
         self.due: dict[str, None] = {}
 
     def hear(self, events: Sequence[Event]) -> list[Event]:
-        """Process the events for the core. Return them together with events about outcomes that only annotations
-        record."""
+        """Process the events for the core. Return these events, and further events about outcomes that are recorded
+        only in annotations."""
         found: list[Event] = []
         for event in events:
             match event:
@@ -65,8 +65,8 @@ class DependencyOutcomes:
         return found
 
     def write(self) -> None:
-        """Write the outcomes that were reported before the core's last decision and that are missing on the objects of
-        pending jobs."""
+        """Write the outcomes that are missing on the objects of pending jobs. The core has already got these outcomes
+        before its last decision."""
         due, self.due = self.due, {}
         for name in due:
             gang = self._gangs.get(name)
@@ -85,7 +85,7 @@ class DependencyOutcomes:
     # --- private ---------------------------------------------------------------------------------------------------
 
     def _describe(self, job: Job) -> Job:
-        """Return the job as the core gets it. A dependency that only requires a start is left out if that start has
+        """Return the job for the core, without the dependencies that only require a start, if the start has already
         happened."""
         self._forget(job.id)
         needs = self._needs[job.id] = {each.job: each.after for each in job.after}
@@ -106,7 +106,7 @@ class DependencyOutcomes:
         return gang is not None and gang.state.stage in (Stage.RUNNING, Stage.LEAVING)
 
     def _noted(self, job: Job) -> Iterator[Event]:
-        """Yield events for outcomes that only the annotation of the job's object records."""
+        """Yield events about outcomes that are recorded only in the annotation of the job's object."""
         gang = self._gangs.get(job.id)
         member = _member(gang) if gang is not None else None
         for name, said in _read(member).items() if member is not None else ():

@@ -1,7 +1,7 @@
 """Write the answers of dialects: the objects and statuses that another scheduler would write. (A dialect is the part of
 Phalanx that reads another scheduler's objects.)
 
-A moment after a gang changes, the gang is passed to its dialect, only once for several changes in quick succession. The
+A moment after a gang changes, the gang is passed to its dialect. Several changes in quick succession count as one. The
 dialect's answer is written if it differs from the existing objects. Then the statuses of definitions (such as queues)
 are written, at most every `pause_s` seconds, and less often in large clusters. The writes are best effort: a refused
 write is not repeated before the next change. After a conflict, or if the API server does not respond, the answer is
@@ -32,7 +32,7 @@ from phalanx.model.reason import Reason
 log = logging.getLogger(__name__)
 
 _WRITERS = 8  # the most gangs whose answers are written concurrently
-_LEISURE = 20.0  # the answers about all definitions take at most a twentieth of this process's time
+_LEISURE = 20.0  # statuses of definitions take at most a twentieth of the time
 
 
 class DialectAnswers:
@@ -71,7 +71,7 @@ class DialectAnswers:
             self._news.set()
 
     def waits(self, gang: str, reason: Reason) -> None:
-        """Note that the gang waits, and the reason for which it waits."""
+        """Note the reason for which the gang waits."""
         if gang in self._claims.claimed and gang not in self._claims.silent:
             self._views.wait(gang, reason)
             self.touch(gang)
@@ -152,9 +152,9 @@ class DialectAnswers:
     async def _write(self, about: str, answers: Callable[[], Iterable[Answer]]) -> None:
         """Write the answers about one object. An exception while an answer is computed affects only this object."""
         try:
-            found = list(answers())  # all are computed first, because the caches change meanwhile
+            found = list(answers())  # computed before any write, because writes change the caches
             known = {(one.kind, one.key): self._writer.status(one) for one in found if self._served(one.kind)}
-        except Exception:  # a defect of the dialect for one gang: the answers about others go on
+        except Exception:  # a bug of the dialect; the answers about other gangs continue
             log.exception("nothing is answered about %s: it is looked at again when something of it changes", about)
             return
         for answer in found:

@@ -1,5 +1,6 @@
-"""Serve the metrics that other schedulers have, and the responses and streams at their API paths, so that programs for
-these schedulers work. Also record the Events that the other scheduler would record for a dialect's writes."""
+"""Serve the metrics of other schedulers, and the responses and streams at their API paths, so that programs for these
+schedulers also work with Phalanx. Also record the Events that the other scheduler would record for a dialect's
+writes."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ class DialectReports:
         self._journals: dict[str, Journal] = {
             name: JOURNALS[name](instance) for name in watch.dialects if name in JOURNALS
         }
-        self._noted = asyncio.Event()  # set when a journal records an event; a new one then replaces it
+        self._noted = asyncio.Event()  # set when a journal records an event, and then replaced
 
     def see_gang(self, name: str, before: Told | None, told: Told | None) -> None:
         """Record in the journal of the dialect `name` that the view of a gang has changed."""
@@ -69,7 +70,7 @@ class DialectReports:
             self._event(kind_of(one.about), one.about["metadata"], one.reason, one.text, warning=one.warning)
 
     def counted(self) -> Callable[[], Iterable[MetricFamily]]:
-        """Begin to count for the metrics of the dialects, and return a function that returns these metrics. The metrics
+        """Start the counters of the dialects' metrics. Return a function that returns the present metrics. The metrics
         have the names that the dialects' own schedulers use."""
         self._figures = {name: FIGURES[name]() for name in self._views.told if name in FIGURES}
         return lambda: [family for figures in self._figures.values() for family in figures.families()]
@@ -94,8 +95,8 @@ class DialectReports:
     def stream(
         self, group: str, path: tuple[str, ...], query: Mapping[str, str]
     ) -> AsyncIterator[Sequence[Object]] | None:
-        """Return a dialect's stream at a path; None if the path has no stream, so that `view` must answer the
-        request."""
+        """Return the stream that a dialect serves at this path; None if the path has no stream. In the second case
+        `view` must answer the request."""
         journal = self._journals.get(ANSWERED.get(group, ""))
         lines = journal.stream(path, query) if journal is not None else None
         return self._follow(lines) if lines is not None else None
@@ -109,6 +110,6 @@ class DialectReports:
 
 
 def kind_of(obj: Object) -> Kind:
-    """Return the object's kind, without its plural, which an Event does not need."""
+    """Return the object's kind for an Event. The field `plural` is empty, because Events do not need it."""
     group, _, version = str(obj["apiVersion"]).rpartition("/")
     return Kind(group=group, version=version, plural="", name=str(obj["kind"]))

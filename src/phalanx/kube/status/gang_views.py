@@ -1,5 +1,5 @@
-"""Keep the view that dialects get of each gang, with the reasons and evictions that were reported since the last
-view."""
+"""Build and store the view of each gang that the gang's dialect gets. A view contains the reasons and evictions that
+were reported since the previous view."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class GangViews:
         self.told: dict[str, dict[str, Told]] = {name: {} for name in watch.dialects}
         self._watch, self._gangs, self._cache, self._gang_of_pod = watch, gangs, cache, gang_of_pod
         self._reasons: dict[str, Reason] = {}
-        self._departures: dict[str, Departure] = {}  # departures that were already reported
+        self._departures: dict[str, Departure] = {}  # departures that a view has reported
         self._pods: dict[str, dict[str, str]] = {}  # gang of bare pods -> key of a pod -> its uid
 
     def of(self, gang: str) -> tuple[str, Told | None]:
@@ -59,7 +59,7 @@ class GangViews:
 
     def _look(self, id: str, last: Told | None) -> Told | None:
         gang, pods = self._gangs.get(id), self._bare_pods(id)
-        if gang is None:  # after bare pods have ended, only the pods still exist
+        if gang is None:  # the bare pods have ended, but still exist
             if last is None or not pods:
                 return None
             return replace(last, stage=Stage.FINISHED, owners=tuple(pods), outcome=outcome_of(pods), evicted=None)
@@ -88,7 +88,7 @@ class GangViews:
         return there
 
     def _eviction(self, gang: GangLifecycle) -> Eviction | None:
-        """Return how the gang left its nodes since the last report; None if it did not leave them."""
+        """Return the gang's departure from its nodes since the last view; None if there was no departure."""
         departure = gang.departure
         if departure is None or self._departures.get(gang.id) is departure:
             return None

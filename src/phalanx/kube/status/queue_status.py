@@ -28,13 +28,14 @@ log = logging.getLogger(__name__)
 
 _REASONS = {QueueState.HELD: "Held", QueueState.DRAINING: "Draining", QueueState.CLOSED: "Closed"}
 _LEISURE = 50.0  # computing the statuses takes at most a fiftieth of this process's time
-_MUCH = 1e6  # stands for an infinite share, which JSON cannot express
+_MUCH = 1e6  # written for an infinite share, which JSON cannot express
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusSource:
-    """The source of a queue's status: the usage of the queues, the errors in their definitions (queue -> text), their
-    objects by name, and whether writes are allowed (False after the leader's deadline)."""
+    """Functions that return the data for the status of queues. `standings`: the usage of the queues. `wrong`: the
+    errors in their definitions, by queue. `objects`: the Queue objects by name. `may_write`: False after the leader's
+    deadline."""
 
     standings: Callable[[], Iterable[QueueStatus]]
     wrong: Callable[[], Mapping[str, str]]
@@ -115,8 +116,8 @@ def queue_status(standing: QueueStatus, wrong: str, obj: Object, now_s: float) -
 
 
 def used(standing: QueueStatus) -> str:
-    """Return the used and, if there is one, the guaranteed amount of each resource on all nodes: `4/8 cpu, 2/2
-    nvidia.com/gpu`."""
+    """Return a text with the used amount of each resource on all nodes, and with the guaranteed amount if there is one:
+    `4/8 cpu, 2/2 nvidia.com/gpu`."""
     found = []
     named = {one.resource for one in standing.usage if one.guaranteed or one.limit is not None}
     for one in standing.usage:
@@ -147,7 +148,7 @@ def exact(resource: str, value: Amount) -> str:
 
 
 def _active(standing: QueueStatus, wrong: str, obj: Object, now_s: float) -> Object:
-    """Return the condition Active. Its lastTransitionTime is kept as long as its status does not change."""
+    """Return the condition Active. The condition keeps its lastTransitionTime as long as its status stays the same."""
     reason, message = _verdict(standing, wrong)
     truth = "True" if reason in {"Ready", "Draining"} else "False"
     old: Object = next(

@@ -141,7 +141,8 @@ def _bare_sets(gang: GangLifecycle, owners: Sequence[Object], objects: Caches) -
 
 
 def _bare_names(roles: Sequence[str]) -> list[str]:
-    """Return a name for each role: the role's own name if it is valid and unique."""
+    """Return a name for each role: the role's own name if this name is valid and unique, and otherwise a name with a
+    number."""
     own = [role if _NAME.fullmatch(role) else "main" for role in roles]
     return [name if own.count(name) == 1 else f"{name}-{number}" for number, name in enumerate(own)]
 
@@ -152,7 +153,7 @@ def _source(pod: Pod) -> PodSource:
 
 def _given(gang: GangLifecycle, source: PodSource) -> tuple[int, str]:
     """Return the number of pods of a role that have granted nodes, and the flavor of these pods. A pod that is being
-    replaced is included. A pod that the job has requested after its start is included once it has a node."""
+    replaced is counted. A pod that the job has requested after its start is counted only if it has a node."""
     if gang.state.parts is None:
         return 0, ""
     start = gang.state.parts.start
@@ -177,8 +178,8 @@ def _places(gang: GangLifecycle, source: PodSource, objects: Caches) -> tuple[tu
 
 
 def _reclaimable(job: BatchJob) -> int:
-    """Return the number of pods that a running Job no longer needs, because fewer completions are left than its
-    parallelism."""
+    """Return the number of pods that a running Job no longer needs: its parallelism less the number of completions that
+    are left."""
     total = job.parallelism if job.completions is None else job.completions
     most = min(job.parallelism, total)
     if most <= 1 or not job.succeeded or job.finished:

@@ -1,9 +1,9 @@
 """Report pods whose scheduler seems not to run.
 
-A pod may name a scheduler that does not run: each manifest of scheduler-plugins has the name that its author chose for
-the scheduler. Such a pod waits without a condition and without an Event. Every scheduler writes the condition
-PodScheduled when it tries to place a pod. So Phalanx writes an Event about a pod that still has no such condition after
-`AFTER_S` seconds. It writes one Event for each group of pods.
+A pod may name a scheduler that does not run. For example, the manifests of scheduler-plugins contain scheduler names
+that their authors chose freely. Such a pod waits without a condition and without an Event. Every scheduler writes the
+condition PodScheduled when it tries to place a pod. So Phalanx writes an Event about a pod that still has no such
+condition after `AFTER_S` seconds. It writes one Event for each group of pods (`_group_of`).
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ REASON = "SchedulerUnknown"
 def unattended_pods(
     settings: KubeSettings, pods: Callable[[], Mapping[str, Object]], report: Report, now_s: Callable[[], float]
 ) -> UnattendedPods:
-    """Return the object that makes these reports for a cluster. If no other scheduler should run in the cluster, it
-    reports on all pods. Otherwise, if the dialect scheduler-plugins is enabled, it reports on the pods in PodGroups of
-    that dialect; otherwise on no pod."""
+    """Return the object that makes these reports for a cluster. If no other scheduler should run in the cluster, all
+    pods are checked. Otherwise only pods in PodGroups of scheduler-plugins are checked, provided that this dialect is
+    enabled."""
     grouped = frozenset(GROUP_LABELS) if SCHEDULER_PLUGINS in settings.dialects else frozenset[str]()
 
     def concerns(meta: Object) -> bool:

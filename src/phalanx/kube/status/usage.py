@@ -1,8 +1,8 @@
 """Save the past usage of users for the next scheduler process, so that a restart does not change their fair shares.
 
 The usage is JSON in the ConfigMap `kube-system/phalanx-usage`. The scheduler writes it at most once a minute while jobs
-run, and when it stops. If the scheduler is killed, at most one minute of usage is lost. No usage of jobs that still run
-is lost, because the next process adds their usage since the last write.
+run, and when it stops. If the scheduler is killed, at most one minute of usage is lost. The usage of jobs that still
+run is not lost, because the next process adds the usage of these jobs since the last write.
 
 The size of a ConfigMap limits the number of users, so the users with the least usage are left out if there are too
 many. Invalid content of the ConfigMap is ignored.
@@ -51,7 +51,8 @@ class SavedUsage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def to_save(usage: PastUsage, now_s: float, most_bytes: int = _MOST_BYTES) -> SavedUsage:
-    """Return the usage to save, the users with the most usage first, for as many users as fit into `most_bytes`."""
+    """Return the usage to save, sorted by amount, with as many users as fit into `most_bytes`. The users with the most
+    usage come first."""
     amounts = list(usage.amounts(now_s))
     found: list[tuple[str, str, float]] = []
     for one in sorted((one for one in amounts if one[2] > 0), key=lambda one: (-one[2], one)):
@@ -112,7 +113,7 @@ async def keep_usage(
 async def save_usage(
     api: Connection, usage: PastUsage, now_s: float, may_write: Callable[[], bool] = lambda: True
 ) -> bool:
-    """Write the usage. Return whether that succeeded."""
+    """Write the usage. Return True if the write succeeded."""
     if not may_write():
         return False
     try:

@@ -1,8 +1,8 @@
-"""Where capacity beyond the present nodes of the cluster comes from: node groups, which can add nodes, and other
+"""The sources of capacity beyond the present nodes of the cluster: node groups, which can add nodes, and other
 clusters, to which jobs are sent.
 
 `providers.provision` implements the node groups, and `clusters.dispatch` the other clusters. This module defines the
-interfaces that they implement, and the functions of the world that they may call."""
+interfaces of these two modules, and the functions of the world that they may call."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ class NodeProvisioning(Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagerWorld:
     """The functions by which other clusters report changes to the cluster that sends jobs to them. `wake`: called when
-    there are events. `give_back`: called to take back a start, with four arguments: the gang; the number of its start;
-    the reason; and a map from each cluster to which the gang is not sent for a while to the length of that time in
-    seconds. `report`: writes an Event about a job, with its reason and text. `kinds`: returns the kinds of jobs that
-    are read. `mark`: called with a gang for which another cluster may be chosen now."""
+    there are events. `give_back`: called to take back a start. Its arguments are the gang, the number of the start, the
+    reason, and a map from a cluster to the seconds for which the gang is not sent to that cluster. `report`: writes an
+    Event about a job, with its reason and text. `kinds`: returns the kinds of jobs that are read. `mark`: called with a
+    gang for which another cluster may be chosen now."""
 
     wake: Callable[[], None] = lambda: None
     give_back: Callable[[str, int, Reason, Mapping[str, float]], None] = lambda *about: None
@@ -65,8 +65,8 @@ class OtherClusters(Protocol):
         """Return the events about nodes of these clusters since the last call."""
 
     def saw(self, gang: GangLifecycle) -> None:
-        """Note the present state of a gang, so that it can be sent to another cluster, and its copy there can be
-        updated or deleted."""
+        """Note the present state of a gang. The gang may then be sent to another cluster, or its copy in that cluster
+        may be updated or deleted."""
 
     async def run(self) -> None:
         """Send jobs to the clusters and follow their state, until cancelled."""

@@ -1,11 +1,10 @@
 """The `World` of a Kubernetes API: turn changes of objects into events, and carry out decisions.
 
-Everything that this module stores can be read again from the API server. Informers report every change of an object.
+This module stores only data that it can read again from the API server. Informers report every change of an object.
 `routing` finds the gang that the changed object belongs to, and marks that gang. `events` reconciles the marked gangs,
-so that many changes at once reconcile each gang only once. `apply` passes each decision to its gang
-(`plan_execution`), and the gang requests the writes to the API. When the API server answers a write, the gang is
-marked again. The cost of a change does not depend on the number of all objects; only the start of the scheduler takes
-longer with more objects.
+so that many changes at once reconcile each gang only once. `apply` passes each decision to its gang (`plan_execution`),
+and the gang requests the writes to the API. When the API server answers a write, the gang is marked again. The cost of
+a change does not depend on the number of all objects; only the start of the scheduler takes longer with more objects.
 """
 
 from __future__ import annotations
@@ -149,23 +148,23 @@ class KubeWorld:
     # --- reading all objects --------------------------------------------------------------------------------------
 
     async def sync(self, usage: Awaitable[Iterable[Event]]) -> None:
-        """Wait until all kinds that decisions depend on are listed, the listed objects are routed to their gangs, and
-        the past usage is read. Other tasks run during the wait, so that the Lease is renewed. `usage`: returns the
-        events about the past usage."""
+        """List all kinds that decisions depend on, route the listed objects to their gangs, and read the past usage.
+        Return when all of this is done. Other tasks run during the wait, so that the Lease is renewed. `usage`: returns
+        the events about the past usage."""
         with without_collection():
             _, past = await asyncio.gather(self.caches.sync(self._api), usage)
             await self.watch.follow()
             self._routed = True
             await run_in_slices(self.watch.workloads.read_again())
             self._define()
-            self._out += past  # reported after the queues, which define how usage counts, and before running jobs
+            self._out += past  # after the queues, which define how usage counts, and before running jobs
             for steps in (self._reconciler.reconcile(self.watch.defaults), self._see_foreign_pods()):
                 await run_in_slices(steps)
         self._news.set()
 
     async def look_for_more(self, pause_s: float = 5.0) -> None:
-        """Look every `pause_s` seconds for kinds that were defined while this world is open (because a framework was
-        installed), and read their objects from then on."""
+        """Check every `pause_s` seconds for kinds that the API server has begun to serve (because a framework was
+        installed, for example), and read the objects of these kinds from then on."""
         while True:
             await asyncio.sleep(pause_s)
             with contextlib.suppress(ApiError):  # the request is repeated in the next round

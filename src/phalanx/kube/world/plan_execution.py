@@ -1,9 +1,8 @@
 """Carry out the plans of the core: pass each action to its gang, or to the node groups.
 
 `KubeWorld` passes each plan to `PlanExecution`. A short plan is carried out at once. A long plan is carried out in
-slices while the world waits for events, so that other tasks can run in between. If a decision overcommitted a node,
-all objects are listed again first (`capacity.breaches`). A gang for which something was decided is marked, so that it
-is reconciled.
+slices while the world waits for events, so that other tasks can run in between. If a decision overcommitted a node, all
+objects are listed again first (`capacity.breaches`). Each gang with a decision is marked, so that it is reconciled.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ from phalanx.model.reason import Reason
 
 class PlanExecution:
     """The execution of plans. `left`: the decided actions that are not carried out yet. `gangs`: all gangs, by id.
-    `is_whole`: a function that gets a queue and returns whether jobs of the queue start whole or not at all. `nodes`:
-    the node groups; None means that there are none. `breaches`: a function that returns how many decisions so
-    far overcommitted a node. `mark`: a function that marks a gang to be reconciled."""
+    `is_whole`: a function that gets a queue and returns True if the minimum of each of the queue's jobs must start
+    together. `nodes`: the node groups; None means that there are none. `breaches`: a function that returns how many
+    decisions so far overcommitted a node. `mark`: a function that marks a gang to be reconciled."""
 
     def __init__(
         self,
@@ -50,7 +49,7 @@ class PlanExecution:
         self.left: deque[Action] = deque()
 
     def apply(self, plan: Plan) -> None:
-        """Carry out the plan now if it is short and if no objects must be listed again before."""
+        """Carry out the plan now if it is short, unless the objects must be listed again first."""
         self.left.extend(plan.actions)
         if len(self.left) <= MANY and not self._breaches.must_relist():
             self.finish()
@@ -104,7 +103,8 @@ class PlanExecution:
             self._mark(gang.id)
 
     def _start(self, gang: GangLifecycle, action: Start) -> None:
-        """Resume the Jobs of the gang, unless an earlier start has reserved the rest of the namespace's quota."""
+        """Resume the Jobs of the gang, unless the namespace's quota no longer suffices because an earlier start has
+        reserved it."""
         whole, has_quotas = self._is_whole(gang.queue), bool(self._headroom.limited)
         reason = self._headroom.refusal(gang) if whole and has_quotas else None
         if reason is None:

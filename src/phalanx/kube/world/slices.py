@@ -24,7 +24,7 @@ async def run_in_slices(steps: Iterator[None], most_s: float = 0.02) -> None:
 
 @contextmanager
 def without_collection() -> Iterator[None]:
-    """Disable garbage collection inside the context. At its end, exclude all objects that exist then from later
+    """Disable garbage collection inside the context. At the end of the context, exclude all existing objects from later
     collections. The objects of the caches stay alive anyway, and a collection that visits 100,000 pods would block all
     other tasks for seconds."""
     enabled = gc.isenabled()

@@ -10,9 +10,9 @@ In *pinned mode*, Phalanx plans the pods of a Job that names another scheduler, 
 that resumes such a Job adds a scheduling gate to its template: the pods are created with this gate, and their scheduler
 ignores gated pods. When all pods of the gang can be bound, Phalanx sends one PATCH for each pod, which removes the gate
 and adds the name of the planned node to the pod's required node affinity. The other scheduler can then bind the pod to
-this node only. The API server allows both changes in one write while the pod has a scheduling gate (KEP-3838). Of the
-existing terms of the affinity, each may only become stricter, so the name is added to each term. The annotation
-`phalanx.dev/pinned` also names the node, so that Phalanx can read it after a restart.
+this node only. The API server allows both changes in one write while the pod has a scheduling gate (KEP-3838). The API
+server allows only changes that make each existing term of the affinity stricter, so the name is added to every term.
+The annotation `phalanx.dev/pinned` also names the node, so that Phalanx can read it after a restart.
 
 A *stand-in* is a pod that exists only inside the scheduler and represents an object of another kind. Phalanx writes the
 placement of a stand-in into the status of that object.
@@ -35,7 +35,7 @@ NOTHING: Mapping[str, str] = {}
 
 
 class BindPod(Write):
-    """The write that binds a pod to a node. `said`: further annotations for the pod."""
+    """The write that binds a pod to a node. `said`: additional annotations for the pod."""
 
     def __init__(
         self,
@@ -157,8 +157,8 @@ class PinPod(Write):
 
 
 class PlaceStandIn(Write):
-    """The write of the status that the object behind a stand-in gets when the stand-in is placed. `status`: the fields
-    to write; other fields of the object's status stay unchanged."""
+    """The write of the placement of a stand-in into the status of the object that the stand-in represents. `status`:
+    the fields to write; other fields of the object's status stay unchanged."""
 
     def __init__(self, stand_in: StandIn, status: Object) -> None:
         self.key = f"{stand_in.kind.plural}/{stand_in.key}"

@@ -68,7 +68,7 @@ class ApiEffects:
         self._told: dict[str, set[str]] = {}  # object uid -> the reports about its settings
 
     def report(self, about: Member, reason: str, text: str, *, warning: bool = False) -> None:
-        if not (isinstance(about, Pod) and about.stands_in):  # the dialect itself reports on its object
+        if not (isinstance(about, Pod) and about.stands_in):  # the dialect reports on the stand-in's object
             self.reporter.event(about, reason, text, warning=warning)
 
     def annotate(self, about: Member, word: str, text: str) -> None:
@@ -79,12 +79,13 @@ class ApiEffects:
             self.jobs.annotate(about, word, text)
 
     def tell_invalid(self, kind: Kind, obj: Object, why: str) -> None:
-        """Report to users by an Event that the scheduler cannot interpret the object. The report is made only once."""
+        """Report to users by an Event that the scheduler cannot interpret the object. Each text is reported only
+        once."""
         if self._is_new(obj, why):
             self.reporter.object_event(kind, obj["metadata"], "Invalid", why, warning=True)
 
     def tell_unused(self, kind: Kind, obj: Object, what: str) -> None:
-        """Report to users that a setting of the object has no effect in this installation. The report is made only
+        """Report to users that a setting of the object has no effect in this installation. Each text is reported only
         once."""
         if self._is_new(obj, what):
             self.reporter.object_event(kind, obj["metadata"], "NoEffect", what)

@@ -3,15 +3,15 @@ overloaded.
 
 A queued job causes no writes while its reason for waiting stays the same. When the *code* of its reason changes, and
 the job still waits a moment later, the newest reason is written once. A Job gets the reason as an annotation, an
-unbound pod gets it as its `PodScheduled` condition, and one Event reports it. The reason of this condition is
-`Unschedulable`, on which autoscalers act, if three conditions are met: more nodes would help, Phalanx requests no nodes
-itself, and the quotas admit the gang together with all other gangs for which more nodes would help. Otherwise the
-reason of the pod's condition is `PhalanxQueued`. The pod's condition is written again whenever this reason changes. A
-job that waits for another cluster gets only the Event, so that it causes few writes (decision 73). A reason is still
-written on such a job if the job has one from the time when it returned to the queue. An object may be written three
-times in a row and then once a minute (a token bucket, as client-go has for Events), and the rate of writes to all
-objects together is limited as well. A newer reason replaces one that was not written yet. The command line shows the
-full text with its numbers.
+unbound pod gets it as its `PodScheduled` condition, and one Event reports it. Autoscalers add nodes for a pod whose
+condition has the reason `Unschedulable`. The condition gets this reason in one case: more nodes would help, Phalanx
+requests no nodes itself, and the quotas admit the gang together with all other gangs for which more nodes would help.
+Otherwise the reason of the pod's condition is `PhalanxQueued`. The pod's condition is written again whenever this
+reason changes. A job that waits for another cluster gets only the Event, so that it causes few writes (decision 73). If
+its object already has a reason from an earlier return to the queue, that reason is updated as well. An object may be
+written three times in a row and then once a minute (a token bucket, as client-go has for Events), and the rate of
+writes to all objects together is limited as well. A newer reason replaces one that was not written yet. The command
+line shows the full text with its numbers.
 
 These reports are best effort: a report that fails is not repeated before the next change of the reason.
 """
@@ -49,10 +49,10 @@ _FOR_PROGRAMS = ("enough_s", "reservation")  # the numbers of a reason that are 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportRate:
     """Limits on the rate of reports. `settle_s`: a reason is written only when it is at least this many seconds old;
-    `brief_s`: this age for reasons that usually disappear within seconds. `per_object_s`: the seconds between two
+    `brief_s`: the same limit for reasons that usually disappear within seconds. `per_object_s`: the seconds between two
     writes to one object, after the first `burst` writes. `writes_per_s`: the largest number of writes a second to all
     objects together. `events_kept`: the largest number of queued Events; when there are more, the oldest are dropped.
-    `late_s`: the longest time in seconds for which an Event waits because other writes are sent first."""
+    `late_s`: the longest time in seconds for which an Event may wait while other writes are sent first."""
 
     settle_s: float = 1.0
     brief_s: float = 10.0
@@ -77,10 +77,9 @@ class EventReporter:
     """The writer of reasons and Events. `waits` and `event` return at once, and `run` writes until it is cancelled.
     `may_write`: a function that returns False after the leader's deadline. `is_busy`: a function that returns whether
     other writes, such as bindings, wait to be sent. An Event costs the API server as much as a binding, so Events are
-    sent after the other writes.
-    `asks_autoscalers`: False if Phalanx requests nodes itself, so that no autoscaler adds nodes for the same pods.
-    `on_demand`: the queues for which Phalanx requests nodes itself in any case.
-    `admitted`: a function that gets gangs and returns those of them that can all start within their quotas together."""
+    sent after the other writes. `asks_autoscalers`: False if Phalanx requests nodes itself, so that no autoscaler adds
+    nodes for the same pods. `on_demand`: the queues for which Phalanx always requests nodes itself. `admitted`: a
+    function that gets gangs, and returns the gangs among them that the quotas admit together."""
 
     on_demand: frozenset[str] = frozenset()
 
@@ -103,7 +102,7 @@ class EventReporter:
         self._helped: dict[str, tuple[GangLifecycle, Reason]] = {}  # gangs with pods for which more nodes would help
         self._judged: frozenset[str] = frozenset()  # the gangs that `admitted` was last called with
         self._asking: frozenset[str] = frozenset()  # the gangs that this call returned
-        self._judge_at_s = 0.0  # a time on the monotonic clock
+        self._judge_at_s = 0.0  # the time of the next call, on the monotonic clock
         self._events: deque[Object] = deque(maxlen=self._budget.events_kept)
         self._queued_s: deque[float] = deque(maxlen=self._budget.events_kept)  # when each Event was queued
         self._wake = asyncio.Event()
@@ -207,12 +206,12 @@ class EventReporter:
                 yield due
 
     def _may_ask(self, gang: GangLifecycle) -> bool:
-        """Return whether the gang could use nodes that an autoscaler adds for its pods."""
+        """Return True if an autoscaler may add nodes for the gang's pods."""
         return self._asks_autoscalers and not _is_sent(gang) and gang.queue not in self.on_demand
 
     def _judge(self) -> None:
-        """Determine which gangs the quotas admit together, and write the reason of each gang again for which the answer
-        has changed. This takes at most a twentieth of the scheduler's time."""
+        """Determine which gangs the quotas admit together. If the result for a gang has changed, queue its reason to be
+        written again. The check takes at most a twentieth of the scheduler's time."""
         began_s = time.monotonic()
         if began_s < self._judge_at_s or not (self._helped or self._asking):
             return
@@ -260,16 +259,16 @@ class EventReporter:
 
 
 def _numbers(reason: Reason) -> str | None:
-    """Return the numbers of the reason that other programs read, as JSON; None if it has no such numbers, so that the
-    annotation of an earlier reason is removed."""
+    """Return the numbers of the reason that other programs read, as JSON. If the reason has no such numbers, return
+    None, which removes the annotation of an earlier reason."""
     known = {name: reason.numbers.get(name) for name in _FOR_PROGRAMS}
     found = {name: one for name, one in known.items() if isinstance(one, str) or (one is not None and isfinite(one))}
     return json.dumps(found) if found else None
 
 
 def _has_reason(about: BatchJob | Pod) -> bool:
-    """Return whether a reason was written on the object when its gang returned to the queue. Such a reason must be
-    updated, because it would otherwise become wrong."""
+    """Return True if a reason was written on the object when its gang returned to the queue. This reason must be
+    updated, because it would become wrong otherwise."""
     return isinstance(about, BatchJob) and labels.REASON in about.options
 
 
@@ -288,8 +287,8 @@ def _kind(about: BatchJob | Pod) -> Kind:
 
 
 def _key(about: BatchJob | Pod, reason: Reason, asks: bool) -> str:
-    """Return the part of a reason whose change makes a new write necessary: the code, the state of requested nodes, and
-    for pods whether autoscalers may add nodes."""
+    """Return the parts of a reason whose change requires a new write: the code, the state of requested nodes, and, for
+    a pod, whether autoscalers may add nodes."""
     note = str(reason.numbers.get("note") or "") if reason.code is ReasonCode.WAITING_FOR_NODES else ""
     asked = labels.UNSCHEDULABLE if asks and isinstance(about, Pod) else ""
     return " ".join(part for part in (str(reason.code), asked, note) if part)

@@ -1,8 +1,8 @@
 """The writes to Jobs: resume a Job with the record of its start, suspend a Job again, and change the size of an elastic
 Job. Each write is one PATCH with a resourceVersion.
 
-`JobWrites` carries out the writes to Jobs that gangs request. The object in an answer is treated like an object from
-the watch: it is put into the caches, unless they already have a newer version.
+`JobWrites` carries out the writes to Jobs that gangs request. The object that the API server returns is treated like an
+object from the watch: it is put into the caches, unless the caches already have a newer version.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from phalanx.model.reason import Reason
 
 
 class JobPatch(Write):
-    """A merge patch of one Job, or of the object that an `adapter` presents as this Job. The patch is made only if the
-    Job still has the version for which the patch was decided. `self.whole`: the newest known state of the object.
-    `self.obj`: the same state, presented as a Job."""
+    """A merge patch of one Job, or of the object that an `adapter` presents as this Job. The patch is refused if the
+    Job has changed since the gang decided on the patch. `self.whole`: the newest known state of the object. `self.obj`:
+    the same state, presented as a Job."""
 
     def __init__(self, job: BatchJob, obj: Object) -> None:
         self.key = f"{job.adapter.kind.group}/{job.adapter.kind.plural}/{job.key}"
@@ -48,22 +48,22 @@ class JobPatch(Write):
         return await api.get(self.job.adapter.kind, self.job.name, self.job.namespace)
 
     async def patch(self, api: Connection, *changes: WorkloadChange) -> Object:
-        """Patch the object. `changes`: the changes of the Jobs as which the object is presented."""
+        """Patch the object. `changes`: changes of the Jobs that present the object, one for each role."""
         spec, words = merge_changes(self.whole, changes)
         meta = {"resourceVersion": self.version, "uid": self.job.object_uid, "annotations": words}
         body, at = {"metadata": meta, "spec": spec}, self.job
         return await api.patch(at.adapter.kind, at.name, body, at.namespace, fieldManager=labels.FIELD_MANAGER)
 
     def shown(self, obj: Object) -> Object | None:
-        """Return `obj` presented as this Job; None if `obj` is another object of the same name, or if it no longer has
-        this role."""
+        """Return `obj` presented as this Job; None if the object was replaced by a new one of the same name, or if it
+        no longer has this role."""
         own = self.job.adapter
         same = obj["metadata"]["uid"] == self.job.object_uid and own in adapters(own.kind, obj, own.made)
         return own.read(obj) if same else None
 
     def rebase(self, shown: Object, obj: Object) -> Verdict:
-        """Make the next attempt of the patch with `obj`, a newer state of the object. `shown`: this state presented as
-        a Job. Return AGAIN."""
+        """Use `obj`, a newer state of the object, for the next attempt of the patch. `shown`: this state presented as a
+        Job. Return AGAIN."""
         self.version, self.obj, self.whole = shown["metadata"]["resourceVersion"], shown, obj
         return Verdict.AGAIN
 
@@ -72,8 +72,8 @@ class JobPatch(Write):
 
 
 class ResumeJob(JobPatch):
-    """The PATCH that starts a Job. It sets `suspend: false` and the record of the start in one write, so that exactly
-    the Jobs with a record were started by Phalanx. It removes the reason for waiting. An elastic Job gets the number of
+    """The PATCH that starts a Job. It sets `suspend: false` and the record of the start in one write. So a Job has a
+    record if and only if Phalanx has started it. It removes the reason for waiting. An elastic Job gets the number of
     placed pods as its `parallelism`. The time limit of the start is written into the Job's own field, so that the Job
     controller stops the Job.
 
@@ -83,8 +83,8 @@ class ResumeJob(JobPatch):
     has already run may change only if `status.startTime` is removed (the resume sets it again). From 1.36 on, the Job
     controller may first have to observe the suspension, so a refusal with code 422 is retried.
 
-    `beside`: the resumes of the object's other roles, which are part of the same write. `why_there`: a text for users
-    about why another cluster was chosen.
+    `beside`: the patches for the object's other roles, which are sent as part of the same write. `why_there`: a text
+    for users about why another cluster was chosen.
     """
 
     begins = True
@@ -166,8 +166,8 @@ class ResumeJob(JobPatch):
         return found
 
     def _template(self, words: dict[str, str | None]) -> Object:
-        """Return the changes of the template. Put the annotation with the original values into `words`, or the removal
-        of that annotation."""
+        """Return the changes of the template. Add the annotation with the original values to `words`; or remove that
+        annotation if the template gets its original values again."""
         template, change = self.obj["spec"]["template"], dict[str, Any]()
         gates = list(template["spec"].get("schedulingGates") or ())
         if self.job.pinned and (wanted := with_gate(gates)) != gates:
@@ -272,7 +272,7 @@ class ResizeJob(JobPatch):
         if spec.get("parallelism") == self.parallelism:
             return Verdict.ACHIEVED
         if spec.get("suspend") or spec.get("parallelism") != self.job.parallelism:
-            return Verdict.LOST  # another writer has set the parallelism, so the gang is reconciled again
+            return Verdict.LOST  # another writer has set the parallelism, so the gang must decide again
         return self.rebase(shown, obj)
 
 
@@ -283,8 +283,8 @@ def _counts(job: BatchJob, parallelism: int) -> Object:
 
 
 def _asked(job: Object) -> tuple[Any, ...]:
-    """Return the part of a Job that a start depends on: everything except the status and Phalanx's own writes to a
-    pending Job."""
+    """Return the part of a Job that a start depends on: everything except the status and the annotations that Phalanx
+    writes on a pending Job."""
     meta = job["metadata"]
     ours = (labels.REASON, labels.REASON_NUMBERS, labels.AFTER_OUTCOMES)
     said = {key: text for key, text in (meta.get("annotations") or {}).items() if key not in ours}

@@ -1,5 +1,5 @@
-"""Carry out the writes to pods that gangs request. The object in an answer is put into the caches like an object from
-the watch, unless they already have a newer version.
+"""Carry out the writes to pods that gangs request. The object that the API server returns is put into the caches like
+an object from the watch, unless the caches already have a newer version.
 
 Bare pods (pods without a Job) are evicted in three steps: check their PodDisruptionBudgets, mark the pods, evict them.
 
@@ -35,7 +35,7 @@ from phalanx.kube.write.writer import Verdict, Write, Writer
 class ReadDisruptionBudgets(Write):
     """A check of the PodDisruptionBudgets for all victims of the preemptor `by`. The check writes nothing. `objection`:
     the result of the check: a text about the budget that forbids the eviction of the victims, or "". `victims`: the
-    pods of all victims; other victims of the same preemptor add their pods until the answer arrives."""
+    pods of all victims. Further victims of the same preemptor may add their pods until the API server has answered."""
 
     def __init__(self, by: str) -> None:
         self.key = f"budgets/{by}"
@@ -70,8 +70,8 @@ async def _budgets(api: Connection, namespace: str) -> list[Object]:
 
 
 def budget_objection(budgets: Iterable[Object], pods: Sequence[Object]) -> str:
-    """Return a text about the first budget that allows fewer disruptions than it selects of these pods; "" if there is
-    none."""
+    """Return a text about the first budget that selects more of these pods than the number of disruptions that it
+    allows; "" if there is none."""
     for budget in budgets:
         hit = sum(_selects((budget.get("spec") or {}).get("selector"), pod) for pod in pods)
         allowed = int((budget.get("status") or {}).get("disruptionsAllowed") or 0)
@@ -126,8 +126,8 @@ class AnnotatePod(Write):
 
 class EvictPod(Write):
     """The eviction of a pod. `grace_s`: the seconds within which the pod must end; None for the pod's own grace period.
-    A budget may refuse the eviction (429), and the caller then decides when to try again. `condition`: a condition that
-    names the cause and is written to the pod's status before the eviction. If that write is refused, the pod is evicted
+    A budget may refuse the eviction (429), and the caller then decides when to try again. `condition`: a condition with
+    the cause of the eviction. It is written to the pod's status first. If that write is refused, the pod is evicted
     without the condition."""
 
     retried = frozenset()

@@ -2,14 +2,14 @@
 
 The outcome of a write is done, refused, or unknown (phalanx.client.connection). A write with an unknown outcome is not
 repeated at once, and does not count as failed. Instead, the object is read to find out whether the write happened. A
-conflict is handled in the same way, because the conflicting write may be the same write, whose answer was lost. So each
-kind of write has a method that finds out from the object whether the write happened.
+conflict is handled in the same way, because the other write may be an earlier attempt of the same write, whose answer
+was lost. So each kind of write has a method (`judge`) that finds out from the object whether the write happened.
 
 At most `width` writes are sent at the same time. A write that fails again and again (because a webhook is down, or
 because the object changes all the time) pauses longer after each attempt. During the pause it does not count as one of
-the `width` writes, so that other writes are not delayed. If the object shows after the last attempt that the write did
-not happen, the write counts as refused with the server's text, and the part that requested it decides how to continue.
-As long as the object cannot be read, the outcome is unknown, and the read is repeated.
+the `width` writes, so that other writes are not delayed. If the object still shows after the last attempt that the
+write did not happen, the write counts as refused, with the server's text. The requesting module decides how to
+continue. As long as the object cannot be read, the outcome is unknown, and the read is repeated.
 
 No write is sent after the fence (the renew deadline of the leader's Lease). Unsent writes are then discarded and the
 process ends, because another process may be the leader by then.
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 _CONCURRENCY = 32
 _BACKOFF_S = (0.02, 0.1, 0.5, 1.0, 2.0, 5.0)
-_PROMPT = 2  # attempts after a conflict without a pause
+_PROMPT = 2  # attempts that are made without a pause after a conflict
 _ATTEMPTS = 8  # attempts before a write counts as refused
 
 
@@ -44,19 +44,19 @@ class LeaseLost(PhalanxError):
 
 
 class Verdict(Enum):
-    """The result of reading an object, for a write to it whose outcome is unknown."""
+    """The result of reading an object to find out whether a write to it happened."""
 
     ACHIEVED = "achieved"
     AGAIN = "again"  # the write has not happened and is still wanted; its patch now names the newer version
     GONE = "gone"
-    LOST = "lost"  # the write was not made and is no longer wanted, as the object has changed since the decision
+    LOST = "lost"  # the write was not made, and the object has changed so that it is no longer wanted
 
 
 class Write(ABC):
     """A write to one object. `key`: the name of the object; writes with the same key are sent one after the other.
-    `begins`: True if the write causes further writes (a resumed Job gets pods, which must be bound). A write that
-    begins a start is sent after writes that complete a start or free capacity. `retried`: the codes of refusals that
-    may be temporary, such as 429 from a webhook."""
+    `begins`: True if the write causes further writes (a resumed Job gets pods, which must be bound). These writes are
+    sent after writes that complete a start or release capacity. `retried`: the codes of refusals that may be temporary,
+    such as 429 from a webhook."""
 
     key: str
     begins = False
@@ -100,7 +100,7 @@ class Writer:
     that returns the event loop's time after which no write is sent.
 
     At most `width` writes are sent at the same time, each on its own connection; the others wait in this queue. Writes
-    that begin a start are sent last, so that many starts at once do not delay gangs whose pods already exist.
+    that begin a start are sent last. Otherwise a large number of starts would delay gangs whose pods already exist.
     """
 
     def __init__(self, api: Connection, fence: Callable[[], float] | None = None, width: int = _CONCURRENCY) -> None:
@@ -137,7 +137,7 @@ class Writer:
 
     @property
     def resting(self) -> int:
-        """Return the number of waiting objects whose write failed and waits for its next attempt."""
+        """Return the number of failed writes that wait for their next attempt."""
         return self._resting
 
     async def run(self) -> None:
@@ -186,8 +186,8 @@ class Writer:
             return _Ended(WriteOutcome.REFUSED)
 
     async def _attempt(self, turn: _Turn) -> _Ended | None:
-        """Send the write, and read the object if the outcome is unknown. Return the end of the write; None if the write
-        must be attempted again after a pause."""
+        """Send the write, and read the object if the outcome is unknown. Return the outcome of the write; None if the
+        write must be attempted again after a pause."""
         if not turn.unknown:
             try:
                 turn.sent += 1
@@ -243,8 +243,8 @@ class Writer:
 
 
 def _rest_s(turn: _Turn) -> float:
-    """Return the pause in seconds before the next attempt of the write. After conflicts, the pauses begin with the
-    shortest one: the other writers of the object finish soon, and a gang waits for this write."""
+    """Return the pause in seconds before the next attempt of the write. After conflicts, the pauses are shorter,
+    because other writers of the object soon finish, and a gang waits for this write."""
     tries = turn.unread if turn.unknown else turn.sent
     if turn.conflict and not turn.unknown:
         tries -= 1 + _PROMPT

@@ -24,8 +24,8 @@ def earliest_s(*times_s: float) -> float:
 
 
 class StartDeadlines:
-    """The deadlines of one start at one moment. `wake_s`: the time of the next deadline, or the given time if that is
-    earlier (seconds since the epoch; 0: there is none)."""
+    """The deadlines of one start at one moment. `wake_s`: the earliest of the start's next deadlines and the time that
+    the caller passed (seconds since the epoch; 0 means never)."""
 
     def __init__(
         self, state: Starting | Running, history: StartHistory, defaults: GangDefaults, wake_s: float = 0.0
@@ -36,8 +36,8 @@ class StartDeadlines:
         self.now_s, self.wake_s = self.effects.now_s(), wake_s
 
     def overdue(self) -> Iterator[TakeBack]:
-        """Yield the reason for taking the start back for each deadline that has passed. If that reason does not require
-        evictions, a start with bare pods on nodes may continue."""
+        """Yield a reason for taking the start back for each deadline that has passed. The caller may ignore a reason
+        without `evicts` if bare pods of the start are on nodes."""
         if (stale := self._stale()) is not None:
             yield stale
             return
@@ -108,8 +108,8 @@ class StartDeadlines:
 
     def _end_holds(self) -> None:
         """Release the capacity that was reserved for pods that were not created in time, or not replaced in time after
-        they were lost. Bound pods continue to run. If bare pods are bound and another pod is lost, the start is not
-        taken back. Without this method, the capacity of the lost pod might stay reserved forever."""
+        they were lost. Bound pods continue to run. A start with bound bare pods is not taken back when another of its
+        pods is lost. So without this method, the capacity of the lost pod might stay reserved forever."""
         start, barrier = self.parts.start, self.parts.barrier
         seats, hold_s = start.seats, start.spec.hold_s
         hold_s = self.effects.timeouts.hold_s if hold_s is None else hold_s

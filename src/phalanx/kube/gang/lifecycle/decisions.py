@@ -27,7 +27,7 @@ def start(gang: GangLifecycle, decided: Start, *, whole: bool) -> None:
         effects.emit_event(Refused(gang.id, decided.attempt, changed, effects.now_s() + 1.0))
         return
     parts = parts_of(gang, GangStart.planned(effects, gang.objects, spec, decided, gang=whole))
-    effects.drop_wait_reason(gang.id)  # done before the start, because later reasons are about pods that still wait
+    effects.drop_wait_reason(gang.id)  # before the start, because later reasons concern single pods
     gang.enter(Starting(parts=parts, held=spec.gated))
     if whole:
         parts.elastic.grant([len(row.seats) for row in parts.start.seats.rows])
@@ -60,8 +60,8 @@ def resume_jobs(gang: GangLifecycle, parts: StartedParts) -> None:
 
 
 def place(gang: GangLifecycle, placements: Sequence[Placement]) -> None:
-    """Give these nodes to seats without a node. Release the nodes that were planned for seats that no longer exist, and
-    report that to the core."""
+    """Assign the nodes of these placements to seats without a node. Release the nodes that were planned for seats that
+    no longer exist, and report the release to the core."""
     if gang.state.parts is None:
         for placement in placements:
             gang.effects.emit_event(Released(gang.id, (Slot(placement.role, placement.ordinal),)))

@@ -17,8 +17,9 @@ from phalanx.model.reason import Reason
 class GangLifecycle:
     """A gang, from its first member until its last pod is gone. `wake_s`: the time at which the gang must be reconciled
     again even if nothing changes (seconds since the epoch; 0 means never). `departure`: the latest departure from the
-    nodes. It is kept after its end, because it may begin and end within one reconciliation. `resized`: the reason why a
-    change of the running Job's size returns the gang to the queue; None if there was no such change."""
+    nodes. The field keeps a departure that has ended, because a departure may begin and end within one reconciliation.
+    `resized`: the reason why a change of the running Job's size returns the gang to the queue; None if there was no
+    such change."""
 
     def __init__(self, id: str, effects: Effects) -> None:
         self.id, self.effects = id, effects

@@ -15,9 +15,9 @@ OF_BEFORE = TakeBack(Reason(code=ReasonCode.BACKOFF, text="its start was being t
 
 
 def interruption(parts: StartedParts, resized: Reason | None, defaults: GangDefaults) -> TakeBack | None:
-    """Return why the start must be taken back; None if it may continue. It must be taken back in three cases: a user or
-    another program has suspended one of its Jobs; a Job's size was changed so that the gang must return to the queue
-    (`resized`); the gang's dialect stops it."""
+    """Return why the start must be taken back; None if it may continue. There are three reasons to take a start back: a
+    user or another program has suspended one of its Jobs; a Job's size was changed so that the gang must return to the
+    queue (`resized`); the gang's dialect stops the start."""
     start = parts.start
     for job in start.objects.jobs.values():
         if job.suspended and not job.finished and job.uid not in start.resuming:
@@ -60,7 +60,7 @@ def loss(parts: StartedParts) -> TakeBack | None:
 
 def missing_pods(parts: StartedParts) -> TakeBack | None:
     """Return why a start that an earlier process made must be taken back: it needs more pods than the gang's Jobs
-    request now. Return None if it does not. A Job with a succeeded pod counts as complete."""
+    request now. Return None if it does not. If a pod of any of its Jobs has succeeded, no pod counts as missing."""
     objects, record = parts.start.objects, parts.start.record
     short = record.count - parts.start.seats.least if record.gang else 0
     if short <= 0 or any(map(objects.has_succeeded, objects.jobs.values())):

@@ -113,7 +113,7 @@ def _seat_pods(gang: GangLifecycle, parts: StartedParts) -> None:
             gang.history.forgive()
     parts.seating.fit(parts.elastic.seats_of)
     if isinstance(gang.state, Running):
-        for pod in parts.start.unsent_pods():  # a pod that was created after the others were sent
+        for pod in parts.start.unsent_pods():  # a pod that was created after the gang's first pods were sent
             parts.send_pod(pod, lambda answer, text: None)
 
 

@@ -25,8 +25,8 @@ PAST_RUNS = 5000  # the most ended jobs that are reported when a scheduler start
 def recover(gangs: Sequence[GangLifecycle], defaults: GangDefaults, key: RecordKey | None) -> Iterator[None]:
     """Report to the core the state in which an earlier process left the gangs, and yield after each gang. First report
     the outcomes of ended jobs on which other jobs depend, and the run times of the jobs that ended last. Then report
-    the earlier starts: gangs with a pod on a node come first, and the others follow in the order of their start times.
-    `key`: as in `unfinished_start`."""
+    the earlier starts in the order of their start times, but first all gangs with a pod on a node. `key`: the key that
+    signs the records of starts; None to accept records without a signature."""
     begun: list[tuple[tuple[bool, float, str], GangLifecycle, UnfinishedStart]] = []
     over: list[tuple[float, str, GangLifecycle]] = []
     for gang in gangs:

@@ -59,8 +59,8 @@ class StartedParts:
         )
 
     def resume_jobs(self, resumed: Callable[[WriteOutcome, str], None]) -> None:
-        """Resume every Job of the gang that does not yet run with the record of this start, and write the record on the
-        Job. The roles of one object are resumed by a single write."""
+        """Resume every Job of the gang that is suspended or has another record than that of this start, and write this
+        record on the Job. If several Jobs are roles of one object, a single write resumes them."""
         start, together = self.start, dict[str, list[BatchJob]]()
         for job in start.objects.jobs.values():
             known = job.record is not None and job.record.attempt == start.record.attempt and not job.suspended

@@ -48,8 +48,8 @@ class StartHistory:
         return hold
 
     def preference(self, now_s: float) -> NodePreference | None:
-        """Return a preference for other nodes than the avoided ones; None if no node is avoided. An avoided node is
-        still used if no other node fits."""
+        """Return a preference against the avoided nodes; None if no node is avoided. An avoided node is still used if
+        no other node fits."""
         nodes = tuple(node for node, until_s in self.avoided.items() if now_s < until_s)
         if not nodes:
             return None

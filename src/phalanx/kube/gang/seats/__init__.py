@@ -1,5 +1,5 @@
-"""The seats of a started gang, and the pods in them. A seat is a place for one pod, which has a node once the core has
-chosen one. Parts, lowest first:
+"""The seats of a started gang, and the pods in them. A seat is a place for one pod. The seat has a node as soon as the
+core has chosen one for it. Parts, lowest first:
 
     seat_table      the node and the pod of each slot
     gang_start      one start: the decision, and the events about it

@@ -55,7 +55,7 @@ class BindBarrier:
         self.gate_open = True
 
     def open(self, seats: Iterable[Seat]) -> None:
-        """Report those of `seats` that need a node to the core, which then plans nodes for them."""
+        """Take the nodes of these seats away, and request other nodes for the seats from the core."""
         seats = tuple(seats)
         for seat in seats:
             seat.node, seat.devices, seat.asked, seat.sent = "", (), True, False
@@ -65,7 +65,7 @@ class BindBarrier:
             self._effects.emit_event(Opened(self._start.id, tuple(seat.slot for seat in seats)))
 
     def release(self, slots: Iterable[Slot]) -> None:
-        """Report to the core that these vacant slots are no longer needed, so that it releases their nodes."""
+        """Report to the core that these vacant slots are no longer needed. The core then releases their nodes."""
         slots = tuple(slots)
         for slot in slots:
             self._seats.drop(slot)
@@ -75,7 +75,7 @@ class BindBarrier:
             self._effects.emit_event(Released(self._start.id, slots))
 
     def advance(self) -> None:
-        """Bind the pods that may be bound now."""
+        """Bind all pods that may be bound now."""
         self._ask_again()
         if self.gate_open or self._reached():
             self._bind()
@@ -96,8 +96,9 @@ class BindBarrier:
         return self.gate_open
 
     def _select_nodes(self) -> bool:
-        """Return whether pods that could be bound wait for volumes. Every `_SELECT_S` seconds, write the node on their
-        volume claims again, because the volume provisioner may have rejected the node and removed it."""
+        """Return True if any pod waits only for its volumes before it can be bound. Every `_SELECT_S` seconds, write
+        the node on their volume claims again, because the volume provisioner may have rejected the node and removed
+        it."""
         now_s, waits = self._effects.now_s(), False
         for seat in self.pending.values():
             pod = self._start.objects.pods[seat.pod]

@@ -7,12 +7,12 @@ pods that the controller deletes. If the controller deleted other pods, Phalanx 
 If the gang consists of bare pods, Phalanx evicts the pods of the seats that the core gives up. The event `Released`
 reports deleted pods to the core.
 
-To grow the gang, the event `Opened` reports empty seats to the core. When the core gives nodes to these seats, Phalanx
-raises the Job's parallelism accordingly.
+To grow the gang, Phalanx reports empty seats to the core by the event `Opened`. When the core gives nodes to these
+seats, Phalanx raises the Job's parallelism accordingly.
 
 This module also detects *stale* gangs: gangs of bare pods with too few running pods.
 
-A Job controller replaces lost pods, or fails the Job. Lost bare pods may not be replaced, or their replacements may
+A Job controller replaces lost pods, or fails the Job. Lost bare pods are perhaps never replaced, or their replacements
 find no capacity. The pods that still run then occupy their nodes in vain. After a grace period the whole gang is
 evicted (KAI's stale gang eviction: `stalenessGracePeriod`, 60 s).
 
@@ -41,8 +41,8 @@ _GIVE_UP = 3  # the pod stays after its eviction was refused this many times in 
 
 
 class ElasticParallelism:
-    """The parallelism of a start's elastic Jobs. `granted`: a map from the uid of an elastic Job to the number of its
-    pods that were placed."""
+    """The parallelism of a start's elastic Jobs. `granted`: a map from the uid of an elastic Job to the number of pods
+    that the Job may run."""
 
     def __init__(self, start: GangStart, barrier: BindBarrier) -> None:
         self.granted: dict[str, int] = {}
@@ -50,7 +50,7 @@ class ElasticParallelism:
         self.leaving = start.leaving
         self._resizing: set[str] = set()  # Jobs whose resize is not answered yet
         self._refused: dict[str, int] = {}  # Job -> how many of its resizes were refused in a row
-        self._short_since: dict[str, float] = {}  # Job with more granted pods than nodes -> the time since then
+        self._short_since: dict[str, float] = {}  # Job with more granted pods than nodes -> when that began
         self._offer_s = 0.0  # no empty seats are offered before this time
 
     def grant(self, counts: Sequence[int]) -> None:
@@ -99,9 +99,8 @@ class ElasticParallelism:
         self._offer_s = self._effects.now_s() + self._effects.timeouts.regrow_s
 
     def _lower(self, number: int) -> None:
-        """Set the number of pods that are granted to the role's Job to the number of seats that stay. The number does
-        not fall below the Job's minimum. The exception is a Job that its group of roles does not need: it may give up
-        all of its pods."""
+        """Lower the number of granted pods of the role's Job to the number of seats that stay, but not below the role's
+        minimum. A role without which its group of roles can run may give up all of its pods."""
         row = self._seats.rows[number]
         has = sum(bool(seat.node or seat.pod) for seat in row.seats.values())
         going = sum(slot.role == number for slot in self.leaving)
@@ -110,8 +109,8 @@ class ElasticParallelism:
             self.granted[job.uid] = min(max(row.least, has - going), self.granted.get(job.uid, job.parallelism))
 
     def _evict(self, pod: Pod, grace_s: float | None, refusals: int = 0) -> None:
-        """Evict the pod. If a PodDisruptionBudget refuses the eviction, try again later: the budget may soon allow it,
-        and the capacity is needed together with that of the pods that were evicted before."""
+        """Evict the pod. If a PodDisruptionBudget refuses the eviction, try again later. The budget may soon allow it,
+        and the preemptor needs this pod's capacity in addition to that of the pods that are already evicted."""
 
         def answered(answer: WriteOutcome, text: str) -> None:
             if (
@@ -136,8 +135,8 @@ class ElasticParallelism:
             self._start.forbid_preemption()
 
     def end_shrinking(self) -> None:
-        """End the shrinking once enough seats are vacated. If these are other seats than those that the core named,
-        report the remaining seats to the core."""
+        """End the shrinking once enough seats are vacated. If the Job controller vacated other seats than the core
+        named, report the remaining seats to the core."""
         left = [slot for slot in self.leaving if slot in self._seats]
         if any(self._too_many(number) for number in {slot.role for slot in left}):
             return
@@ -154,7 +153,7 @@ class ElasticParallelism:
 
     def advance(self) -> float:
         """Offer empty seats to the core, give up seats for which the core finds no node, and set the parallelism of the
-        Jobs. Return the time of the next call that is needed even if nothing changes (0 means never)."""
+        Jobs. Return the time at which this method must be called again even if nothing changes (0 means never)."""
         times_s = self.offer(), self.withdraw()
         self.resize()
         return min((at_s for at_s in times_s if at_s), default=0.0)
@@ -193,9 +192,9 @@ class ElasticParallelism:
                 self.granted[job.uid] = max(self.granted[job.uid], min(planned, job.requested_parallelism))
 
     def withdraw(self) -> float:
-        """Lower the number of granted pods of each Job whose seats in excess of its minimum have had no node for
-        `place_s` seconds, because the pods of these seats would only wait. Return the time at which the next number
-        must be lowered (0 means never)."""
+        """Take pods back from each Job that was granted more pods than the core has found nodes for in `place_s`
+        seconds, because the extra pods would only wait. The number of granted pods then falls to the number of nodes,
+        but not below the Job's minimum. Return the time at which the next number must be lowered (0 means never)."""
         due_s = [self._withdraw(row) for row in self._seats.rows]
         return min((at_s for at_s in due_s if at_s), default=0.0)
 
@@ -254,7 +253,7 @@ def _resizing_reason(known: BatchJob, job: BatchJob) -> Reason | None:
 
 
 class Staleness:
-    """The time since which too few of a start's bare pods run. `since_s`: that time in seconds since the epoch; 0 if
+    """The time since which too few of a start's bare pods run. `since_s`: this time in seconds since the epoch; 0 if
     enough pods run."""
 
     def __init__(self, start: GangStart) -> None:

@@ -46,7 +46,8 @@ class GangStart:
     def planned(
         cls, effects: Effects, objects: GangObjects, spec: GangSpec, decided: Start, *, gang: bool
     ) -> GangStart:
-        """Return the start that the core has decided. `gang`: True if the job starts whole or not at all."""
+        """Return the start that the core has decided. `gang`: True if all pods of the job's minimum must start
+        together."""
         seats = GangSeats(spec.job.roles, spec.sources)
         record = StartRecord(
             attempt=decided.attempt,
@@ -135,7 +136,8 @@ class GangStart:
         return seat is not None and (seat.sent or seat.bound)
 
     def prefer_nodes(self, preference: NodePreference | None) -> None:
-        """Set the preference for nodes of those pods of the gang that have no node yet."""
+        """Replace the preference for certain nodes in the roles of this start. It affects the pods that have no node
+        yet."""
         for row in self.seats.rows:
             own = tuple(one for one in row.role.shape.preferences if one != self._preference)
             beside = (preference,) if preference is not None else ()

@@ -44,9 +44,9 @@ def _seat_pods(start: GangStart, barrier: BindBarrier) -> None:
 
 
 def _add_missing_seats(start: GangStart, elastic: ElasticParallelism) -> None:
-    """Add the seats of pods that do not exist now. A role gets as many seats as it has pods; the role of an elastic Job
-    gets as many seats as the Job was granted. But all roles together get at most the number of seats that the start
-    placed, or the number of seated pods if that is larger. For pods that the user has added since the start, Phalanx
+    """Add the seats of pods that do not exist now. A role gets one seat for each of its pods, and the role of an
+    elastic Job as many seats as the Job's parallelism. But all roles together get no more seats than the start placed,
+    or than there are seated pods if that number is larger. For pods that the user has added since the start, Phalanx
     later requests nodes from the core."""
     rows, counts = start.seats.rows, list[int]()
     for row in rows:

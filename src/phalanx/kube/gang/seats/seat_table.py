@@ -69,8 +69,8 @@ class RoleSeats:
 
     @property
     def awaited(self) -> bool:
-        """Return whether the start waits for pods of this role. It does if these pods are created before the first pod
-        of the gang runs."""
+        """Return True if the start waits for pods of this role, because they are created before the first pod of the
+        gang runs."""
         return not isinstance(self.source, FuturePods) and not (isinstance(self.source, JobPods) and self.source.later)
 
     @property
@@ -87,7 +87,7 @@ class RoleSeats:
 
 
 def bare_pods_like(pod: Pod) -> BarePods:
-    """Return the source that stands for all bare pods with the role and the shape of `pod`."""
+    """Return the source of all bare pods that have the same role and the same shape as `pod`."""
     return BarePods(pod.options.get(ROLE, ""), pod.shape)
 
 
@@ -144,8 +144,8 @@ class GangSeats:
         return row
 
     def start(self, placements: Sequence[Placement], *, whole: bool) -> int:
-        """Give slots their nodes at a start, and return the number of pods that the gang needs. `whole`: True if the
-        job starts whole or not at all. The start then leaves out the roles of which no pod was placed."""
+        """Give slots their nodes at a start, and return the number of pods that the gang needs. `whole`: True if all
+        pods of the minimum must start together. The start then leaves out the roles of which no pod was placed."""
         placed = {placement.role for placement in placements}
         for row in self.rows if whole else ():
             row.left_out = row.number not in placed
@@ -179,10 +179,10 @@ class GangSeats:
     # --- taking ---------------------------------------------------------------------------------------------------
 
     def take(self, role: int, pod: Pod) -> Seat:
-        """Give the pod a seat, and return that seat. The pod gets the seat that its completion index had
-        before, or the seat that its annotation names. Otherwise it gets a vacant planned seat, any vacant seat, or a
-        new seat, in this order. (To shrink, a Job controller deletes the pods with the highest indexes, and the core
-        gives up the highest ordinals.)"""
+        """Give the pod a seat, and return that seat. A pod with a completion index gets the seat that the same index
+        had before, or else the planned seat with this ordinal, if that seat is vacant. Any other pod gets a vacant
+        planned seat, any vacant seat, or a new seat, in this order. (To shrink, a Job controller deletes the pods with
+        the highest indexes, and the core gives up the highest ordinals.)"""
         row = self.rows[role]
         ordinal = row.index.get(pod.index, _planned(row, pod.index)) if pod.index is not None else None
         if ordinal is None or ordinal not in row.vacant:
@@ -274,7 +274,7 @@ class GangSeats:
         return [Slot(row.number, ordinal) for row in self.rows if not row.job for ordinal in row.vacant]
 
     def surplus(self, role: int, wanted: int) -> list[Slot]:
-        """Return vacant seats of the role: as many as the role has seats in excess of `wanted`. Seats without a node
+        """Return the vacant seats that the role must give up so that it has only `wanted` seats. Seats without a node
         come first, then the seats with the highest ordinals."""
         row = self.rows[role]
         excess = min(len(row.seats) - wanted, len(row.vacant))

@@ -45,7 +45,7 @@ class Seating:
             self._start.objects.changed_pods[heir] = None
 
     def _is_over(self, pod: Pod, slot: Slot) -> bool:
-        """Return True if the pod's seat ends with the pod: if it is a bare pod that is not replaced, or if its seat was
+        """Return True if the pod's seat ends with the pod: if no new pod replaces this bare pod, or if its seat was
         being given up. In the second case, a replacement gets a new node only after the jobs for which the pod was
         evicted have started."""
         return slot in self._start.leaving or pod.phase == "Succeeded" or not self._has_driver()
@@ -105,8 +105,8 @@ class Seating:
                 self._barrier.open([seat])
 
     def place(self, placements: Iterable[Placement]) -> None:
-        """Give these nodes to seats without a node. Release the nodes that were planned for seats that no longer exist,
-        and report that to the core."""
+        """Assign the nodes of these placements to their seats. Release the nodes that were planned for seats that no
+        longer exist, and report the release to the core."""
         for placement in placements:
             slot = Slot(placement.role, placement.ordinal)
             if slot not in self._seats or self._seats[slot].bound:
@@ -163,9 +163,9 @@ class Seating:
         return self._seats.take(number, pod)
 
     def _awaits_its_step(self, pod: Pod) -> bool:
-        """Return True if a new pod must wait because its running Job grows in steps, and the Job does not have exactly
-        as many pods as it requests. If the Job has fewer pods, further pods of the same step have yet to be created. If
-        it has more pods, the Job's new size is not known yet."""
+        """Return True if a new pod must wait for its seat. This is the case if its running Job grows in steps, and the
+        Job has more or fewer pods than it requests. If the Job has fewer pods, further pods of the same step have yet
+        to be created. If it has more pods, the Job's new size is not known yet."""
         if self._start.phase is not Phase.RUNNING or self._start.spec.job.size is not GangSize.IN_STEPS or pod.node:
             return False
         objects = self._start.objects
@@ -229,7 +229,7 @@ class Seating:
         asked = dict(row.role.shape.requests)
         for name, value in pod.shape.requests:
             asked[name] = max(value, asked.get(name, 0))
-        planned = row.role.shape.charged  # the charge is that of the template, even if admission changed the pods
+        planned = row.role.shape.charged  # the template sets the charge, even if admission changed the pods
         self._plan_anew(row, replace(pod.shape, requests=tuple(sorted(asked.items())), charged=planned))
 
     def _plan_anew(self, row: RoleSeats, shape: Shape) -> None:

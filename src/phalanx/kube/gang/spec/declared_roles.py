@@ -3,17 +3,18 @@ tree of groups that the roles form (KAI's PodGroup with sub-groups). (A dialect 
 another scheduler's objects.)
 
 A group without any pod is not part of the gang yet. The gang also does not wait for the pods of a role that has fewer
-pods than its minimum, and for pods that have no declared role. Such pods start with the gang if there is capacity
-(`SURPLUS`). The gang is complete if enough pods exist for the whole tree, in which the roles without pods count too.
+pods than its minimum, or for pods without a declared role. These pods start with the gang if there is capacity
+(`SURPLUS`). The gang is complete if enough pods exist for the whole tree of groups. In this check, roles without pods
+count as well.
 
 This module also computes the capacity that is reserved for pods that a running driver has yet to create (Spark's
 executors).
 
 The option `phalanx.dev/min-resources` sets the amounts of resources that the whole gang requests. The requests of the
 existing pods are subtracted, and the remainder is divided into equal pieces. If the number of missing members is known,
-there is one piece for each of them. Otherwise the remainder is divided into as few equal pieces as possible that each
-fit the largest node, because pods of any shape fit into a large piece. When the first pod exists, its shape is known.
-The pieces on each node are then divided again into as many pods of this shape as possible.
+there is one piece for each of them. Otherwise the remainder is divided into equal pieces, each as large as the largest
+node allows, because pods of any shape fit into a large piece. When the first pod exists, its shape is known. The pieces
+on each node are then divided again into as many pods of this shape as possible.
 """
 
 from __future__ import annotations
@@ -89,7 +90,8 @@ def _blocks(rest: Mapping[str, int], largest: Mapping[str, int]) -> int:
 
 
 def pods_in_pieces(held: Iterable[Amounts], real: Shape) -> int:
-    """Return the number of pods of the shape `real` that fit into the pieces held on one node together."""
+    """Return the number of pods of the shape `real` that fit into the joined capacity of the pieces `held` on one
+    node."""
     room: dict[str, int] = {}
     for piece in held:
         for name, value in piece:
@@ -100,7 +102,7 @@ def pods_in_pieces(held: Iterable[Amounts], real: Shape) -> int:
 
 # The names of these two groups begin with a colon, so that they differ from all names of a dialect's groups.
 SURPLUS = ":surplus"
-ANY_ONE = ":any-one"  # the group of roles of which any one pod is needed, whatever its shape
+ANY_ONE = ":any-one"  # the group of roles that needs one pod of any of its roles
 
 
 def grouped_role(role: Role, name: str, declared: Mapping[str, RoleClaim], there: int) -> Role:

@@ -19,7 +19,7 @@ from phalanx.model.reason import Reason
 
 ONE_CLUSTER = TopologyRequest(level=CLUSTER)
 EXPLAINED = 8  # the most clusters that the explanation of a choice names
-ANY_NODE = "*"  # stands for every node of the cluster
+ANY_NODE = "*"  # means every node of the cluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

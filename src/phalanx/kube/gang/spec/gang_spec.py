@@ -65,14 +65,14 @@ NO_ROLES: Mapping[str, int] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangSpec:
-    """`sources`: for each of `job.roles`, the source of its pods. `gated`: True if the gang's dialect must allow each
-    start after the core has decided it. `updates`: the known changes that a start makes to the pod templates of its
-    Jobs, by pod set. `led`: True if one pod creates the other pods and replaces lost pods. `sent`: True if another
-    cluster runs the gang. `choice`: the clusters that may run it. `staleness_grace_s`: how long the gang may run with
-    fewer bare pods than its minimum (0 means without limit); None for the queue's setting. `counted`: True if the
-    number of pods that start together is declared, so that pods that are created after the decision are growth.
-    `evicted_as`, `charging`, `note`, `hold_s`: the same fields of the gang's `Claim` (the settings that a dialect
-    declares for the gang)."""
+    """The core's job of a gang, with the settings that only the gang's life cycle needs. `sources`: for each of
+    `job.roles`, the source of its pods. `gated`: True if the gang's dialect must allow each start after the core has
+    decided it. `updates`: the known changes that a start makes to the pod templates of its Jobs, by pod set. `led`:
+    True if one pod creates the other pods and replaces lost pods. `sent`: True if another cluster runs the gang.
+    `choice`: the clusters that may run it. `staleness_grace_s`: how long the gang may run with fewer bare pods than its
+    minimum (0 means without limit); None for the queue's setting. `counted`: True if the number of pods that start
+    together is declared. Pods that are created after the decision are then growth. `evicted_as`, `charging`, `note`,
+    `hold_s`: the same fields of the gang's `Claim` (the settings that a dialect declares for the gang)."""
 
     job: Job
     sources: tuple[PodSource, ...]
@@ -101,12 +101,13 @@ SubmissionTime: TypeAlias = Callable[[str, str, float], float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangDefaults:
-    """The defaults of all gangs: the queue of jobs that name no queue; whether a queue starts its jobs as gangs; the
-    largest amount of each resource on any node now; the reason for which a namespace's quotas would refuse the pods
-    that given Jobs have yet to create; how long a gang of a queue may run with only a part of its bare pods; and the
-    settings that dialects declare for a gang (`dialects`: True if any dialect is enabled). `submitted_s`: a function
-    that returns when an object was submitted. `choose`: a function that returns the clusters to which a gang may be
-    sent."""
+    """The defaults of all gangs. Most are functions. `default_queue`: the queue of jobs that name no queue. `gang`:
+    returns whether a queue starts its jobs as gangs. `start_timeout_s`: returns how long the pods of a queue's jobs may
+    take to become ready. `staleness_grace_s`: returns how long a gang of a queue may run with too few bare pods.
+    `largest`: returns the largest amount of each resource on any node now. `headroom`: returns why ResourceQuotas would
+    refuse the pods that these Jobs have yet to create. `claim`: returns the settings that a dialect declares for a
+    gang. `dialects`: True if any dialect is enabled. `submitted_s`: returns when an object was submitted. `choose`:
+    returns the clusters to which a gang may be sent."""
 
     default_queue: str = "default"
     gang: Callable[[str], bool] = lambda queue: True
@@ -187,9 +188,9 @@ def gang_spec(members: GangMembers, defaults: GangDefaults) -> GangSpec:
 
 def _is_sent(members: GangMembers, theirs: Claim | None) -> bool:
     """Return whether the gang runs in another cluster. A Job states in its field `managedBy` that another cluster runs
-    it. Bare pods have no such field, so a queue that sends jobs to other clusters sends all of its bare pods. Raises
-    GangSpecError if only some of the members stay in this cluster, if all of them stay although the queue sends its
-    jobs to other clusters, or if a member is of a kind that cannot be sent."""
+    it. Bare pods do not have this field. So a queue that sends jobs to other clusters sends all of its bare pods.
+    Raises GangSpecError if only some of the members stay in this cluster, if all of them stay although the queue sends
+    its jobs to other clusters, or if a member is of a kind that cannot be sent."""
     sends = theirs is not None and theirs.clusters is not None
     if sends and not members.jobs:
         return True
@@ -295,8 +296,8 @@ def _said(members: GangMembers) -> dict[str, Any]:
 
 
 def _staleness_grace_s(members: GangMembers, theirs: Claim | None) -> float | None:
-    """Return the grace period that the members' options set. Without such an option, a gang of a dialect has no limit
-    (0), unless the dialect sets a time, as KAI's dialect does."""
+    """Return the grace period that the members' options set; None for the queue's setting. If no option sets it, a gang
+    of a dialect gets 0 (no limit). KAI's dialect sets the option itself."""
     said = read_option(members, labels.STALENESS, duration_s) if labels.STALENESS in members.keys else None
     return 0.0 if said is None and theirs is not None else said
 
@@ -372,9 +373,9 @@ def _declared_rows(members: GangMembers) -> list[RoleSource]:
 
 
 def _group_rows(group: GroupClaim, pods: Sequence[Pod], largest: LargestNode) -> list[RoleSource]:
-    """Return the roles of a declared group. The pods that must start together are the oldest pods of each role and the
-    oldest pods of the whole group. If the minimum is one pod, any single pod may start, because the oldest pod may fit
-    on no node."""
+    """Return the roles of a declared group. The oldest pods must start together: in each role, and in the whole group,
+    as many as the minimum. But if the minimum is one pod, any single pod may start, because perhaps no node fits the
+    oldest pod."""
     if group.by_priority:
         pods = sorted(pods, key=lambda pod: -pod.priority)  # stable: of equal priorities the oldest is first
     rows = bare_pod_roles(pods, group.minimum, group.of_role)
@@ -385,8 +386,8 @@ def _group_rows(group: GroupClaim, pods: Sequence[Pod], largest: LargestNode) ->
 
 
 def bare_pod_roles(pods: Sequence[Pod], minimum: int, of_role: Mapping[str, int] = NO_ROLES) -> list[RoleSource]:
-    """Return one role for each pair of a role label and a shape. The `minimum` oldest pods must start together. Among
-    them there must be `of_role` pods of each role."""
+    """Return one role for each pair of a role label and a shape. The `minimum` oldest pods must start together, and
+    also the oldest pods of each role, as many as `of_role` states for the role."""
     first: dict[BarePods, Pod] = {}
     count: dict[BarePods, int] = {}
     needed: dict[BarePods, int] = {}
@@ -402,7 +403,7 @@ def bare_pod_roles(pods: Sequence[Pod], minimum: int, of_role: Mapping[str, int]
 
 
 def _bare_role(number: int, first: Pod, count: int, minimum: int) -> Role:
-    """Return the role of bare pods. Its topology request is that of its oldest pod."""
+    """Return the role of bare pods. The role gets the topology request of its oldest pod."""
     return Role(
         name=first.options.get(labels.ROLE) or f"pods-{number}",
         count=count,

@@ -28,7 +28,8 @@ class JobPods:
 
 @dataclass(frozen=True, slots=True)
 class BarePods:
-    """A role whose pods belong to no Job: all such pods with the same role name and the same shape."""
+    """The source of a role whose pods belong to no Job. The role has all bare pods with this role name and this
+    shape."""
 
     role: str
     shape: Shape
@@ -45,10 +46,11 @@ PodSource: TypeAlias = JobPods | BarePods | FuturePods
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangMembers:
     """The live members of one gang: unfinished Jobs, and bare pods that have not ended, oldest first. `finished`: the
-    finished Jobs, for which the start no longer waits. `sizes`: a map from a Job's uid to the number of pods that the
-    Job can still use at once, if more is known than the Job's status shows. `claimed`: settings of a dialect's
-    definitions that replace the members' own settings. `declared`: a dialect's settings for the roles of bare pods.
-    `group`: a dialect's settings for all bare pods together. `everyone`: the Jobs, then the pods."""
+    number of finished Jobs, for which the start no longer waits. `sizes`: a map from a Job's uid to the number of pods
+    that the Job can still use at once. This number replaces the one from the Job's status, which may be outdated.
+    `claimed`: settings of a dialect's definitions that replace the members' own settings. `declared`: a dialect's
+    settings for the roles of bare pods. `group`: a dialect's settings for all bare pods together. `everyone`: the Jobs,
+    then the pods."""
 
     id: str
     jobs: Sequence[BatchJob]
@@ -85,8 +87,8 @@ class GangMembers:
         return dict(zip(found, self.titles(found.values()), strict=True)) if found else {}
 
     def titles(self, some: Iterable[BatchJob | Pod]) -> list[str]:
-        """Return the members' names for messages, with their kinds if the gang has members of several kinds, which may
-        share a name."""
+        """Return the members' names for messages. If the gang has members of several kinds, put the kind before each
+        name, because members of different kinds may have the same name."""
         several = len({_kind_of(one) for one in self.everyone}) > 1
         return [f"{_kind_of(one)} {one.name}" if several else one.name for one in some]
 
@@ -107,7 +109,7 @@ def number_of(members: GangMembers, key: str) -> int | None:
 
 
 def read_count(text: str, key: str, who: str) -> int:
-    """Return the number that `text`, the value of the option `key` of the object `who`, represents. Raises
+    """Parse `text` as a number of at least 1. `text` is the value of the option `key` of the object `who`. Raises
     GangSpecError."""
     if (number := labels.whole_number(text, 1)) is None:
         raise GangSpecError(f'{who} says {key} {text[:60]!r}, which is no number of at least 1: write for instance "4"')

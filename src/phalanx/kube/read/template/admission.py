@@ -37,7 +37,7 @@ class AdmissionDefaults:
     runtime_classes: Mapping[str, Object] = field(default_factory=dict)
     priority_classes: Mapping[str, Object] = field(default_factory=dict)
     answers_to: frozenset[str] = OURS  # the scheduler names of pods that Phalanx binds
-    alone: Callable[[Mapping[str, Any]], bool] = lambda spec: False  # pods of the default scheduler that Phalanx binds
+    alone: Callable[[Mapping[str, Any]], bool] = lambda spec: False  # True: Phalanx binds this pod of kube-scheduler
     sole: bool = False  # no other scheduler runs: Phalanx binds all pods of gangs
     volumes: VolumeClaims | None = None  # None: Phalanx may not list claims and volumes
     # A function that translates an object's labels and annotations for the dialects.

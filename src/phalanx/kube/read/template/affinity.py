@@ -154,9 +154,9 @@ def unsupported_terms(spec: Spec) -> Iterator[str]:
             yield f"node policies of {where} are not understood: leave them out"
 
 
-# Tolerations that are left out. Admission adds these two to every pod (DefaultTolerationSeconds), and templates do not
-# have them. They do not affect placement, because a node that is not ready has a NoSchedule taint as well. Without
-# them, a template and its pods have the same shape.
+# The keys of two tolerations that are left out. The admission plug-in DefaultTolerationSeconds adds both to every pod,
+# but not to templates. They do not affect placement, because a node that is not ready has a NoSchedule taint as well.
+# Without them, a template and its pods have the same shape.
 _PASSING = {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}
 
 

@@ -12,7 +12,7 @@ them out: pods that the scheduler treats equally must have equal shapes. When a 
 with that label are read again.
 
 Thousands of pods may have equal specs, so the shape is cached by the content of the spec. If the shape is in the cache,
-reading a pod costs only the encoding of the parts that decide the shape.
+only the fields of the spec that decide the shape have to be encoded.
 
 This module also computes the requests of a pod, exactly as kube-scheduler and the kubelet do.
 
@@ -144,7 +144,7 @@ _PARTS = (
     "tolerations",
     "topologySpreadConstraints",
 )
-# The errors that reading raises for an object that violates the API's schema (a server may not validate it).
+# The errors that reading raises for an object that violates the API's schema (some servers do not validate objects).
 ODD = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 _REMEMBERED = 50_000
 _NO_META: Spec = {}
@@ -180,7 +180,7 @@ class ShapeCache:
         granted = resized_resources(status) if spec.get("nodeName") else None
         seen = self._seen(meta)
         last, last_seen, found = self._last
-        if spec is last and seen == last_seen and granted is None:  # pods of a job come one after the other
+        if spec is last and seen == last_seen and granted is None:  # often, since the pods of a job arrive in a row
             return found
         found = self._of_content(spec, granted, seen, meta)
         if granted is None:
@@ -248,7 +248,7 @@ def volume_claims(spec: Spec, pod: str = "") -> tuple[str, ...]:
 
 def covers(planned: Shape, real: Shape, *, narrower: bool = False) -> bool:
     """Return whether a pod of the shape `real` may run on a node that was planned for a pod of the shape `planned`.
-    `narrower`: the node selector of `real` may have more labels, because a flavor added them."""
+    `narrower`: True if the node selector of `real` may have additional labels, which a flavor has added."""
     if planned is real or planned == real:
         return True
     room = dict(planned.requests)
@@ -263,9 +263,9 @@ def covers(planned: Shape, real: Shape, *, narrower: bool = False) -> bool:
 
 
 def with_limit_ranges(spec: Spec, limit_ranges: Iterable[Spec]) -> Spec:
-    """Return the spec with the changes that the LimitRanger admission plug-in makes: it adds default requests to
-    containers with neither request nor limit, and default limits. (The API server has already derived defaultRequest
-    from default and max when the LimitRange was written.)"""
+    """Return the spec with the changes of the LimitRanger admission plug-in. The plug-in adds default limits to
+    containers, and default requests to containers with neither request nor limit. (The API server has already derived
+    defaultRequest from default and max when the LimitRange was written.)"""
     defaults: dict[str, Any] = {}
     limits: dict[str, Any] = {}
     for limit_range in limit_ranges:
@@ -347,7 +347,8 @@ def _claims(spec: Spec) -> list[Spec]:
 
 
 def resized_resources(status: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """Return the parts of the status with the amounts that the kubelet allocated; None if the status has none."""
+    """Return the parts of the status that contain the amounts allocated by the kubelet; None if there are no such
+    amounts."""
     found: dict[str, Any] = {}
     if not status or not ("containerStatuses" in status or "initContainerStatuses" in status):
         return None

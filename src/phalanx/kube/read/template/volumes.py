@@ -2,22 +2,22 @@
 used.
 
 The module implements the rules of kube-scheduler's plug-ins VolumeBinding, VolumeZone, VolumeRestrictions and
-NodeVolumeLimits. It expresses them by fields that every shape has, so that the core needs no rules for volumes:
+NodeVolumeLimits. It translates the rules into fields that every shape has, so that the core needs no rules for volumes:
 
 - if a claim is bound, the node affinity and the zone labels of its volume are added to the pod's required node
   affinity;
 - a volume of a CSI driver uses one of the attachments that the driver has on each node (CSINode). Attachments are
-  counted like any other resource. A volume that several pods may share needs only one attachment for all of its pods on
-  a node, so it is not counted;
+  counted like any other resource. A volume that several pods may share is not counted, because it needs only one
+  attachment for all of its pods on a node;
 - if a claim is bound only when its first pod has a node (WaitForFirstConsumer), the allowed topologies of its class are
   added to the pod's node affinity. Before such a pod is bound, its node is written on the claim, and the claim must
   become Bound (`unplaced`);
 - the pod waits if a claim does not exist, if another controller must bind the claim, or if the claim is
   ReadWriteOncePod and in use.
 
-A class without a provisioner (local volumes) needs a scheduler that chooses the volume of each claim, which Phalanx
-does not do. A claim of such a class must be bound beforehand, or another scheduler must bind the pod (`binding`) and
-its claims.
+If a class has no provisioner (local volumes), the scheduler must choose a volume for each claim. Phalanx does not do
+that. A claim of such a class must be bound beforehand, or another scheduler must bind the pod (`binding`) and its
+claims.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 @dataclass(slots=True)
 class ClaimConstraints:
     """The constraints that follow from a pod's claims. `rules`: requirements on the node; each rule is a list of terms,
-    and the node must satisfy one term of each rule. `places`: the number of attachments of each CSI driver's resource.
-    `waits`: why the pod must wait. `wrong`: why the pod cannot be placed. `unplaced`: the claims on which the pod's
-    node must be written before the pod is bound."""
+    and the node must satisfy one term of each rule. `places`: a map from a CSI driver's resource to the number of
+    attachments that the claims use. `waits`: why the pod must wait. `wrong`: why the pod cannot be placed. `unplaced`:
+    the claims that must get an annotation with the pod's node before the pod is bound."""
 
     rules: list[tuple[NodeTerm, ...]] = field(default_factory=list)
     places: dict[str, int] = field(default_factory=dict)
@@ -118,8 +118,8 @@ class VolumeClaims:
     # --- nodes ----------------------------------------------------------------------------------------------------
 
     def with_places(self, node: Node) -> Node:
-        """Return the node with the number of volumes that each CSI driver can attach to it. A driver without a number
-        has no limit."""
+        """Return the node with the number of volumes that each CSI driver can attach to it. A driver that reports no
+        number has no limit."""
         drivers = self.limited()
         if not drivers:
             return node
@@ -142,8 +142,8 @@ class VolumeClaims:
     # --- pods -----------------------------------------------------------------------------------------------------
 
     def look(self, namespace: str, claims: Iterable[str], pod: str = "", node: str = "") -> ClaimConstraints:
-        """Return the constraints that follow from these claims of a pod, or of a template if `pod` is empty. `node`:
-        the node of the pod, if it is already bound."""
+        """Return the constraints that follow from these claims. `pod`: the pod that has the claims; empty for a
+        template. `node`: the node of the pod, if it is already bound."""
         found = ClaimConstraints()
         for said in claims:
             name, ephemeral, class_name = said.partition("~")
@@ -243,8 +243,8 @@ def with_claims(ask: PodRequirements, found: ClaimConstraints | None, *, ours: b
 
 
 def _all_of(own: tuple[NodeTerm, ...], rules: Iterable[tuple[NodeTerm, ...]]) -> tuple[NodeTerm, ...]:
-    """Return the terms that together require one of `own` and one term of each rule: one term for each possible
-    combination."""
+    """Combine `own` with the rules. The result requires one term of `own` and one term of each rule, and therefore has
+    one term for each possible combination."""
     choices = [each for each in (own, *dict.fromkeys(rules)) if each]
     if len(choices) < 2:
         return choices[0] if choices else ()

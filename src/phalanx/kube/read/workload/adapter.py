@@ -25,7 +25,7 @@ FRAMEWORK_KINDS: tuple[Kind, ...] = tuple(FRAMEWORKS)
 
 @dataclass(frozen=True, slots=True)
 class JobAdapter:
-    """The translation between an object and the Job that presents it: it reads the object as a Job, and turns changes
+    """The translation between a framework's object and a Job: the adapter reads the object as a Job, and turns changes
     of this Job into changes of the object. `role`: the role of a framework's job; "" for a Job. `made`: the object that
     the framework's operator created from the job, if the created object contains the roles."""
 
@@ -43,8 +43,8 @@ class JobAdapter:
         return member_uid(uid, self.role) if self.role else uid
 
     def suspension(self) -> Object:
-        """Return the patch of the object's spec that suspends the object. The patch is empty if the object's kind has
-        no field for this: its objects wait until they have a record of a start."""
+        """Return the patch of the object's spec that suspends the object. The patch is empty for kinds without such a
+        field. Objects of these kinds wait until they have a record of a start."""
         path = FRAMEWORKS[self.kind].suspend if self.role else ("suspend",)
         return nested(path, True) if path else {}
 
@@ -91,7 +91,7 @@ def member_uid(uid: str, role: str) -> str:
 
 
 def merge_changes(obj: Object, changes: Iterable[WorkloadChange]) -> tuple[Object, dict[str, str | None]]:
-    """Return one merge patch of the object's spec, and the annotations, that together make all of the changes."""
+    """Combine the changes. Return one merge patch of the object's spec, and one map of annotations."""
     spec = dict(obj.get("spec") or {})
     words: dict[str, str | None] = {}
     for each in changes:

@@ -1,10 +1,10 @@
 """Find the framework's job that a pod or another object belongs to.
 
 A TrainJob creates a JobSet, a JobSet creates Jobs, and Jobs create pods. The module follows the controller references
-from an object to its ancestors in the caches, as long as Phalanx reads the kinds of these ancestors. The topmost object
-waits in a queue, and all objects below it are parts of it. Two kinds of pods name the topmost object in a label
-instead: Spark's executors, because the pod of their driver controls them, and pods of an AppWrapper whose controllers
-are of kinds that Phalanx does not read.
+from an object to its ancestors in the caches, as long as Phalanx reads the kinds of these ancestors. Only the topmost
+object waits in a queue. All objects below are parts of the topmost object. For two kinds of pods, a label names the
+topmost object instead. Spark's executors are controlled by the pod of their driver. Some pods of an AppWrapper have
+controllers of kinds that Phalanx does not read.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _NOTHING: Mapping[str, str] = {}
 
 
 class Ancestor(NamedTuple):
-    """The topmost object above another object. `role`: the role of the topmost object that the other object belongs to;
-    "" if unknown."""
+    """The topmost object above another object. `role`: the role in the topmost object to which the lower object
+    belongs; "" if unknown."""
 
     kind: Kind
     obj: Object
@@ -42,7 +42,7 @@ class Ancestor(NamedTuple):
 
     @property
     def member(self) -> tuple[str, str]:
-        """Return the name of the topmost object, and the uid of the gang member for this role of it."""
+        """Return the name of the topmost object, and the uid of the gang member for `role`."""
         meta = self.obj["metadata"]
         return meta["name"], member_uid(meta["uid"], self.role)
 
@@ -72,8 +72,8 @@ class Ancestors:
         return above if above is not None and self._is_gang(above.kind, above.obj, around) else None
 
     def _is_gang(self, kind: Kind, obj: Object, around: AdmissionDefaults) -> bool:
-        """Return whether the object has gang members. The result is cached by the object's version, because it is
-        needed for each of its pods."""
+        """Return whether the object has gang members. The result is cached for the present version of the object,
+        because this method is called for each of the object's pods."""
         uid, version = obj["metadata"]["uid"], obj["metadata"]["resourceVersion"]
         known = self._gangs.get(uid)
         if known is None or known[0] != version:
@@ -120,7 +120,7 @@ class Ancestors:
         return Ancestor(*found, next((role for one in said if (role := framework.role_of(one))), ""))
 
     def members(self, kind: Kind, obj: Object) -> list[str]:
-        """Return the uids of the gang members that the object forms if it has no ancestor."""
+        """Return the uids of the gang members into which the object is translated if it has no ancestor."""
         return [adapter.member(obj) for adapter in adapters(kind, obj, self.made(kind, obj))]
 
     def made(self, kind: Kind, obj: Object) -> Object | None:

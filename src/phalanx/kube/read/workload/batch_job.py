@@ -36,16 +36,16 @@ class BatchJob:
     if another controller manages it. `active_s`: the user's activeDeadlineSeconds. `outcome`: the outcome of an ended
     Job. `ended_s`: the time of the end in the status, in seconds since the epoch; 0 if the status has none.
     `preempted`: how often the Job was preempted. `adapter`: the adapter that presents the object as this Job.
-    `grouped`: True if the Job's pods name a group of their own; this group is the gang unless the Job itself is queued.
-    `completions_follow`: True if the completions of the Job must always equal its parallelism, even when Phalanx
-    changes the parallelism; while the Job is suspended, both have the user's values. `sent`: True if another cluster
-    runs it.
+    `grouped`: True if the Job's pods themselves name a group (scheduling.k8s.io). This group is the gang unless the Job
+    is queued. `completions_follow`: True if the completions of the Job must always equal its parallelism, even when
+    Phalanx changes the parallelism; while the Job is suspended, both have the user's values. `sent`: True if another
+    cluster runs it.
 
-    These follow from the other fields. `object_uid`: the uid of the object that contains this Job as a role, or of the
-    Job itself. `finished`: True if it has ended. `queued`: True if its labels put it into a queue of Phalanx. Phalanx
-    then resumes the Job, and may suspend it again. `ours`: True if Phalanx schedules it, because it is queued, or
-    because it runs with Phalanx's scheduler name. `pinned`: True if another scheduler binds its pods to the nodes that
-    Phalanx plans (`binding`)."""
+    The following fields are computed from the other fields. `object_uid`: the uid of the object that contains this Job
+    as a role, or of the Job itself. `finished`: True if it has ended. `queued`: True if its labels put it into a queue
+    of Phalanx. Phalanx then resumes the Job, and may suspend it again. `ours`: True if Phalanx schedules it, because it
+    is queued, or because it runs with Phalanx's scheduler name. `pinned`: True if another scheduler binds its pods to
+    the nodes that Phalanx plans (`binding`)."""
 
     uid: str
     namespace: str
@@ -108,8 +108,8 @@ class BatchJob:
         return wished if self.completions is None or self.completions_follow else min(wished, self.completions)
 
     def size(self, seen_succeeded: int = 0) -> int:
-        """Return the number of pods that the Job could still use at once. `seen_succeeded`: the number of pods that are
-        known to have succeeded, because the Job's status is updated later than the pods."""
+        """Return the number of pods that the Job could still use at once. `seen_succeeded`: the number of succeeded
+        pods in the cache, which may be larger than the number in the Job's status."""
         succeeded = max(self.succeeded, seen_succeeded)
         if self.finished:
             return 0
@@ -194,7 +194,8 @@ def time_limit_annotation(active_s: int | None, own: int | None) -> str | None:
 
 
 def _active_s(meta: Object, active_s: int | None) -> int | None:
-    """Return the user's activeDeadlineSeconds, even if the user has changed it after Phalanx set a value."""
+    """Return the user's activeDeadlineSeconds. If the user changes the field after Phalanx has set it, return the new
+    value."""
     now, of, own = (meta.get("annotations") or {}).get(labels.LIMITED, "").partition(" of ")
     if of and now == str(active_s):
         return labels.whole_number(own, 1)
@@ -210,8 +211,8 @@ def _wished(meta: Object, parallelism: int) -> int:
 
 
 class _Written(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The fields of a template before a start changed them. `labels`, `annotations`: the values of the changed keys;
-    None for a key that was missing."""
+    """The original values of the template fields that a start has changed. `labels`, `annotations`: the original values
+    of the changed keys; None for a key that did not exist."""
 
     node_selector: dict[str, str] | None = None
     tolerations: list[dict[str, Any]] | None = None
@@ -220,8 +221,8 @@ class _Written(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 def template_annotation(own: Object, update: PodUpdate) -> str:
-    """Return the annotation that saves the original values of those template fields that a start changes. `own`: the
-    original template."""
+    """Return an annotation with the original values of the template fields that a start changes. `own`: the original
+    template."""
     pod, meta = own.get("spec") or {}, own.get("metadata") or {}
     before = {
         field: {key: (meta.get(field) or {}).get(key) for key in given}
@@ -251,8 +252,8 @@ def original_template(meta: Object, template: Object) -> Object:
 
 
 def pod_set_names(jobs: Iterable[BatchJob]) -> dict[str, str]:
-    """Return the name of each member's pod set, by the uid of the member. The name is the role, or `main` without a
-    role. It gets a number if there are several members."""
+    """Return the name of each member's pod set, by the uid of the member. The name is the role. Without a role, the
+    name is `main`, or `main-NUMBER` if there are several members."""
     found = sorted(jobs, key=lambda job: (job.created_s, job.name))
     return {
         job.uid: job.adapter.role.lower() or ("main" if len(found) == 1 else f"main-{number}")
