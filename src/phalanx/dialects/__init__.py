@@ -1,5 +1,5 @@
-"""Read the objects that users write: Phalanx's own queues and settings, and the objects of other schedulers' APIs. The
-part that reads and answers one other scheduler's API is a *dialect*.
+"""Read the objects that users write: Phalanx's own queues and settings, and the objects of other schedulers' APIs. A
+*dialect* is the part of Phalanx that reads the objects of one other scheduler's API and writes their status.
 
 Parts, lowest first:
 

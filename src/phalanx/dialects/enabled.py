@@ -31,8 +31,8 @@ YUNIKORN_REST: Final = "ws"  # the first part of all paths of YuniKorn's REST en
 
 
 class Imported(Mapping[str, Value]):
-    """A mapping that imports each value when the value is first read. `places`: for each key, the place of its value as
-    MODULE:NAME. The module's name is relative to `phalanx.dialects`."""
+    """A mapping that imports each value when the value is first read. `places`: a map from a key to MODULE:NAME, where
+    NAME is the value's name in the module. MODULE is relative to `phalanx.dialects`."""
 
     def __init__(self, places: Mapping[str, str]) -> None:
         self._places = places
@@ -65,22 +65,24 @@ DIALECTS: Final = Imported[Dialect[Any]](
         APP_WRAPPER: "job_kinds.appwrapper.dialect:APP_WRAPPER_DIALECT",
     }
 )
-# The dialects of `phalanx scheduler --dialect`. AppWrapper is not one, because only `phalanx up` has its controller.
+# The dialects that `phalanx scheduler --dialect` accepts. AppWrapper is missing, because only `phalanx up` runs the
+# controller of AppWrappers.
 ON_CLUSTERS: Final = (*(name for name in DIALECTS if name != APP_WRAPPER), KUBEFLOW)
 
 
 FIGURES: Final = Imported[Callable[[], Figures[Any]]]({KUEUE: "kueue.answers.figures:KueueFigures"})
-# dialect -> the kinds of objects for which Phalanx records events when it writes them
+# dialect -> the kinds of objects for which Phalanx records events whenever it writes such an object
 RECORDED: Final[Mapping[str, tuple[Kind, ...]]] = {KUEUE: (WORKLOADS, PROVISIONING_REQUESTS), YUNIKORN: (PODS,)}
 # dialect -> a function that returns the events to record for one write
 EVENTS: Final = Imported[Occurrences]({KUEUE: "kueue.events:occurrences", YUNIKORN: "yunikorn.journal:occurrences"})
-# dialect -> a function that makes its journal from the unique id of this process
+# dialect -> a function that creates the dialect's journal; its argument is the unique id of this process
 JOURNALS: Final = Imported[Callable[[str], Journal]]({YUNIKORN: "yunikorn.journal:ApplicationJournal"})
-# an API group, or the first part of a path outside all API groups -> the dialect that responds to requests for it
+# an API group, or the first part of a path outside all API groups -> the dialect that responds to requests with this
+# group or path
 ANSWERED: Final[Mapping[str, str]] = {KUEUE_VISIBILITY: KUEUE, YUNIKORN_REST: YUNIKORN}
 # dialect -> the function that computes its responses (`frame.dialect.View`)
 VIEWS: Final = Imported[View[Any]]({KUEUE: "kueue.answers.pending:visible", YUNIKORN: "yunikorn.rest:dashboards"})
-# path -> a function that checks a posted text; its response does not depend on the scheduler's state
+# path -> a function that checks a posted text; the response does not depend on the scheduler's state
 CHECKS: Final = Imported[Callable[[bytes], dict[str, Any]]](
     {f"{YUNIKORN_REST}/v1/validate-conf": "yunikorn.rest:validated"}
 )
@@ -88,7 +90,7 @@ CHECKS: Final = Imported[Callable[[bytes], dict[str, Any]]](
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rival:
-    """The scheduler program that Phalanx replaces if it runs with this dialect. `lease`: the Lease that the program's
+    """The scheduler program that Phalanx replaces when the dialect is enabled. `lease`: the Lease that the program's
     leader renews. `deployment`: the program's Deployment, if the program has no Lease. `stop`: the command with which
     an administrator stops the program."""
 

@@ -11,9 +11,9 @@ three parts.
   `Dialect.answer` and `Dialect.statuses` compute them.
 
 A dialect consists of tables and pure functions. The package `phalanx.kube` watches the kinds that a dialect names,
-calls the dialect's functions, reports changes to the core and writes the answers. Its code is the same for all
-dialects. A new dialect needs a folder in `phalanx.dialects` and one entry in `phalanx.dialects.enabled`. Several
-dialects can be used at the same time, because each dialect only adds queues to the tree and labels to objects.
+calls the dialect's functions, reports changes to the core and writes the answers. The code of `phalanx.kube` is the
+same for all dialects. A new dialect needs a folder in `phalanx.dialects` and one entry in `phalanx.dialects.enabled`.
+Several dialects can be used at the same time, because each dialect only adds queues to the tree and labels to objects.
 
 Users are warned about each field of their objects that has no effect in Phalanx. For this purpose, each dialect has a
 table with every field of its API and the field's use (`fields.Use`).
@@ -46,8 +46,8 @@ CLUSTER = "phalanx.dev/cluster"  # a label of nodes of other clusters: the name 
 class NodePart:
     """A part of a node that is reserved for the pods that `Definitions.part_use` chooses. The core sees the part as a
     node of its own, and sees the node without the part's amounts. When a part is removed, the core charges the part's
-    pods to the node. `name`: the name of the part; no other part may have it, even after this part is removed.
-    `closed`: True if the part accepts no more pods."""
+    pods to the node. `name`: the name of the part; no other part may ever get the same name, not even after this part
+    is removed. `closed`: True if the part accepts no more pods."""
 
     name: str
     node: str
@@ -68,8 +68,8 @@ class PartUse:
 class DeviceAsk:
     """A device request that a pod makes with a dialect's annotations. `instead`: the names of the resources in the
     pod's spec whose requests are replaced by this device request. `whole`: for each resource, the requested number of
-    whole devices. `share`: the requested share of a device. `aligned`: the same as `Shape.aligned`. `wrong`: why the
-    request is invalid; empty if it is valid."""
+    whole devices. `share`: the requested share of a device. `aligned`: whether the devices must come from one NUMA
+    zone: `required`, `preferred` or "". `wrong`: why the request is invalid; empty if it is valid."""
 
     instead: frozenset[str]
     whole: Amounts = ()
@@ -81,10 +81,10 @@ class DeviceAsk:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandIn:
     """A stand-in: a pod that exists only in the scheduler. It represents an object that needs capacity, such as a
-    Reservation of Koordinator. The scheduler queues and places the stand-in like a real pod. Then it writes the chosen
-    node into the status of the represented object (`Definitions.placed`). `kind`, `key`: the represented object. `pod`:
-    a pod object with the represented object's uid and a name that no real pod can have. `asks`: the resource requests
-    of the stand-in."""
+    Reservation of Koordinator. The scheduler queues and places the stand-in like a real pod. Then Phalanx writes the
+    chosen node into the status of the represented object (`Definitions.placed`). `kind`, `key`: the represented object.
+    `pod`: a pod object with the represented object's uid and a name that no real pod can have. `asks`: the resource
+    requests of the stand-in."""
 
     kind: Kind
     key: str
@@ -96,17 +96,15 @@ class StandIn:
 class Definitions:
     """The definitions of a dialect after their translation to Phalanx's model.
 
-    `queues`, `flavors`: the translated queues and flavors. Each name consists of a kind, a slash and
-    the object's name, so that no other dialect uses the same name. One dialect may use plain queue names; if a Phalanx
-    Queue has the same name, the Phalanx Queue is used.
-    `topologies`: hierarchies of node labels, in addition to the hierarchies of Phalanx's policy. `node_labels` may add
-    these labels to nodes.
-    `node_groups`: node groups to which an autoscaler adds nodes only for the jobs of one queue (`model.node.OnDemand`).
-    `parts`: reserved parts of nodes (`NodePart`). `stand_ins`: pods of the scheduler that stand for objects
-    (`StandIn`).
-    `fault`, `fault_at`: why the definitions are invalid as a whole, and the kind and key of the object that makes them
-    invalid. While there is a fault, the last valid definitions stay in force. If there were no valid definitions
-    before, the invalid definitions are used."""
+    `queues`, `flavors`: the translated queues and flavors. Each name consists of a kind, a slash and the object's name,
+    so that no other dialect uses the same name. One of the dialects may use queue names without a kind; if a Phalanx
+    Queue has the same name, the Phalanx Queue is used. `topologies`: hierarchies of node labels, in addition to the
+    hierarchies of Phalanx's policy. `node_labels` may add these labels to nodes. `node_groups`: node groups to which an
+    autoscaler adds nodes only for the jobs of one queue (`model.node.OnDemand`). `parts`: reserved parts of nodes
+    (`NodePart`). `stand_ins`: pods that exist only in the scheduler and represent other objects (`StandIn`). `fault`,
+    `fault_at`: why the definitions are invalid as a whole, and the kind and key of the object that makes them invalid.
+    While there is a fault, the last valid definitions stay in force. If there were no valid definitions before, the
+    invalid definitions are used."""
 
     queues: tuple[Queue, ...] = ()
     flavors: tuple[Flavor, ...] = ()
@@ -143,8 +141,8 @@ class Definitions:
         return ()
 
     def pod_options(self, pod: Object) -> Mapping[str, str]:
-        """Return Phalanx options of a pod that follow from the definitions, in addition to the options of the pod
-        itself (`Dialect.options_of`)."""
+        """Return Phalanx options of a pod that follow from the definitions, in addition to the options from the pod's
+        own labels and annotations (`Dialect.options_of`)."""
         return {}
 
     def part_use(self, pod: Object) -> PartUse | None:
@@ -158,8 +156,8 @@ class Definitions:
         return {}
 
     def node_devices(self, node: str) -> tuple[Device, ...]:
-        """Return the devices that the definitions state for a node. A resource is left out if the node itself lists its
-        devices."""
+        """Return the devices that the definitions state for a node. The scheduler ignores the devices of a resource if
+        the node itself lists devices of that resource."""
         return ()
 
     def devices_given(self, pod: Object) -> tuple[str, ...]:
@@ -190,7 +188,8 @@ class Owner(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
-    """The options of one gang that its own objects (jobs or pods) state. A dialect's function `claim` reads them.
+    """The settings of one gang in the gang's own objects (jobs or pods). A dialect's function `claim` reads these
+    settings.
 
     `gang`: the gang's id. `queue`: the queue name in the labels of its objects. `options`: the options of Phalanx and
     of the dialect. `requests`: the different resource requests of its pods. `owner`: the first object that forms the
@@ -252,33 +251,28 @@ class PodUpdate:
 class Claim:
     """The settings that a dialect's definitions contain for one gang. `Dialect.claim` returns them.
 
-    `queue`: the gang's queue in the tree; empty for the default queue.
-    `priority`: a priority that replaces the priority of the gang's pods; None if the gang has the priority of its pods.
-    `blocked`: why the gang may not start even if there is capacity for it. `drained`: True if a running gang may not
-    continue to run either, so that Phalanx stops it. `options`: Phalanx options that replace the options of the gang's
-    objects. `roles`: for a gang of bare pods, the settings of each role. Pods of roles without settings start with the
-    gang, but the gang does not wait until they exist.
-    `group`: for a gang of bare pods, the settings of all its pods together. If `roles` is set, `group` only determines
-    how many pods must exist.
-    `gate`: why the gang may not run yet, even after the scheduler has reserved nodes and quota for it. While `gate` is
-    set, Phalanx resumes no Job of the gang. `silent`: True if Phalanx writes no answers for the gang.
-    `updates`: for each pod set, the fields that Phalanx adds to its pod template when the gang starts and has no gate.
-    `about`: the kind and key of an object that affects the gang, although the object does not name the gang. Phalanx
-    itself writes this object, perhaps later. Phalanx reconciles the gang when the object changes.
-    `evicted_as`: type and reason of the condition that Phalanx sets on a bare pod before it evicts the pod.
+    `queue`: the gang's queue in the tree; empty for the default queue. `priority`: a priority that replaces the
+    priority of the gang's pods; None if the gang has the priority of its pods. `blocked`: why the gang may not start
+    even if there is capacity for it. `drained`: True if a running gang may not continue to run either, so that Phalanx
+    stops it. `options`: Phalanx options that replace the options of the gang's objects. `roles`: for a gang of bare
+    pods, the settings of each role. Pods of roles without settings start with the gang, but the gang does not wait
+    until they exist. `group`: for a gang of bare pods, the settings of all its pods together. If `roles` is set,
+    `group` only determines how many pods must exist. `gate`: why the gang may not run yet, even after the scheduler has
+    reserved nodes and quota for it. While `gate` is set, Phalanx resumes no Job of the gang. `silent`: True if Phalanx
+    writes no answers for the gang. `updates`: for each pod set, the fields that Phalanx adds to its pod template when
+    the gang starts and has no gate. `about`: the kind and key of an object that affects the gang, although the object
+    does not name the gang. The object may not exist yet. Phalanx reconciles the gang when the object is created or
+    changed. `evicted_as`: type and reason of the condition that Phalanx sets on a bare pod before it evicts the pod.
     `queues`: queues that the gang needs in the tree and that no definition declares, with parents before their
-    children. Phalanx removes such a queue from the tree when no gang's claim contains it any more.
-    `charging`: a function that computes from the requests of a pod the amounts that are charged to its queue; None if
-    the requests themselves are charged.
-    `account`: the account to which its queue charges the gang's usage; empty if the usage is charged to the gang's
-    user. `submitted_s`: when the gang was submitted (seconds since the epoch); None for the creation time of its oldest
-    object.
-    `clusters`: the other clusters that may run the gang. None: the gang runs in this cluster, or in any other cluster
-    if its Jobs request another cluster.
-    `note`: (text, certain). `text`: what the autoscaler reports about the nodes that it creates for the gang, as a part
-    of a sentence. `certain`: True if it is certain that these nodes will arrive.
-    `hold_s`: the number of seconds for which a started gang keeps capacity for its later pods; None for the default of
-    all gangs."""
+    children. Phalanx removes such a queue from the tree when no gang's claim contains it any more. `charging`: a
+    function that computes from the requests of a pod the amounts that are charged to its queue; None if the requests
+    themselves are charged. `account`: the account to which its queue charges the gang's usage; empty if the usage is
+    charged to the gang's user. `submitted_s`: when the gang was submitted (seconds since the epoch); None for the
+    creation time of its oldest object. `clusters`: the other clusters that may run the gang. None: the gang runs in
+    this cluster, or in any other cluster if its Jobs request another cluster. `note`: (text, certain). `text`: what the
+    autoscaler reports about the nodes that it creates for the gang, as a part of a sentence. `certain`: True if it is
+    certain that these nodes will arrive. `hold_s`: the number of seconds for which a started gang keeps capacity for
+    its later pods; None for the default of all gangs."""
 
     queue: str
     priority: int | None = None
@@ -323,15 +317,12 @@ class Stage(StrEnum):
 class PodSet:
     """A role of a gang.
 
-    `count`: the number of pods that the user requests. `minimum`: the number without which the gang does not start.
-    `placed`: the number of pods to which the scheduler has given capacity; 0 before the start.
-    `request`: the resource requests of one pod. `flavor`: the flavor on which the role was started; empty if there is
-    none.
-    `template`: the pod template as the user wrote it.
-    `succeeded`, `ready`: the numbers of succeeded and of ready pods.
+    `count`: the number of pods that the user requests. `minimum`: the number of pods without which the gang does not
+    start. `placed`: the number of pods to which the scheduler has given capacity; 0 before the start. `request`: the
+    resource requests of one pod. `flavor`: the flavor on which the role was started; empty if there is none.
+    `template`: the pod template as the user wrote it. `succeeded`, `ready`: the numbers of succeeded and of ready pods.
     `reclaimable`: the number of placed pods that are no longer needed, so that their capacity can be used by other
-    jobs.
-    `places`: for each node with pods of the role, the labels of the node and the number of these pods."""
+    jobs. `places`: for each node with pods of the role, the labels of the node and the number of these pods."""
 
     name: str
     count: int
@@ -391,16 +382,13 @@ class Answer:
     """The desired state of one object of the dialect's API. `phalanx.kube` compares it with the object and writes the
     difference.
 
-    `body`: the object that Phalanx creates if it is missing; None if Phalanx must not create it.
-    `spec`: the desired fields of the spec of an existing object. `status`: the desired status; None if Phalanx must not
-    write the status.
-    `finalizers`: the desired finalizers; None if Phalanx does not change the finalizers.
-    `annotations`: the desired annotations. `metadata`: further desired metadata, namely labels and owner references.
-    `again_s`: when the answer must be computed again even if nothing changes before (seconds since the epoch).
-    `plain`: True if the kind has no status subresource, so that Phalanx writes the status together with the other
-    fields.
-    `gone`: True if the object must be deleted. `uid`: Phalanx deletes the object only if it has this uid; empty if the
-    uid does not matter."""
+    `body`: the object to create if it does not exist; None if Phalanx must not create it. `spec`: the desired fields of
+    the spec of an existing object. `status`: the desired status; None if Phalanx must not write the status.
+    `finalizers`: the desired finalizers; None if Phalanx does not change the finalizers. `annotations`: the desired
+    annotations. `metadata`: further desired metadata, namely labels and owner references. `again_s`: when the answer
+    must be computed again even if nothing changes before (seconds since the epoch). `plain`: True if the kind has no
+    status subresource, so that Phalanx writes the status together with the other fields. `gone`: True if the object
+    must be deleted. `uid`: Phalanx deletes the object only if it has this uid; empty if the uid does not matter."""
 
     kind: Kind
     key: str
@@ -453,14 +441,12 @@ def of_pods(options_of: Callable[[Mapping[str, Any], str], Mapping[str, str]]) -
 class Dialect(Generic[Defined]):
     """A dialect: the names and kinds of another scheduler's API, and the functions that read and write its objects.
 
-    `scheduler_names`: the values of `schedulerName` with which a pod is left to this dialect. Phalanx binds these pods.
+    `scheduler_names`: the values of `schedulerName` in the pods that belong to this dialect. Phalanx binds these pods.
     `definition_kinds`: the kinds that `define` reads. `by_status`: for some of these kinds, the fields of the status
-    that `define` reads in addition to the spec.
-    `answer_kinds`: the kinds that Phalanx writes.
-    `crds`: the file with the API's CustomResourceDefinitions. Phalanx creates those that are missing. Empty if the API
-    has none.
-    `policies`: admission policies that replace the other scheduler's webhooks, and further objects that Phalanx
-    installs.
+    that `define` reads in addition to the spec. `answer_kinds`: the kinds that Phalanx writes. `crds`: the file with
+    the API's CustomResourceDefinitions. Phalanx creates the missing ones of these definitions. Empty if the API has no
+    definitions. `policies`: admission policies that replace the other scheduler's webhooks, and further objects that
+    Phalanx installs.
 
     `define(objects)` translates all definition objects. It raises no exception. An object that it cannot read becomes a
     queue that starts no jobs.
@@ -524,8 +510,8 @@ class Journal(Protocol):
 
     def stream(self, path: Sequence[str], query: Mapping[str, str]) -> Iterator[Sequence[Object]] | None:
         """Return an iterator over future records, or None if there is no stream at this path with this query. Each step
-        yields the records since the last step; there may be no such record. The iterator ends if its reader is so slow
-        that records had to be dropped."""
+        yields the records since the last step, and perhaps no record. The iterator ends if its reader is so slow that
+        records had to be dropped."""
 
 
 class View(Protocol[Read]):

@@ -1,7 +1,8 @@
 """Translate the codes of Phalanx's reasons (why a job waits) to the codes that other schedulers (*peers*) would use.
 
-Tools that read a Workload, a PodGroup or the output of squeue then find a code that they know. Only the code is the
-peer's: the message beside it is always Phalanx's own. `IgnoredReason` marks a reason for which a peer has no code.
+Tools that read a Workload, a PodGroup or the output of squeue then find a code that they know. Only the code is in the
+peer's form. The message next to the code is always Phalanx's own. `IgnoredReason` marks a reason for which a peer has
+no code.
 
 
 Sources: Kueue's reasons of the condition QuotaReserved=False (apis/kueue/v1beta2/workload_types.go); Volcano's of the
@@ -20,7 +21,7 @@ from phalanx.model.reason import ReasonCode
 
 @dataclass(frozen=True, slots=True)
 class IgnoredReason:
-    """The entry for a reason for which the peer has no code. `why`: why it has none."""
+    """The table entry of a reason for which the peer has no code. `why`: the cause of this."""
 
     why: str
 

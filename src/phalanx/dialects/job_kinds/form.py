@@ -26,9 +26,9 @@ LATER = f"{_OURS}starts-later"
 
 
 class Framework(Protocol):
-    """A framework's job kind. `suspend`: the path of its suspend field in the spec. Some operators create an object
-    that defines the roles (a TrainJob's operator creates a JobSet). The parameter `made` of `view` and `roles` is this
-    object; None if it does not exist yet or is not needed."""
+    """A framework's job kind. `suspend`: the path of its suspend field in the spec. For some kinds, the operator
+    creates another object that defines the roles (a TrainJob's operator creates a JobSet). The parameter `made` of
+    `view` and `roles` is this other object; None if it does not exist yet or is not needed."""
 
     @property
     def kind(self) -> Kind: ...
@@ -43,8 +43,8 @@ class Framework(Protocol):
         """Return a role as a Job with the uid `UID/role`."""
 
     def edit(self, spec: Object, role: str, patch: Object) -> Object:
-        """Return the object's new spec. The change is given as a merge patch of the spec of the Job that `view`
-        returns."""
+        """Return the object's spec after a change of one role. `patch`: the change, as a merge patch of the spec of the
+        Job that `view` returns."""
 
     def role_of(self, labels: Mapping[str, str]) -> str:
         """Return the role of a pod with these labels; empty if the labels name no role."""
@@ -88,8 +88,8 @@ def words_of_role(role: str, words: Mapping[str, str | None]) -> dict[str, str |
 
 
 def _of_role(annotations: Mapping[str, str], role: str) -> dict[str, str]:
-    """Return the annotations of a role's Job. An annotation of the object whose key ends with the name of the role
-    applies to this role only. The Job gets it without this ending."""
+    """Return the annotations of a role's Job. If the key of an annotation ends with the name of a role, the annotation
+    applies to this role only. The role's Job gets the annotation without this ending."""
     found = dict(annotations)
     for key in BY_ROLE:
         if (text := found.pop(f"{key}.{role.lower()}", None)) is not None:
@@ -98,8 +98,8 @@ def _of_role(annotations: Mapping[str, str], role: str) -> dict[str, str]:
 
 
 def ended(status: Object, **words: str) -> Object:
-    """Return the status of a role's Job. It has those conditions of the object that a Job can have. `words`: for each
-    type of these conditions, the type that the condition has in a Job."""
+    """Return the status of a role's Job. The status has those conditions of the object that have an equivalent in a
+    Job. `words`: the condition types of the object, each with the type of the Job's equivalent condition."""
     conditions = [{**one, "type": words[one["type"]]} for one in status.get("conditions") or () if one["type"] in words]
     return {"conditions": conditions}
 

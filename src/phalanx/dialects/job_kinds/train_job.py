@@ -3,8 +3,8 @@ TrainJob's operator creates.
 
 The pods of a TrainJob are defined by the runtime that it names. The operator reads the runtime and at once creates a
 JobSet with the TrainJob's name. The JobSet is suspended while the TrainJob is suspended. Phalanx reads the roles from
-the JobSet. When Phalanx starts the gang and has to change pod templates, it adds an entry with a manager of its own to
-`spec.runtimePatches`, and the operator applies this entry to the JobSet.
+the JobSet. When Phalanx starts the gang and has to change pod templates, it adds an entry with Phalanx as its `manager`
+to `spec.runtimePatches`. The operator applies this entry to the JobSet.
 
 
 Source: the API reference of Kubeflow Trainer v2.3; pkg/controller/trainjob_controller.go.

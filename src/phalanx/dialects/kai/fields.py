@@ -7,8 +7,8 @@ CustomResourceDefinition.
 
 `notes` lists the parts of one object or pod that have no effect in Phalanx, with the reasons.
 
-`moved` finds the Phalanx equivalent of each object of a cluster with KAI. Users read the list when they plan a
-migration."""
+`moved` finds the Phalanx equivalent of each object of a cluster with KAI. The list of these equivalents helps users to
+plan a migration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Find the gang of a pod by the rules of KAI's pod grouper, but only from the pod's own metadata, without its owners.
+"""Find the gang of a pod by the rules of KAI's pod grouper. Unlike KAI, this module reads only the pod's own metadata
+for this, and not the pod's owners.
 
 The annotation `pod-group-name` of a pod names the pod's PodGroup. Without this annotation, the gang follows from the
 kind of the pod's owner, and the owner states the number of pods of the gang. The PodGroup has the name that KAI would
@@ -41,7 +42,7 @@ OWNER: Final = f"{kinds.PREFIX}owner"  # an option of a pod: the owner by which 
 CONTROLLER: Final = f"{kinds.PREFIX}controller"  # an option of a pod: the pod's controller, in the same form
 LWS_SIZE: Final = "leaderworkerset.sigs.k8s.io/size"
 DEFAULT_QUEUE: Final = "default-queue"
-DEPLOYMENT: Final = "Deployment"  # the kind of the owner of a Deployment's pod; each of these pods is a gang by itself
+DEPLOYMENT: Final = "Deployment"  # the owner kind in the options of a Deployment's pod; each such pod is a gang
 _PROJECT, _NODE_POOL = "project", f"{kinds.PREFIX}node-pool"
 _NOTHING: Mapping[str, Any] = {}
 _PLACED = (TOPOLOGY, REQUIRED_LEVEL, PREFERRED_LEVEL)
@@ -191,8 +192,8 @@ def sizes(owner: OwnerName, objects: Objects) -> Kind | None:
 
 def lineage(first: OwnerName, namespace: str, objects: Objects) -> tuple[Object | None, tuple[Kind, str] | None]:
     """Follow the chain of owners of pods, from `first`, the controller of the pods. Return the topmost owner that
-    Phalanx watches, and the (kind, key) of an owner in the chain that Phalanx has not read yet. Each of the two is None
-    if it does not exist."""
+    Phalanx watches, and the (kind, key) of an owner in the chain that Phalanx has not read yet. A result is None if the
+    object does not exist."""
     top, next_up = None, first
     for _ in range(_HIGHEST):
         if (kind := _kind(next_up, (*kinds.OWNERS, *kinds.ABOVE), objects)) is None:

@@ -212,8 +212,8 @@ def _of_pod_group(defined: KaiDefinitions, said: Said, name: str, group: Object 
 
 
 def _queue(labels: Mapping[str, Any], said: Said) -> str:
-    """Return the queue that a label names. The labels in the order of precedence: the owner's queue label, the pod's
-    queue label, and the project label of the owner or of the pod."""
+    """Return the queue that a label names. Three labels may name it, in this order of precedence: the owner's queue
+    label, the pod's queue label, and the project label of the owner or of the pod."""
     named = str(labels.get(QUEUE_LABEL) or said.options.get(QUEUE_LABEL) or "")
     return named or queue_named(labels) or kinds.queue_of(said.queue)
 
@@ -313,8 +313,8 @@ def _near(defined: KaiDefinitions, group: Object) -> Object:
 def _wrapped(
     groups: list[Object], roles: Mapping[str, RoleClaim], preferred: str
 ) -> tuple[list[Object], dict[str, RoleClaim]]:
-    """Return the groups and roles of a gang inside one more group, which contains the whole gang and has the preferred
-    level."""
+    """Put the groups and roles of a gang into one further group, which contains the whole gang and has the preferred
+    level. Return the new groups and roles."""
     if groups and groups[0]["name"] == ROOT:
         return [{**groups[0], "preferredCloseness": preferred}, *groups[1:]], dict(roles)
     inside = {name: RoleClaim(minimum=one.minimum, group=one.group or ROOT) for name, one in roles.items()}

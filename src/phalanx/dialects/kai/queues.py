@@ -4,8 +4,8 @@
   with the limit -1 has no limit. A queue with the limit 0 or without a limit admits no pods.
 - Memory is in megabytes of 10^6 bytes, cpu in millicores, gpu in devices.
 - A queue whose weights are 0 reclaims resources only up to its quota.
-- A queue has two minimum runtimes, and the longer one protects a job from preemption. A queue inherits them from the
-  queues above.
+- A queue has two minimum runtimes. A job cannot be preempted before the longer one has passed. A queue without these
+  settings inherits them from the queues above.
 - A queue whose parent does not exist is left out, together with all queues below it.
 - All queues without a parent become children of the queue `ROOT`, which divides the cluster among them.
 - The quotas of child queues may exceed the quota of their parent. The scheduler checks each level separately, from the
@@ -111,7 +111,7 @@ def _known(name: str, specs: Mapping[str, Any]) -> KaiQueue:
         above.append(parent)
         parent = str(specs[parent].get("parentQueue") or "")
     below = (other for other, spec in specs.items() if spec.get("parentQueue") == name != other)
-    children = tuple(sorted(below))  # a queue that names itself as its parent has no child, so that it can be deleted
+    children = tuple(sorted(below))  # a queue is not its own child, so that it can be deleted
     fault = ""
     if parent:
         why = "stands above itself" if parent in (name, *above) else "does not exist"

@@ -34,7 +34,7 @@ from phalanx.model.pod import CPU, PODS, Amount
 from phalanx.model.reason import ReasonCode
 
 UNSCHEDULABLE: Final = "UnschedulableOnNodePool"
-_NO_NODE: Final = "PodSchedulingErrors"  # the reason of a gang for which there are no nodes
+_NO_NODE: Final = "PodSchedulingErrors"  # the reason if no nodes fit the gang
 _OF_NODES: Final = frozenset(
     {ReasonCode.NO_ROOM, ReasonCode.NEVER_FITS, ReasonCode.ROOM_KEPT, ReasonCode.NO_NODE_MATCHES}
     | {ReasonCode.NO_DOMAIN, ReasonCode.PLACEMENT_RULES, ReasonCode.RESERVED, ReasonCode.PREEMPTING}

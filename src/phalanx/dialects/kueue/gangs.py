@@ -44,8 +44,8 @@ SET_NAME, SET_INDEX = f"{kinds.PREFIX}job-owner-name", f"{kinds.PREFIX}component
 STATEFUL_SET_UID = f"{kinds.PREFIX}job-uid"
 
 
-# An admission policy sets this on jobs and pods that name no LocalQueue, if Kueue's Configuration sets
-# manageJobsWithoutQueueName.
+# An annotation. If Kueue's Configuration sets manageJobsWithoutQueueName, an admission policy writes this annotation on
+# jobs and pods that name no LocalQueue.
 UNQUEUED = "kueue.phalanx.dev/unqueued"
 
 

@@ -67,8 +67,8 @@ def cluster_queue_of(queue: str) -> str:
 
 
 def node_group(check: str, cluster_queue: str) -> str:
-    """Return the name of the node group whose nodes an autoscaler creates for the jobs of one ClusterQueue, as one
-    AdmissionCheck requests."""
+    """Return the name of a node group. It has the nodes that an autoscaler creates for jobs of this ClusterQueue,
+    because this AdmissionCheck has requested nodes."""
     return f"AdmissionCheck {check} of ClusterQueue {cluster_queue}"
 
 

@@ -146,8 +146,8 @@ class Fields:
         return (Fields(value, path) for value, path in self._entries(name))
 
     def done(self) -> None:
-        """Check that the caller has read all fields of the mapping. Raise Misread if a field is left that the caller
-        has not read, because a field of that name does not exist."""
+        """Check that the caller has read all fields of the mapping. Raise Misread for a field that the caller has not
+        read, because the schema has no field of that name."""
         for name in self.values:
             if name not in self._asked:
                 near = get_close_matches(str(name), self._asked, 1)

@@ -5,10 +5,10 @@ of an admitted PodGroup are scheduled. Phalanx starts a gang only when there are
 so the phase has no influence on its decisions. Phalanx computes the phase because users and tools read it: a PodGroup
 that stays Pending requests more than its queue or the cluster can have.
 
-A PodGroup without `minResources` is always admitted. For any other PodGroup, two sums are computed: its `minResources`,
-plus the amounts of the PodGroups that are running or were admitted before. The PodGroup is admitted if both sums are
-small enough. The sum over its queue must be within the queue's capability (plugins proportion and capacity). The sum
-over the cluster must be within 1.2 times the amounts of all nodes (plugin overcommit).
+A PodGroup without `minResources` is always admitted. For any other PodGroup, its `minResources` are added to the
+amounts of the PodGroups that are running or were admitted before: once for its queue, and once for the cluster. The
+PodGroup is admitted if both sums are small enough. The sum for its queue must be within the queue's capability (plugins
+proportion and capacity). The sum for the cluster must be within 1.2 times the amounts of all nodes (plugin overcommit).
 
 The second part writes the phases of PodGroups and the allocated amounts of Queues. A PodGroup's phase is Pending,
 Inqueue (it was admitted, or the scheduler decided to start it), Running (its minimum number of pods is bound or has
@@ -45,9 +45,9 @@ OVERCOMMIT: Final = 1.2  # the default of Volcano's argument overcommit-factor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claimant:
-    """A PodGroup, as the rules of admission see it. `queue`: its queue in the tree. `asks`: its minResources. `holds`:
-    the amounts that its pods hold. `waits`: True if its phase is Pending, so that it waits for admission. `rank`: its
-    sort key in the order of jobs; the PodGroup with the lowest key is admitted first."""
+    """The data of a PodGroup that decide about its admission. `queue`: its queue in the tree. `asks`: its minResources.
+    `holds`: the amounts that its pods hold. `waits`: True if its phase is Pending, so that it waits for admission.
+    `rank`: its sort key in the order of jobs; the PodGroup with the lowest key is admitted first."""
 
     key: str
     queue: str

@@ -2,15 +2,15 @@
 
 The pods of a PodGroup form a gang. `minMember` of these pods must exist before the scheduler binds the first one. If
 `minResources` exceeds the requests of the existing pods, the difference is reserved for later pods (for example for
-Spark's executors, which the driver creates when it runs). If a pod names a queue, it takes precedence over the queue of
-the PodGroup. For a Volcano Job, Volcano's controller creates the PodGroup and sets `minMember` to the Job's
-`minAvailable`.
+Spark's executors, which the driver creates when it runs). If a pod itself names a queue, that queue takes precedence
+over the queue of the PodGroup. For a Volcano Job, Volcano's controller creates the PodGroup and sets `minMember` to the
+Job's `minAvailable`.
 
 Source: staging/src/volcano.sh/apis/pkg/apis/scheduling/v1beta1/{types,labels}.go of v1.15.1.
 
-`moved` lists the Phalanx equivalent of each object of a cluster with Volcano. Users read the list when they plan a
-migration. It includes the actions and plugins in the ConfigMap of Volcano's scheduler, each with its equivalent, or
-with the reason why it has no equivalent."""
+`moved` lists the Phalanx equivalent of each object of a cluster with Volcano. The list helps users to plan a migration.
+It includes the actions and plugins in the ConfigMap of Volcano's scheduler, each with its equivalent, or with the
+reason why it has no equivalent."""
 
 from __future__ import annotations
 
@@ -65,7 +65,8 @@ OBJECT: Final = "volcano/pod-group"  # the option with the name of a pod's PodGr
 class NetworkTopology:
     """A topology request: all pods must be in one HyperNode of a low tier. `soft`: True if the request is only a
     preference. `highest`: the number of the highest tier that this HyperNode may have. `highest_name`: the name of that
-    tier, if the request names it. As in Volcano, a hard request has no effect without one of the two."""
+    tier, if the request names it. A hard request with neither `highest` nor `highest_name` has no effect, as in
+    Volcano."""
 
     soft: bool = False
     highest: int | None = None
@@ -115,7 +116,7 @@ def options_of(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
         found[f"{_PARTITIONS}{role}"] = task
     if group or queue:
         found[_QUEUE] = kinds.said_queue(str(queue))
-    if group:  # if one pod of the group may not be preempted, the whole gang may not
+    if group:  # if one pod must not be preempted, the whole gang is protected
         spared = "true" if str(found.pop(_PREEMPTIBLE) or "").lower() == "false" else ""
         found |= {_JOB: f"{_MARK}{group}", OBJECT: group, _SPARED: spared}
     return {key: str(value) for key, value in found.items() if value}

@@ -1,8 +1,8 @@
 """Check a parsed queue configuration for contradictions. If one is found, the whole file is rejected.
 
-The checks run in the same order as in YuniKorn, so that both report the same first error. They check the structure of
-the queues, names, access lists and limits, the quotas from the root down, the placement rules, the node sort policy,
-and last the limits of users and groups from the root down.
+The checks run in the same order as in YuniKorn, so that Phalanx and YuniKorn report the same first error. They check
+the structure of the queues, names, access lists and limits, the quotas from the root down, the placement rules, the
+node sort policy, and last the limits of users and groups from the root down.
 
 A quota limits only the resources that it names. The maximum of a queue is the smallest of its own quota and the quotas
 of all queues above it.
@@ -48,7 +48,7 @@ _UNITS |= {f"{letter.upper()}i": 1024**at for at, letter in enumerate("kMGTPE", 
 _MOST = 2**63 - 1
 _NODE_ORDERS = ("", "fair", "binpacking")
 
-# name of a user or group -> the smallest limit of this user or group in the queues that were checked before
+# name of a user or group -> the smallest limit of this user or group in the queues above
 ResourceBounds: TypeAlias = Mapping[str, Mapping[str, int]]
 CountBounds: TypeAlias = Mapping[str, int]
 
@@ -216,7 +216,7 @@ class Checks:
     # --- down the tree ------------------------------------------------------------------------------------------------
 
     def _quotas(self, queue: QueueBranch, path: Path, above: Mapping[str, int]) -> Mapping[str, int]:
-        """Return the guarantee of the queue. If the queue states no guarantee, it is the sum of its children's
+        """Return the guarantee of the queue. If the queue states no guarantee, return the sum of its children's
         guarantees. `above`: the maximum of its parent."""
         at: Path = (*path, "resources")
         guaranteed = self._amounts(queue.resources.guaranteed, (*at, "guaranteed"))

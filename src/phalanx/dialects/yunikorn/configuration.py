@@ -236,7 +236,7 @@ class _Reader:
         return {name: value for name, value in found.items() if value is not None}
 
 
-# For these fields, a missing value is an empty text.
+# Fields with mappings. A missing value in such a mapping counts as an empty text.
 _MAPPINGS = {("guaranteed",), ("max",), ("maxresources",), ("properties",)}
 _FLAGS = {("parent",), ("create",), ("enabled",), ("quotapreemptionenabled",)}  # `parent` of a rule is a mapping
 

@@ -113,10 +113,10 @@ class YuniKornDefinitions(Definitions):
     """The definitions of YuniKorn. `configuration`: the applied configuration with its checksum; None if the cluster
     has no configuration. `root`: the root queue of the partition `default`; None if the configuration lacks this
     partition. `rules`: the placement rules of the partition. `tree`: the queues of the partition, prepared for the
-    placement rules. `named`: for the full name of each YuniKorn queue, the name of the Phalanx Queue. `limited`: the
-    groups that limits name. `reclaims`: True if the partition preempts. `fair`: the leaf queues that sort applications
-    by share. `spaces`: the annotations of namespaces. `unwilling`: the PriorityClasses whose pods request not to be
-    preempted."""
+    placement rules. `named`: a map from the full name of a YuniKorn queue to the name of its Phalanx Queue. `limited`:
+    the groups that limits name. `reclaims`: True if the partition preempts. `fair`: the leaf queues that sort
+    applications by share. `spaces`: the annotations of namespaces. `unwilling`: the PriorityClasses whose pods request
+    not to be preempted."""
 
     configuration: YuniKornConfiguration | None = None
     root: QueueBranch | None = None
@@ -131,7 +131,7 @@ class YuniKornDefinitions(Definitions):
 
     def made(self, queue: str, namespace: str) -> MadeQueues | None:
         """Return the queues that must be created so that the queue with this full name exists. Return None if the
-        configuration contains the queue, or if it cannot be created."""
+        configuration contains the queue, or if the queue cannot be created."""
         if queue in self.named or self.root is None or not_to_make(queue, self.tree):
             return None
         return made(self.root, queue, self.spaces.get(namespace, _NO_TAGS))
@@ -203,7 +203,7 @@ def _answer(defined: YuniKornDefinitions, told: Told, objects: Objects, now: str
         return
     if (due_s := told.created_s + within_s) > read_moment(now):
         yield Answer(kind=PODS, key=_key(pods[0]), again_s=due_s)
-    else:  # all pods are annotated first, so that the gang cannot start while its pods fail one after the other
+    else:  # annotate all pods first, so that the gang cannot start while its pods fail one by one
         mark = {GIVEN_UP: HARD if is_hard(told.options) else SOFT}
         yield from (Answer(kind=PODS, key=_key(pod), annotations=mark) for pod in pods)
 
@@ -287,7 +287,7 @@ def configuration_text(config_maps: Mapping[str, Object]) -> str | None:
 
 
 def _maps_with_queues(config_maps: Mapping[str, Object]) -> Iterator[str]:
-    """Yield the ConfigMaps that contain a queue configuration. The first one is the one that is used."""
+    """Yield the ConfigMaps that contain a queue configuration. The first one is used."""
     for name in reversed(_MAPS):
         config_map = config_maps.get(f"{NAMESPACE}/{name}") or {}
         if _FILE in (config_map.get("data") or {}) or _PACKED in (config_map.get("binaryData") or {}):

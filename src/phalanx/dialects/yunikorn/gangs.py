@@ -5,7 +5,8 @@ A pod with `schedulerName: yunikorn` belongs to an application, which its labels
 of the application has task groups, all pods of the application form one gang. The first pod starts only when the
 resources of all task groups fit, and the resources for pods that are created later are reserved. Without task groups,
 the pods of an application form one job. The job starts with the oldest pod and grows with each later pod. A pod that
-names no application is a job of its own. The oldest pod of an application sets its queue and its user.
+names no application is a job of its own. The oldest pod of an application sets the queue and the user of the
+application.
 
 The user for placement rules, ACLs and limits comes from the annotation of YuniKorn's admission controller, or else from
 the label.
@@ -38,8 +39,8 @@ _MIN, _RESOURCES = f"{_OURS}min-available", f"{_OURS}min-resources"
 _THEIRS = "yunikorn.apache.org/"
 TASK_GROUPS, TASK_GROUP = f"{_THEIRS}task-groups", f"{_THEIRS}task-group-name"
 USER, GROUPS, _USER_INFO = f"{_THEIRS}username", f"{_THEIRS}groups", f"{_THEIRS}user.info"
-# Two options of an application's pod, of which those of the oldest pod apply. The first one has the pod's queue. The
-# second one has the value of the annotation `allow-preemption` or, without the annotation, a colon and the pod's
+# Two options of a pod. Only the options of an application's oldest pod are used. The first option has the pod's queue.
+# The second option has the value of the annotation `allow-preemption` or, without the annotation, a colon and the pod's
 # PriorityClass.
 OLDEST_QUEUE, OLDEST_WISH = "yunikorn/queue", "yunikorn/wish"
 # An annotation on the pods of a gang that has waited for too long: the pods start one by one (`SOFT`), or fail

@@ -11,7 +11,7 @@ nearest child template above it. Annotations of the application's namespace may 
 number of applications, which replace those of the template. If a rule also creates queues above the leaf, these have no
 limits of their own.
 
-ACLs* decide whether a user may submit to a queue. An ACL lists users and groups, `user1,user2 group1,group2`. An ACL
+*ACLs* decide whether a user may submit to a queue. An ACL lists users and groups, `user1,user2 group1,group2`. An ACL
 `*` admits every user, and an empty ACL admits no user. A user may submit to a queue if the `submitacl` or the
 `adminacl` of that queue, or of any queue above it, admits the user. So without any ACL no user may submit to any queue,
 and `submitacl: '*'` at the root admits all users to all queues.

@@ -1,7 +1,7 @@
 """Translate an AppWrapper of the first generation (MCAD, v1beta1) into the form of the second generation.
 
-The entries of `GenericItems` become components, each of which wraps one object. The pod templates of a wrapped object
-are found by the rules for the second generation. If these have no rule for the object's kind, the template is at
+The entries of `GenericItems` become components, each of which wraps one object. The rules of the second generation
+state where the pod templates of a wrapped object are. If the object's kind has no rule, its template is at
 `spec.template`, as in MCAD. The wrapped objects and their pods get the labels that MCAD would set. An object without
 pods needs no capacity, so it is created without waiting.
 
@@ -103,8 +103,9 @@ def _sets(component: Object) -> list[Any]:
 
 
 def _declared(component: Object) -> list[Object]:
-    """Return the pod set at `spec.template` of an object whose kind is unknown, because MCAD expects the pods of every
-    object there. Return an empty list if the kind is known, or if `spec.template` is not a pod template."""
+    """Return the pod set at `spec.template` of an object whose kind is unknown, because MCAD expects the pod template
+    of every object at this path. Return an empty list if the kind is known, or if `spec.template` is not a pod
+    template."""
     spec = component["template"].get("spec")
     inner = (spec.get("template") or {}).get("spec") if isinstance(spec, dict) else None
     if _sets(component) or not isinstance(inner, dict) or not inner.get("containers"):

@@ -2,8 +2,8 @@
 
 An AppWrapper waits while its field `suspend` is true. An admission policy sets `suspend` to true when the AppWrapper is
 created. The scheduler (or Kueue) sets it to false to start the AppWrapper, and then the controller creates the wrapped
-objects. Labels of the AppWrapper name its queue; without such labels it is in the default queue. A flavor may add
-labels and tolerations to pod templates; the scheduler writes them into `podSetInfos`, as Kueue does.
+objects. A label of the AppWrapper names its queue. An AppWrapper without this label is in the default queue. A flavor
+may add labels and tolerations to pod templates; the scheduler writes them into `podSetInfos`, as Kueue does.
 
 An AppWrapper of the first generation is presented in the form of the second (`generic_items`). Its labels name a node
 of a quota tree, and this node is its queue. Its priority is in a field of its spec. It releases its capacity when its
@@ -77,7 +77,7 @@ class AppWrappers:
 
 
 APP_WRAPPER: Final = AppWrappers(kinds.APP_WRAPPERS)
-IBM_APP_WRAPPER: Final = AppWrappers(kinds.IBM_APP_WRAPPERS)  # these AppWrappers are always of the first generation
+IBM_APP_WRAPPER: Final = AppWrappers(kinds.IBM_APP_WRAPPERS)  # always of the first generation
 
 
 # --- inside -----------------------------------------------------------------------------------------------------------

@@ -2,8 +2,8 @@
 
 Both generations have the same kind name in the same API group. Phalanx serves them as two versions of one kind. An
 object belongs to the first generation if it has the field `resources`, and to the second if it has the field
-`components`, whichever version it is read in. Before MCAD 1.34.1 the kinds of the first generation were in other API
-groups, with the same fields. Phalanx serves those as separate kinds.
+`components`. The version in which the object is read does not matter. Before MCAD 1.34.1 the kinds of the first
+generation were in other API groups, with the same fields. Phalanx serves these older kinds as separate kinds.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def node_queue(tree: str, node: str) -> str:
 
 
 def labels_queue(labels: dict[str, str]) -> str:
-    """Return the queue of an AppWrapper of the first generation as a text of all its labels. Later
+    """Return a temporary queue name for an AppWrapper of the first generation: a text with all its labels. Later
     `quota_trees.claim` finds the node of a quota tree that the labels name."""
     return "quotasubtree/" + ",".join(f"{key}={value}" for key, value in sorted(labels.items()) if "/" not in key)
 

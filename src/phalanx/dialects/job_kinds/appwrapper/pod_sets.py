@@ -41,7 +41,7 @@ _WARN_WEIGHT: Final = 50
 
 
 class WrapError(PhalanxError):
-    """An error in an AppWrapper because of which the object of a component can never be created."""
+    """An error in an AppWrapper: the object of one of its components can never be created."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,10 @@ A node of a quota tree is a queue with quotas for resources, which its field `qu
 the guarantee of the node. With `hardLimit` they are also the limit of the node; without `hardLimit` the node may borrow
 unused quota of its siblings. The root of a tree never borrows.
 
-For each tree, a label of an AppWrapper names the AppWrapper's node in that tree. Without this label, the AppWrapper is
-in the tree's node `default`. Phalanx charges an AppWrapper to one tree only: the first tree by name for which the
-AppWrapper has a label, or else the first tree by name. If the cluster has no quota tree, AppWrappers are in the default
-queue.
+An AppWrapper may have one label for each tree. The label's key is the name of the tree, and its value is the
+AppWrapper's node. Without this label, the AppWrapper is in the tree's node `default`. Phalanx charges an AppWrapper to
+one tree only: the first tree by name for which the AppWrapper has a label, or else the first tree by name. If the
+cluster has no quota tree, AppWrappers are in the default queue.
 
 Source: pkg/controller/quota/quotaforestmanager of v1.40.0.
 """
@@ -32,7 +32,7 @@ class QuotaTrees(Definitions):
 
 
 def define(objects: Objects) -> QuotaTrees:
-    """Return all quota trees in these objects, with a Phalanx Queue for each node."""
+    """Translate the quota trees in these objects: each node becomes a Phalanx Queue."""
     found: dict[str, dict[str, Queue]] = {}
     parts = [objects.get(kind, {}) for kind in (kinds.QUOTA_SUBTREES, kinds.IBM_QUOTA_SUBTREES)]
     for part in (there[key] for there in parts for key in sorted(there)):

@@ -2,9 +2,10 @@
 
 The first part finds the gang of a pod, and computes the settings of the gang from its PodGroup and its quota.
 
-A pod names its gang by one of three keys, in this order: the label `pod-group.scheduling.sigs.k8s.io` (a PodGroup), the
-same label with `/name` (a gang without a PodGroup), or the annotation `gang.scheduling.koordinator.sh/name`. If a gang
-has no PodGroup, its oldest pod sets the minimum of the gang, even if other pods state another minimum.
+A pod names its gang by one of three keys, in this order of precedence: the label `pod-group.scheduling.sigs.k8s.io` (a
+PodGroup), the same label with `/name` (a gang without a PodGroup), or the annotation
+`gang.scheduling.koordinator.sh/name`. If a gang has no PodGroup, its oldest pod sets the minimum of the gang, even if
+other pods state another minimum.
 
 The second part computes the status of a PodGroup as the controller in koord-scheduler does.
 

@@ -54,7 +54,7 @@ LENT, WEIGHT, NAMESPACES, LIMIT = (
 IS_ROOT, TOTAL = f"{QUOTA}is-root", f"{QUOTA}total-resource"
 ROOT, SYSTEM, DEFAULT = (f"koordinator-{which}-quota" for which in ("root", "system", "default"))
 
-_OTHERS = frozenset({"default-scheduler", "phalanx"})  # Koordinator's rules apply to such pods only with its labels
+_OTHERS = frozenset({"default-scheduler", "phalanx"})  # their pods are Koordinator's only with its labels
 _OWN_JOB = "phalanx.dev/job"
 _TREE, _SAID = "koordinator/", "koordinator-quota/"
 

@@ -50,8 +50,8 @@ _BUILT_IN = (kinds.ROOT, kinds.SYSTEM, kinds.DEFAULT)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElasticQuota:
     """An ElasticQuota. `key`: `namespace/name` of its object. `least`: its `min`. `most`: its limit. `lent`: True if
-    other quotas may use the unused part of `least`. `weights`: for each resource, its weight when quotas share the
-    amounts that no quota is guaranteed."""
+    other quotas may use the unused part of `least`. `weights`: the quota's weight for each resource. Quotas share the
+    amounts beyond all guarantees in proportion to these weights."""
 
     name: str
     key: str
@@ -66,8 +66,8 @@ class ElasticQuota:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElasticQuotaDefinitions(Definitions):
-    """The ElasticQuotas. `quotas`: the quotas by name. `by_namespace`: for each namespace, the quota of the pods in it
-    that name no quota."""
+    """The ElasticQuotas. `quotas`: the quotas by name. `by_namespace`: a map from a namespace to the quota that the
+    namespace's pods use if they name no quota."""
 
     quotas: Mapping[str, ElasticQuota] = field(default_factory=dict)
     by_namespace: Mapping[str, str] = field(default_factory=dict)
@@ -141,8 +141,8 @@ def read_json(text: Any) -> Any:
 
 
 def _by_namespace(quotas: Mapping[str, ElasticQuota]) -> dict[str, str]:
-    """Return, for each namespace, the quota of the pods in it that name no quota. A quota that is in the namespace and
-    has the namespace's name takes precedence over a quota whose annotation lists the namespace."""
+    """Return a map from a namespace to the quota that the namespace's pods use if they name no quota. A quota that is
+    in the namespace and has the namespace's name takes precedence over a quota whose annotation lists the namespace."""
     found = {namespace: quota.name for quota in quotas.values() for namespace in reversed(quota.namespaces)}
     own = (quota.key.partition("/") for quota in quotas.values())
     return found | {name: name for namespace, _, name in own if namespace == name and name}

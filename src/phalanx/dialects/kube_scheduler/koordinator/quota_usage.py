@@ -12,11 +12,11 @@ request is smaller and the child lends the rest of `min`. Then the remainder is 
 that request more. This is repeated until nothing remains or all requests are met. A quota without a weight for the
 resource gets none of the remainder. If all `min` together exceed the parent's amount, they are reduced in proportion.
 The request of a quota to its parent is at most its `max`; the request of a parent includes the requests of its
-children. The system quota and the default quota do not take part: their runtime is their `max`, and the amount that
-they use is subtracted from the root's amount first.
+children. The system quota and the default quota get no part of the root's amount: their runtime is their `max`. The
+amounts that they use are subtracted from the root's amount before it is shared.
 
-The runtime is only reported to users. The scheduler decides by Phalanx's queue tree, which is made from the same
-numbers.
+The runtime is only reported to users. The scheduler itself uses Phalanx's queue tree, which is built from the same
+quotas.
 
 Source: pkg/scheduler/plugins/elasticquota/core of v1.8.0."""
 

@@ -2,17 +2,17 @@
 
 The first part parses a Reservation and its phase.
 
-The second part decides which pods may use a Reservation. Its owners may, unless the pod selects other Reservations. A
-pod is an owner if it matches all conditions of at least one entry of the field `owners`. In the annotation
-`reservation-affinity`, a pod may name one Reservation or select Reservations by labels. The pod then uses no other
-Reservation. The same annotation lists the taints of Reservations that the pod tolerates.
+The second part decides which pods may use a Reservation. The owners may use it, except for pods that select other
+Reservations. A pod is an owner if it matches all conditions of at least one entry of the field `owners`. In the
+annotation `reservation-affinity`, a pod may name one Reservation or select Reservations by labels. The pod then uses no
+other Reservation. The same annotation lists the taints of Reservations that the pod tolerates.
 
 The third part creates the *stand-in*, which is a pod that exists only in the scheduler and waits for capacity in place
 of the Reservation. It also creates the part of the node that is reserved after the stand-in was placed.
 
 The fourth part writes the phase, the conditions and the current owners of a Reservation. A Reservation has no phase (or
 Pending) until it has capacity; then it is Available. A Reservation for one owner is Succeeded when this owner has
-arrived. A Reservation is Failed when it has expired or its node is gone. A condition of a waiting Reservation has the
+arrived. A Reservation is Failed when it has expired or its node is gone. A waiting Reservation has a condition with the
 reason why it waits.
 """
 
@@ -42,9 +42,9 @@ AVAILABLE, SUCCEEDED, FAILED = "Available", "Succeeded", "Failed"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReservationSpec:
-    """A Reservation. `node`: the node with its capacity; empty while it waits for capacity. `holds`: the amounts that
-    it reserves. `once`: True if it is for one owner only. `expires_s`: the time when it expires (seconds since the
-    epoch)."""
+    """A Reservation. `node`: the node on which the capacity is reserved; empty while the Reservation waits for
+    capacity. `holds`: the reserved amounts. `once`: True if only one owner may use the Reservation. `expires_s`: the
+    time when it expires (seconds since the epoch)."""
 
     name: str
     uid: str
@@ -60,8 +60,8 @@ class ReservationSpec:
 
     @property
     def part(self) -> str:
-        """Return the name of its part of the node. The name contains the uid, so that a later Reservation of the same
-        name has a different part."""
+        """Return the name of the node part that is reserved. The name contains the uid, so that a later Reservation of
+        the same name has a different part."""
         return f"{self.name}.{self.uid[:8]}"
 
     @property
@@ -103,7 +103,7 @@ def template_of(spec: Mapping[str, Any]) -> Object:
 
 
 def _expires_s(meta: Object, spec: Object) -> float:
-    """Return the time of expiry. A lifetime of 0 means never, even if `expires` is set."""
+    """Return the time of expiry. A Reservation with a lifetime (`ttl`) of 0 never expires, even if `expires` is set."""
     try:
         ttl_s = _DAY_S if spec.get("ttl") is None else duration_s(str(spec["ttl"]))
         if ttl_s <= 0:

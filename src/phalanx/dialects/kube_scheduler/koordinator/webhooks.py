@@ -3,9 +3,10 @@ evaluates the policies. So, unlike webhooks, they are always available.
 
 The first part translates each ClusterColocationProfile into a mutating admission policy, which changes new pods like
 Koordinator's webhook. All profiles that match a pod change it, in the order of their names. The selectors of a profile
-become selectors of its policy. The probability of a profile becomes a bound for the uid of the admission request,
-because this uid is random. Two parts of a profile are left out: the field `patch`, and the translation of cpu and
-memory requests of mid and batch pods, because it needs node resources that only Koordinator's node agent writes.
+become selectors of its policy. If a profile has a probability, its policy applies only to admission requests whose uid
+is below a bound. (The uid of an admission request is random.) Two parts of a profile are left out: the field `patch`,
+and the translation of cpu and memory requests of mid and batch pods, because this translation needs node resources that
+only Koordinator's node agent writes.
 
 The second part contains the checks of the other webhooks, and the PriorityClasses of Koordinator's installation. The
 policies for quotas check that `min` is at most `max`, and that no update moves a quota to another tree. For pods with
@@ -60,7 +61,7 @@ class ColocationProfiles:
             },
             "mutations": mutations,
         }
-        if share < _ALL:  # `request` has a uid in `phalanx up`, although its CEL type has none
+        if share < _ALL:  # CEL's type of `request` has no uid, but the value in `phalanx up` has one
             limit = f"{share * 2**32 // _ALL:08x}"
             policy["matchConditions"] = [{"name": "probability", "expression": f'dyn(request).uid < "{limit}"'}]
         return made(MUTATING, name, policy), bound(MUTATING, name)
@@ -109,7 +110,7 @@ def _metadata(field: str, values: Mapping[str, str]) -> str:
 
 
 def _mapped(field: str, keys: Mapping[str, Any]) -> Iterator[str]:
-    """Yield CEL expressions that copy the value of one key to another, on pods that have the first."""
+    """Yield CEL expressions that copy the value of one key to another, on pods that have the first key."""
     for source, target in sorted(keys.items()):
         yield _copied(field, str(source), str(target))
 

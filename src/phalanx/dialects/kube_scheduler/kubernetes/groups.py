@@ -1,9 +1,9 @@
 """Find the gang of a pod by its PodGroup, and write the conditions of the PodGroup.
 
-A pod names its PodGroup in `spec.schedulingGroup`. In 1.35 it names a Workload and a group in it in `spec.workloadRef`;
-pods with different values of `podGroupReplicaKey` form different gangs. A group with the policy `gang` starts when
-`minCount` of its pods exist and fit together. Further pods of the group start one by one, as soon as each fits. So do
-all pods of a group with the policy `basic`.
+A pod names its PodGroup in `spec.schedulingGroup`. In Kubernetes 1.35, `spec.workloadRef` names a Workload and a group
+of this Workload instead. Pods with different values of `podGroupReplicaKey` form different gangs. A group with the
+policy `gang` starts when `minCount` of its pods exist and fit together. Further pods of the group start one by one, as
+soon as each fits. All pods of a group with the policy `basic` also start one by one.
 
 The conditions are those of kube-scheduler: `PodGroupScheduled` (1.37: `PodGroupInitiallyScheduled`), which never
 changes back from True, and `DisruptionTarget` on a preempted group. A Workload of 1.35 has no status.

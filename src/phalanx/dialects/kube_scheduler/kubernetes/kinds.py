@@ -19,5 +19,5 @@ POD_GROUPS_1_36 = Kind(group=GROUP, version="v1alpha2", plural="podgroups", name
 POD_GROUPS_1_37 = Kind(group=GROUP, version="v1beta1", plural="podgroups", name="PodGroup")
 POD_GROUPS = (POD_GROUPS_1_37, POD_GROUPS_1_36)
 
-# The condition that the minimum of a PodGroup has started once; 1.37 renames it.
+# The type of the condition that a PodGroup gets when its minimum has started for the first time; 1.37 renames it.
 SCHEDULED = {POD_GROUPS_1_36: "PodGroupScheduled", POD_GROUPS_1_37: "PodGroupInitiallyScheduled"}

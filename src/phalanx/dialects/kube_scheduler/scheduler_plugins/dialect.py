@@ -1,8 +1,8 @@
 """Combine the parts of the scheduler-plugins dialect into one `frame.Dialect`.
 
-Users may give the scheduler of scheduler-plugins any name; this dialect uses the name in its Helm chart. If Phalanx
-also binds pods of the default scheduler, these pods belong to this dialect too. A pod with Phalanx's scheduler name and
-a PodGroup label belongs to that PodGroup as well.
+Users may give the scheduler of scheduler-plugins any name; this dialect uses the name from scheduler-plugins' Helm
+chart. If Phalanx also binds pods of the default scheduler, these pods belong to this dialect too. A pod with Phalanx's
+scheduler name and a PodGroup label belongs to that PodGroup as well.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Translate ElasticQuotas to queues. `min` becomes the guarantee and `max` the limit, and other queues may borrow the
 unused part of a guarantee.
 
-A namespace has one ElasticQuota; if it has several, the first one by name is used. All their queues are children of one
-queue, whose limit is the sum of all `min`. So a quota can only borrow amounts that the `min` of another quota
-guarantees. (In scheduler-plugins, a pod beyond this limit waits with the message "total ElasticQuota used is more than
-min".) Two rules of scheduler-plugins may surprise users. If `max` is set but does not name cpu, memory or
+A namespace has one ElasticQuota; if it has several, the first one by name is used. The queues of all ElasticQuotas are
+children of one queue, whose limit is the sum of all `min`. So a quota can only borrow amounts that the `min` of another
+quota guarantees. (In scheduler-plugins, a pod beyond this limit waits with the message "total ElasticQuota used is more
+than min".) Two rules of scheduler-plugins may surprise users. If `max` is set but does not name cpu, memory or
 ephemeral-storage, the limit of this resource is 0. In a namespace with an ElasticQuota, pods may not request resources
 that no `min` names.
 """

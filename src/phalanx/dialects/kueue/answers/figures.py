@@ -2,8 +2,8 @@
 
 
 Gauges are computed from the gangs at the same time as the status of the queues. Counters are increased when Phalanx
-writes the status of a Workload: if a write sets a condition to True, it counts as one admission or one eviction. So the
-metrics always agree with the objects. As in Kueue, counters start at 0 when the process becomes the leader.
+writes the status of a Workload: for example, a write that sets the condition Admitted to True counts as one admission.
+So the metrics always agree with the objects. As in Kueue, counters start at 0 when the process becomes the leader.
 
 The values of labels are names of objects that administrators create. If a job names a ClusterQueue or a priority class
 that does not exist, there is no time series for this name. LocalQueues have the same counters and gauges as in Kueue,
@@ -130,7 +130,7 @@ Key = tuple[str, ...]
 
 
 class _Happened(NamedTuple):
-    """A write of a Workload's status. `old`, `new`: the conditions before and after the write. `queued_s`: when the
+    """One write of a Workload's status. `old`, `new`: the conditions before and after this write. `queued_s`: when the
     Workload was queued."""
 
     cluster_queue: str

@@ -74,7 +74,7 @@ def is_nameless(defined: KueueDefinitions, told: Told) -> bool:
 
 
 def key_of_gang(defined: KueueDefinitions, said: Said) -> str:
-    """Return `namespace/name` of the Workload of the gang with this id; empty if the Workload's name is unknown."""
+    """Return `namespace/name` of a gang's Workload; empty if the Workload's name is unknown."""
     if prebuilt := said.options.get(gangs.PREBUILT):
         return f"{said.namespace}/{prebuilt}"
     if (found := serving_set(defined, said.namespace, said.options)) is not None:

@@ -39,8 +39,8 @@ _META = ("name", "namespace", "creationTimestamp", "ownerReferences")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
     """A pending Workload. `local`: `namespace/name` of its LocalQueue. `used`: the past usage of the LocalQueue, if the
-    ClusterQueue orders jobs by usage. `arrived`: a sort key among Workloads of one priority. `metadata`: the Workload's
-    metadata."""
+    ClusterQueue orders jobs by usage. `arrived`: the key by which Workloads with the same usage and priority are
+    sorted. `metadata`: the Workload's metadata."""
 
     local: str
     priority: int

@@ -22,8 +22,8 @@ This module also computes the fair share of ClusterQueues and Cohorts, which Kue
 
 The share of a queue is the amount that it uses beyond its quota, in thousandths of the amount that its cohort can lend,
 divided by the queue's weight. It is computed for each resource, with the amounts of all flavors added up; the share is
-the largest result. A `lendingLimit` may keep a part of a queue's quota from its cohort. Then neither this part of the
-quota nor its usage counts in the cohort above.
+the largest result. A `lendingLimit` may keep a part of a queue's quota from its cohort. The cohort above then counts
+neither this part of the quota nor the usage of this part.
 
 Sources: pkg/cache/scheduler/{fair_sharing,resource_node}.go of Kueue's main branch."""
 
@@ -131,7 +131,7 @@ class CohortTree:
     def _lendable(self, cohort: str) -> Counter[str]:
         """Return, for each resource, the amount that the cohort could use if all queues were empty. It is the quota of
         the root cohort, plus the quota that each cohort on the path from the root down to this cohort does not lend.
-        The limits on this path may reduce it. The result is empty if there is no cohort."""
+        Borrowing limits on this path may reduce this amount. The result is empty if there is no cohort."""
         path, found = [cohort], Counter[str]()
         while (node := self.defined.cohorts.get(path[-1])) and node.parent and node.parent not in path:
             path.append(node.parent)
@@ -147,7 +147,7 @@ class CohortTree:
 
 
 def kept_amount(node: QuotaNode, cell: Cell, quota: int) -> int:
-    """Return the part of the quota of a ClusterQueue or Cohort that it does not lend to the cohort."""
+    """Return the part of `quota` that a ClusterQueue or Cohort does not lend to its parent Cohort."""
     return max(0, quota - node.lending[cell]) if cell in node.lending else 0
 
 

@@ -38,8 +38,8 @@ _UNWEIGHED = frozenset({ReasonCode.QUEUE_HELD, ReasonCode.QUEUE_UNKNOWN})  # the
 def workload_status(
     defined: KueueDefinitions, told: Told, old: Mapping[str, Any], requests: Mapping[str, Object], now: str
 ) -> tuple[Object, float | None]:
-    """Return the desired status, and the time when a check's state may change without an event. `requests`: the
-    existing ProvisioningRequests."""
+    """Return the desired status, and the time (seconds since the epoch) at which the state of an AdmissionCheck may
+    change without an event. `requests`: the existing ProvisioningRequests."""
     evicted = _lost(told, old)
     if evicted is not None and evicted.reason.numbers.get("by") == _RESIZED:
         evicted, old = None, {}  # in Kueue, the resized job gets a new Workload
@@ -103,8 +103,8 @@ def _checks(
     requests: Mapping[str, Object],
     now: str,
 ) -> Iterator[tuple[Object, float | None]]:
-    """Yield the state of each AdmissionCheck of the ClusterQueue, and the time when the state may change without an
-    event. If the Workload has flavors, only the checks of these flavors are yielded."""
+    """Yield the state of each AdmissionCheck of the ClusterQueue, each with the time at which this state may change
+    without an event. If the Workload has flavors, only the checks of these flavors are yielded."""
     found = defined.cluster_queues.get(kinds.cluster_queue_of(told.queue))
     for name in found.checks_on(checks.flavors_of(status_of(status))) if found is not None else ():
         fresh = {"name": name, "state": PENDING, "message": "", "lastTransitionTime": now}

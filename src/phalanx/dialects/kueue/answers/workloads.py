@@ -41,8 +41,8 @@ def deactivated(told: Told) -> bool:
 
 
 def incomplete(told: Told) -> bool:
-    """Return whether the gang has no Workload yet. This is the case for a pod group that is incomplete or was not tried
-    yet, and for a gang with pods that cannot be read."""
+    """Return whether the gang has no Workload yet. A pod group has none while pods are missing and until the scheduler
+    has tried the group. A gang whose pods cannot be read has none either."""
     if told.stage is not Stage.WAITING or not told.pod_sets:
         return told.stage is Stage.WAITING
     return told.kind == "PodGroup" and (told.reason is None or told.reason.code is ReasonCode.WAITING_FOR_MEMBERS)
@@ -54,8 +54,8 @@ def waits_for_room(told: Told) -> bool:
 
 
 def answers(defined: KueueDefinitions, told: Told, objects: Objects, now: str) -> Iterator[Answer]:
-    """Yield the answers for the Workload of a gang. If the job names a prebuilt Workload, the job first becomes its
-    owner."""
+    """Yield the answers for the Workload of a gang. If the job names a prebuilt Workload, the job first becomes the
+    owner of that Workload."""
     told = provisioned.reserved(told)
     if told.stage is Stage.FINISHED and defined.configuration.finished_s is not None:
         there = objects.get(kinds.WORKLOADS, {}).get(key_of(defined, told))

@@ -1,5 +1,5 @@
-"""Find the Phalanx equivalent of each object of a cluster with Kueue. Users read the list when they plan a
-migration."""
+"""Find the Phalanx equivalent of each object of a cluster with Kueue. The list of these equivalents helps users to plan
+a migration."""
 
 from __future__ import annotations
 

@@ -206,7 +206,7 @@ def _defaulted(
     name: str, of: tuple[Kind, ...], parent: str, field: str = "managedBy", usual: tuple[str, ...] = _OPERATORS
 ) -> list[tuple[Kind, Object]]:
     """Return a policy that sets the default of `managedBy`, and its binding. `parent`: the object that contains the
-    field. `usual`: the values with which a job stays in this cluster."""
+    field. `usual`: the values that the policy replaces. They name the ordinary controllers of jobs in this cluster."""
     path = parent.removeprefix("object").replace(".", "/")
     own = ", ".join(f'"{one}"' for one in usual)
     unset = f"!has({parent}) || !has({parent}.{field}) || {parent}.{field} in [{own}]"

@@ -13,8 +13,8 @@ Further policies record the creator of a job that names a LocalQueue. Phalanx ne
 shares of users and for the ledger (the database of all jobs that ran).
 
 The record of the creator is called a *signature*. Phalanx's own policy (`kube/install/admission_policy`) signs jobs
-that have Phalanx's labels, and forbids changes of a signature. So the policy in this module signs a job only at one
-moment: when the job is created with the queue label, or later gets this label."""
+that have Phalanx's labels, and forbids changes of a signature. So the policy in this module signs a job only once: when
+the job is created with the queue label, or when it gets this label later."""
 
 from __future__ import annotations
 

@@ -22,11 +22,11 @@ class Config:
     """A ProvisioningRequestConfig.
 
     `managed`: nodes are requested only for pod sets that request one of these resources; empty: for all pod sets.
-    `attempts`: how many failed ProvisioningRequests of a job are followed by another request. The pause after the first
-    failure is `base_s` seconds; it doubles with each further failure, up to `most_s` seconds. `selectors`: for each key
-    of the nodeSelector that the pods get, the key in the request's `status.provisioningClassDetails` whose value is
-    used. `merges`: True if identical pod sets of the job become one pod set of the request. `by_needs`: True if pod
-    sets are already identical when their scheduling requirements are equal."""
+    `attempts`: how often a failed ProvisioningRequest of a job is replaced by a new request. The pause after the first
+    failure is `base_s` seconds; it doubles with each further failure, up to `most_s` seconds. `selectors`: a map from a
+    key that is added to the pods' node selector to the key in the request's `status.provisioningClassDetails` whose
+    value is copied. `merges`: True if identical pod sets of the job become one pod set of the request. `by_needs`: True
+    if pod sets with equal scheduling requirements count as identical, even if other fields differ."""
 
     class_name: str
     parameters: Mapping[str, str] = field(default_factory=dict)

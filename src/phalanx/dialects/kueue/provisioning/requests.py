@@ -137,7 +137,8 @@ def _parameters(told: Told) -> dict[str, str]:
 
 
 def _merged(config: Config, told: Told, flavors: Mapping[str, Sequence[Flavor]]) -> Iterator[Sets]:
-    """Yield the pod sets of the request, in which identical pod sets of the job are merged if the config says so."""
+    """Yield the pod sets of the request. If the config has `merges`, identical pod sets of the job become one pod
+    set."""
     found: dict[str, Sets] = {}
     for each in config.wanted(told.pod_sets):
         template = with_flavors(each.template, flavors.get(each.name, ()))
@@ -254,8 +255,8 @@ def waits_for_nodes(told: Told) -> bool:
 
 
 def reserved(told: Told) -> Told:
-    """Return the view of a gang as Kueue would show it. While the gang waits for nodes from an autoscaler, this view
-    has quota and flavors."""
+    """Return the view of a gang as Kueue would show it. In this view, a gang that waits for nodes from an autoscaler
+    already has quota and flavors."""
     reason = told.reason
     if reason is None or not waits_for_nodes(told):
         return told

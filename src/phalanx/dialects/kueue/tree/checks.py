@@ -174,7 +174,7 @@ def flavors_of(status: WorkloadStatus) -> frozenset[str]:
 
 def turned_down(status: WorkloadStatus) -> Reason | None:
     """Return why a check takes the Workload's quota away, or makes the Workload wait for its next attempt; None if no
-    check does so."""
+    check does either of these."""
     if retried := in_state(status, RETRY):
         named = ", ".join(f'"{one["name"]}" ({one.get("message") or ""})' for one in retried)
         text = f"Evicted due to AdmissionCheck(s) in Retry state: {named}"
@@ -252,8 +252,8 @@ def _merged(own: Mapping[str, str] | None, more: Mapping[str, str] | None, what:
 
 
 def cannot_start(text: str) -> Reason:
-    """Return the reason of a job that cannot start because the changes that its checks require conflict. The scheduler
-    does not try the job again."""
+    """Return the reason of a job that cannot start because its checks require conflicting changes. The scheduler does
+    not try the job again."""
     return Reason(code=ReasonCode.HELD, text=text, numbers={"by": FAILED_TO_START})
 
 

@@ -1,9 +1,9 @@
 """Compute the settings (`Claim`) of a gang that names a LocalQueue, from Kueue's definitions and from the gang's
 Workload.
 
-A LocalQueue does not become a queue of the tree. It only names the ClusterQueue of its jobs, and it may stop the jobs.
-This module also applies Kueue's other rules about one ClusterQueue and one job: from which namespaces the ClusterQueue
-accepts jobs, how a resource without a quota is treated, and which AdmissionChecks apply.
+A LocalQueue does not become a queue of the tree. It only names the ClusterQueue of its jobs, and its stop policy may
+stop these jobs. This module also applies Kueue's other rules about one ClusterQueue and one job: from which namespaces
+the ClusterQueue accepts jobs, how a resource without a quota is treated, and which AdmissionChecks apply.
 
 A *prebuilt* Workload is created before its job, and the job names it with `kueue.x-k8s.io/prebuilt-workload-name`.
 
@@ -163,7 +163,7 @@ def claim(defined: KueueDefinitions, said: Said, workload: WorkloadView | None =
 
 def _asked(defined: KueueDefinitions, found: ClusterQueue, flavors: frozenset[str]) -> list[str]:
     """Return the checks for which a job with these flavors waits. Checks that send the job to another cluster are left
-    out, because sending it is the start of the job."""
+    out, because the job is sent only when it starts."""
     return [name for name in found.checks_on(flavors) if name not in defined.multi]
 
 

@@ -9,8 +9,8 @@ Sources: apis/config/v1beta2/{configuration_types,defaults}.go of v0.19.2.
 Kueue's Configuration may transform the requests of pods. Then a pod's *charge*, which is the amount that counts against
 the quota, differs from its requests.
 
-A transformation applies to one resource, its *input*. If a pod requests the input, this amount is added to the pod's
-own request of the output resource:
+A transformation applies to one resource, its *input*. If a pod requests the input, the following amount is added to the
+pod's own request of the output resource:
 
 
     output = sum over the transformations of input * multiplier * units of the output in one of the input
@@ -279,7 +279,7 @@ class _Multi(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _Said(msgspec.Struct, rename="camel"):
-    """The fields that have an effect."""
+    """The fields of the Configuration that have an effect in Phalanx."""
 
     fair_sharing: _FairSharing | None = None
     wait_for_pods_ready: _Wait | None = None

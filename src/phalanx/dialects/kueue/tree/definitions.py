@@ -157,8 +157,8 @@ class KueueDefinitions(Definitions):
         return labels is None or self.configuration.manages(labels)
 
     def usage_of(self, cluster_queue: str) -> AdmissionFairSharing | None:
-        """Return the settings with which a ClusterQueue orders its jobs by past usage; None if it does
-        not do so."""
+        """Return the settings with which a ClusterQueue orders its jobs by past usage; None if it orders
+        them in another way."""
         found = self.cluster_queues.get(cluster_queue)
         return None if found is None else by_usage(found, self.configuration)
 
@@ -444,8 +444,8 @@ def _tree(
 
 
 def by_usage(found: ClusterQueue, settings: KueueConfiguration) -> AdmissionFairSharing | None:
-    """Return the settings with which a ClusterQueue orders its jobs by past usage; None if it does
-    not do so."""
+    """Return the settings with which a ClusterQueue orders its jobs by past usage; None if it orders
+    them in another way."""
     mode = (found.node.spec.get("admissionScope") or {}).get("admissionMode")
     return settings.by_usage if mode == "UsageBasedAdmissionFairSharing" else None
 

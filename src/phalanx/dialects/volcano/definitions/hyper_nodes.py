@@ -131,7 +131,7 @@ NO_HYPER_NODES: Final = HyperNodes()
 
 
 def level(tier: int) -> str:
-    """Return the node label that is the level of a tier."""
+    """Return the node label that represents a tier as a topology level."""
     return f"{_LEVEL}{tier}"
 
 

@@ -50,9 +50,10 @@ _STATES: Final = {"Closed": QueueState.CLOSED, "Closing": QueueState.CLOSED}
 class VolcanoDefinitions(Definitions):
     """Volcano's definitions. `names`: the names of the Queues. `standing`: queues of the tree for the Volcano Queue
     `default` and its parent, as long as these objects do not exist. `priorities`: the value of each PriorityClass.
-    `usual_priority`: the priority of PodGroups without a PriorityClass. `by_priority`: True if the pods of a gang with
-    the highest priority start first. `hyper_nodes`: the HyperNodes. `zones`: the NUMA zones of each node. `redirects`:
-    for some namespaces, the queue of those PodGroups that name no queue or the queue `default`."""
+    `usual_priority`: the priority of PodGroups without a PriorityClass. `by_priority`: True if those pods of a gang
+    start first that have the highest priority. `hyper_nodes`: the HyperNodes. `zones`: the NUMA zones of each node.
+    `redirects`: a map from a namespace to the queue of its PodGroups that name no queue, or that name the queue
+    `default`."""
 
     names: frozenset[str] = frozenset()
     standing: tuple[Queue, ...] = ()

@@ -9,8 +9,9 @@ reads. A core is not allocated if the kubelet allocates or reserves one of its c
 
 Nodes may differ in the number of threads per core, but a pod has the same request on all nodes. So Phalanx computes the
 number of cores for the nodes with the fewest threads per core, which need the most cores. If a pod on a node has an
-annotation with cpus, the pod holds these cpus, even if another scheduler wrote the annotation. Another scheduler may
-have given the threads of one core to several pods; then the core is charged to the pod with the core's first thread.
+annotation with cpus, these cpus count as used by the pod, even if another scheduler wrote the annotation. Another
+scheduler may have given the threads of one core to several pods; then the core is charged to the pod with the core's
+first thread.
 
 Source: pkg/scheduler/plugins/nodenumaresource and apis/extension/{node,resource,numa_aware}.go of v1.8.0.
 """
@@ -57,7 +58,7 @@ _NOTHING: Mapping[str, Any] = {}
 
 @dataclass(frozen=True, slots=True)
 class Core:
-    """A core of a node. `name`: the name of the device that stands for the core. `zone`: the number of its NUMA node,
+    """A core of a node. `name`: the name of the device that represents the core. `zone`: the number of its NUMA node,
     as text. `cpus`: the numbers of its threads."""
 
     name: str
@@ -79,7 +80,7 @@ class NodeCpus:
         return tuple(Device(name=core.name, resource=CORES, zone=core.zone) for core in self.cores)
 
     def given(self, names: Iterable[str]) -> list[Core]:
-        """Return the cores that are the devices `names`, in the order of their cpu numbers."""
+        """Return the cores whose devices have these names, in the order of their cpu numbers."""
         known = frozenset(names)
         return [core for core in self.cores if core.name in known]
 
@@ -89,9 +90,10 @@ _NO_CPUS: Final = NodeCpus()
 
 @dataclass(frozen=True, slots=True)
 class ClusterCpus:
-    """The cores and zones of all nodes that have a NodeResourceTopology with cpus. `nodes`: by the name of the node.
-    `threads`: each number of threads per core that occurs on any node. `most_cores`: the number of cores of the node
-    with the most cores. `largest_zone_milli`: the cpu of the largest zone, in millicores."""
+    """The cores and zones of all nodes that have a NodeResourceTopology with cpus. `nodes`: the cores and zones of each
+    node, by the node's name. `threads`: each number of threads per core that occurs on any node. `most_cores`: the
+    number of cores of the node with the most cores. `largest_zone_milli`: the cpu of the largest zone, in
+    millicores."""
 
     nodes: Mapping[str, NodeCpus] = field(default_factory=dict)
     threads: frozenset[int] = frozenset()
@@ -205,7 +207,8 @@ def resource_status(pod: Object, node: NodeCpus, names: Sequence[str]) -> str:
 
 
 def given_cores(pod: Object, node: NodeCpus) -> tuple[str, ...]:
-    """Return the device names of the cores that a pod on the node holds, whichever scheduler allocated them."""
+    """Return the device names of the cores in the annotation of a pod on the node. Any scheduler may have written this
+    annotation."""
     cpus = _own(pod)
     return tuple(core.name for core in node.cores if not cpus.isdisjoint(core.cpus))
 

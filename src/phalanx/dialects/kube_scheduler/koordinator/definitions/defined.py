@@ -6,11 +6,12 @@ roles reach their minimum, or no pod of the group starts. All gangs of a group m
 cannot add gangs to a group of another namespace.
 
 *Devices.* A Device object has the name of its node, and lists GPUs, RDMA cards and FPGAs by their minor numbers. The
-healthy ones become devices of the Phalanx node, each in its NUMA zone, unless the node itself lists devices
-(`phalanx.dev/devices`). The resource of GPUs is `nvidia.com/gpu`, or the resource of their vendor's device plugin. A
-pod requests hundredths of a device: an amount below 100 is a part of one device, and 200 are two whole devices. The
-request `gpu.shared` is the number of GPUs over which the pod's other GPU requests are spread. When the scheduler binds
-a pod, it writes the pod's devices into an annotation that Koordinator's agent on the node reads.
+healthy devices become devices of the node in Phalanx, each in its NUMA zone. If the node itself lists devices
+(`phalanx.dev/devices`), these are used instead. The resource of GPUs is `nvidia.com/gpu`, or the resource of their
+vendor's device plugin. A pod requests hundredths of a device: an amount below 100 is a part of one device, and 200 are
+two whole devices. The request `gpu.shared` is the number of GPUs over which the pod's other GPU requests are spread.
+When the scheduler binds a pod, it writes the pod's devices into an annotation that Koordinator's agent on the node
+reads.
 
 *All definitions.* `define` returns the tree of quotas, the Reservations that have not ended, and the devices and cpus
 of nodes.
@@ -72,8 +73,8 @@ def grouped(pod_groups: Mapping[str, Object]) -> dict[str, tuple[str, ...]]:
 
 
 def options_of(name: str, others: tuple[str, ...]) -> Mapping[str, str]:
-    """Return the Phalanx labels that the pods of a PodGroup in a group would need. `name`: the PodGroup. `others`: the
-    names of all PodGroups in the group."""
+    """Return the Phalanx options that the pods of a PodGroup get if the PodGroup is in a group. `name`: the PodGroup.
+    `others`: the names of all PodGroups in the group."""
     return {JOB: _joined(others), ROLE: name}
 
 

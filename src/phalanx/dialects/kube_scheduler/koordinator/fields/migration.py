@@ -1,5 +1,5 @@
-"""Find the Phalanx equivalent of each object of a cluster with Koordinator. Users read the list when they plan a
-migration."""
+"""Find the Phalanx equivalent of each object of a cluster with Koordinator. The list of these equivalents helps users
+to plan a migration."""
 
 from __future__ import annotations
 
