@@ -98,13 +98,15 @@ class Definitions:
 
     `queues`, `flavors`: the translated queues and flavors. Each name consists of a kind, a slash and the object's name,
     so that no other dialect uses the same name. One of the dialects may use queue names without a kind; if a Phalanx
-    Queue has the same name, the Phalanx Queue is used. `topologies`: hierarchies of node labels, in addition to the
-    hierarchies of Phalanx's policy. `node_labels` may add these labels to nodes. `node_groups`: node groups to which an
-    autoscaler adds nodes only for the jobs of one queue (`model.node.OnDemand`). `parts`: reserved parts of nodes
-    (`NodePart`). `stand_ins`: pods that exist only in the scheduler and represent other objects (`StandIn`). `fault`,
-    `fault_at`: why the definitions are invalid as a whole, and the kind and key of the object that makes them invalid.
-    While there is a fault, the last valid definitions stay in force. If there were no valid definitions before, the
-    invalid definitions are used."""
+    Queue has the same name, the Phalanx Queue is used.
+    `topologies`: hierarchies of node labels, in addition to the hierarchies of Phalanx's policy. `node_labels` may add
+    these labels to nodes.
+    `node_groups`: node groups to which an autoscaler adds nodes only for the jobs of one queue (`model.node.OnDemand`).
+    `parts`: reserved parts of nodes (`NodePart`). `stand_ins`: pods that exist only in the scheduler and represent
+    other objects (`StandIn`).
+    `fault`, `fault_at`: why the definitions are invalid as a whole, and the kind and key of the object that makes them
+    invalid. While there is a fault, the last valid definitions stay in force. If there were no valid definitions
+    before, the invalid definitions are used."""
 
     queues: tuple[Queue, ...] = ()
     flavors: tuple[Flavor, ...] = ()
@@ -251,28 +253,33 @@ class PodUpdate:
 class Claim:
     """The settings that a dialect's definitions contain for one gang. `Dialect.claim` returns them.
 
-    `queue`: the gang's queue in the tree; empty for the default queue. `priority`: a priority that replaces the
-    priority of the gang's pods; None if the gang has the priority of its pods. `blocked`: why the gang may not start
-    even if there is capacity for it. `drained`: True if a running gang may not continue to run either, so that Phalanx
-    stops it. `options`: Phalanx options that replace the options of the gang's objects. `roles`: for a gang of bare
-    pods, the settings of each role. Pods of roles without settings start with the gang, but the gang does not wait
-    until they exist. `group`: for a gang of bare pods, the settings of all its pods together. If `roles` is set,
-    `group` only determines how many pods must exist. `gate`: why the gang may not run yet, even after the scheduler has
-    reserved nodes and quota for it. While `gate` is set, Phalanx resumes no Job of the gang. `silent`: True if Phalanx
-    writes no answers for the gang. `updates`: for each pod set, the fields that Phalanx adds to its pod template when
-    the gang starts and has no gate. `about`: the kind and key of an object that affects the gang, although the object
-    does not name the gang. The object may not exist yet. Phalanx reconciles the gang when the object is created or
-    changed. `evicted_as`: type and reason of the condition that Phalanx sets on a bare pod before it evicts the pod.
+    `queue`: the gang's queue in the tree; empty for the default queue.
+    `priority`: a priority that replaces the priority of the gang's pods; None if the gang has the priority of its pods.
+    `blocked`: why the gang may not start even if there is capacity for it. `drained`: True if a running gang may not
+    continue to run either, so that Phalanx stops it. `options`: Phalanx options that replace the options of the gang's
+    objects. `roles`: for a gang of bare pods, the settings of each role. Pods of roles without settings start with the
+    gang, but the gang does not wait until they exist.
+    `group`: for a gang of bare pods, the settings of all its pods together. If `roles` is set, `group` only determines
+    how many pods must exist.
+    `gate`: why the gang may not run yet, even after the scheduler has reserved nodes and quota for it. While `gate` is
+    set, Phalanx resumes no Job of the gang. `silent`: True if Phalanx writes no answers for the gang.
+    `updates`: for each pod set, the fields that Phalanx adds to its pod template when the gang starts and has no gate.
+    `about`: the kind and key of an object that affects the gang, although the object does not name the gang. The object
+    may not exist yet. Phalanx reconciles the gang when the object is created or changed.
+    `evicted_as`: type and reason of the condition that Phalanx sets on a bare pod before it evicts the pod.
     `queues`: queues that the gang needs in the tree and that no definition declares, with parents before their
-    children. Phalanx removes such a queue from the tree when no gang's claim contains it any more. `charging`: a
-    function that computes from the requests of a pod the amounts that are charged to its queue; None if the requests
-    themselves are charged. `account`: the account to which its queue charges the gang's usage; empty if the usage is
-    charged to the gang's user. `submitted_s`: when the gang was submitted (seconds since the epoch); None for the
-    creation time of its oldest object. `clusters`: the other clusters that may run the gang. None: the gang runs in
-    this cluster, or in any other cluster if its Jobs request another cluster. `note`: (text, certain). `text`: what the
-    autoscaler reports about the nodes that it creates for the gang, as a part of a sentence. `certain`: True if it is
-    certain that these nodes will arrive. `hold_s`: the number of seconds for which a started gang keeps capacity for
-    its later pods; None for the default of all gangs."""
+    children. Phalanx removes such a queue from the tree when no gang's claim contains it any more.
+    `charging`: a function that computes from the requests of a pod the amounts that are charged to its queue; None if
+    the requests themselves are charged.
+    `account`: the account to which its queue charges the gang's usage; empty if the usage is charged to the gang's
+    user. `submitted_s`: when the gang was submitted (seconds since the epoch); None for the creation time of its oldest
+    object.
+    `clusters`: the other clusters that may run the gang. None: the gang runs in this cluster, or in any other cluster
+    if its Jobs request another cluster.
+    `note`: (text, certain). `text`: what the autoscaler reports about the nodes that it creates for the gang, as a part
+    of a sentence. `certain`: True if it is certain that these nodes will arrive.
+    `hold_s`: the number of seconds for which a started gang keeps capacity for its later pods; None for the default of
+    all gangs."""
 
     queue: str
     priority: int | None = None
@@ -318,11 +325,14 @@ class PodSet:
     """A role of a gang.
 
     `count`: the number of pods that the user requests. `minimum`: the number of pods without which the gang does not
-    start. `placed`: the number of pods to which the scheduler has given capacity; 0 before the start. `request`: the
-    resource requests of one pod. `flavor`: the flavor on which the role was started; empty if there is none.
-    `template`: the pod template as the user wrote it. `succeeded`, `ready`: the numbers of succeeded and of ready pods.
+    start. `placed`: the number of pods to which the scheduler has given capacity; 0 before the start.
+    `request`: the resource requests of one pod. `flavor`: the flavor on which the role was started; empty if there is
+    none.
+    `template`: the pod template as the user wrote it.
+    `succeeded`, `ready`: the numbers of succeeded and of ready pods.
     `reclaimable`: the number of placed pods that are no longer needed, so that their capacity can be used by other
-    jobs. `places`: for each node with pods of the role, the labels of the node and the number of these pods."""
+    jobs.
+    `places`: for each node with pods of the role, the labels of the node and the number of these pods."""
 
     name: str
     count: int
@@ -382,13 +392,16 @@ class Answer:
     """The desired state of one object of the dialect's API. `phalanx.kube` compares it with the object and writes the
     difference.
 
-    `body`: the object to create if it does not exist; None if Phalanx must not create it. `spec`: the desired fields of
-    the spec of an existing object. `status`: the desired status; None if Phalanx must not write the status.
+    `body`: the object to create if it does not exist; None if Phalanx must not create it.
+    `spec`: the desired fields of the spec of an existing object. `status`: the desired status; None if Phalanx must not
+    write the status.
     `finalizers`: the desired finalizers; None if Phalanx does not change the finalizers. `annotations`: the desired
     annotations. `metadata`: further desired metadata, namely labels and owner references. `again_s`: when the answer
-    must be computed again even if nothing changes before (seconds since the epoch). `plain`: True if the kind has no
-    status subresource, so that Phalanx writes the status together with the other fields. `gone`: True if the object
-    must be deleted. `uid`: Phalanx deletes the object only if it has this uid; empty if the uid does not matter."""
+    must be computed again even if nothing changes before (seconds since the epoch).
+    `plain`: True if the kind has no status subresource, so that Phalanx writes the status together with the other
+    fields.
+    `gone`: True if the object must be deleted. `uid`: Phalanx deletes the object only if it has this uid; empty if the
+    uid does not matter."""
 
     kind: Kind
     key: str
@@ -443,10 +456,11 @@ class Dialect(Generic[Defined]):
 
     `scheduler_names`: the values of `schedulerName` in the pods that belong to this dialect. Phalanx binds these pods.
     `definition_kinds`: the kinds that `define` reads. `by_status`: for some of these kinds, the fields of the status
-    that `define` reads in addition to the spec. `answer_kinds`: the kinds that Phalanx writes. `crds`: the file with
-    the API's CustomResourceDefinitions. Phalanx creates the missing ones of these definitions. Empty if the API has no
-    definitions. `policies`: admission policies that replace the other scheduler's webhooks, and further objects that
-    Phalanx installs.
+    that `define` reads in addition to the spec. `answer_kinds`: the kinds that Phalanx writes.
+    `crds`: the file with the API's CustomResourceDefinitions. Phalanx creates the missing ones of these definitions.
+    Empty if the API has no definitions.
+    `policies`: admission policies that replace the other scheduler's webhooks, and further objects that Phalanx
+    installs.
 
     `define(objects)` translates all definition objects. It raises no exception. An object that it cannot read becomes a
     queue that starts no jobs.

@@ -120,7 +120,7 @@ class DefinitionOverlay:
         if not found and zones is node.zones and devices == node.devices:
             return node
         has = dict(node.allocatable)
-        if devices != node.devices:  # a missing amount is the number of listed devices
+        if devices != node.devices:  # without an amount of a resource, the listed devices are counted
             has = {**Counter(device.resource for device in devices), **has}
         said = tuple(sorted({**dict(node.labels), **found}.items()))
         return replace(node, labels=said, zones=zones, devices=devices, allocatable=amounts(has))

@@ -33,7 +33,7 @@ from phalanx.model.node import NodeGroup
 _NOTHING: Mapping[str, str] = {}
 _NONE = Definitions()
 _KINDS = {"Pod": PODS, "Job": JOBS}
-DIALECT = "dialect"  # key of the dialect's name in an object's options; no valid label or annotation
+DIALECT = "dialect"  # an option that only Phalanx sets: the name of the object's dialect
 
 
 class DialectWatch:
@@ -131,7 +131,7 @@ class DialectWatch:
             if defined.fault and self._is_kept(before, defined):
                 continue
             self.defined[name] = defined
-            if defined == before:  # for example after a new namespace without settings
+            if defined == before:  # a change without effect, such as a new namespace
                 continue
             yield from self._queues.on_definitions(name, defined, self._clock())
             yield from _group_events(before.node_groups, defined.node_groups)

@@ -8,8 +8,8 @@ not use it; pods that may use it prefer it to other nodes. A part has the labels
 reservation of a part ends, the node has its full size again, and the pods of the part are read again as pods of the
 node.
 
-The devices of a part have no names. On a node with parts, devices are only counted, both for the node and for the pods
-in its parts.
+The devices of a part have no names. On a node with parts, the core only counts devices, both of the node and of its
+parts. No pod there gets a certain device.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ for the gang. If the marks cannot be written, the gang is not preempted.
 
 Two kinds of gangs are ended in the same way, although no preemptor needs their capacity: a gang of bare pods of which
 too few run (`seats.elastic`), and a gang whose dialect (the part of Phalanx that reads another scheduler's objects) no
-longer allows it to run. Their objects get no marks: after a crash, the next process finds the same state, and ends them
-again.
+longer allows it to run. Their objects get no marks, because the next process finds the same state after a crash, and
+then ends these gangs itself.
 """
 
 from __future__ import annotations

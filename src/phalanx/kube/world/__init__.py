@@ -1,7 +1,8 @@
 """The `World` of `phalanx.loop` on a Kubernetes API: events in, plans out. The parts, lowest first:
 
-slices            run long work in pieces, so that other tasks can run in between capacity_sources  the interfaces of
-node groups and of other clusters plan_execution    carry out the actions of plans on gangs kube_world        the world
-itself: reports events, beginning with the first list of all objects opening           install Phalanx's kinds, list all
-objects, and start the tasks of the world
+slices            run long work in pieces, so that other tasks can run in between
+capacity_sources  the interfaces of node groups and of other clusters
+plan_execution    carry out the actions of plans on gangs
+kube_world        the world itself; it reports events, beginning with the first list of all objects
+opening           install Phalanx's kinds, list all objects, and start the tasks of the world
 """

@@ -77,9 +77,10 @@ class EventReporter:
     """The writer of reasons and Events. `waits` and `event` return at once, and `run` writes until it is cancelled.
     `may_write`: a function that returns False after the leader's deadline. `is_busy`: a function that returns whether
     other writes, such as bindings, wait to be sent. An Event costs the API server as much as a binding, so Events are
-    sent after the other writes. `asks_autoscalers`: False if Phalanx requests nodes itself, so that no autoscaler adds
-    nodes for the same pods. `on_demand`: the queues for which Phalanx always requests nodes itself. `admitted`: a
-    function that gets gangs, and returns the gangs among them that the quotas admit together."""
+    sent after the other writes.
+    `asks_autoscalers`: False if Phalanx requests nodes itself, so that no autoscaler adds nodes for the same pods.
+    `on_demand`: the queues for which Phalanx always requests nodes itself.
+    `admitted`: a function that gets gangs, and returns the gangs among them that the quotas admit together."""
 
     on_demand: frozenset[str] = frozenset()
 

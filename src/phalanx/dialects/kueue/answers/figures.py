@@ -130,7 +130,7 @@ Key = tuple[str, ...]
 
 
 class _Happened(NamedTuple):
-    """One write of a Workload's status. `old`, `new`: the conditions before and after this write. `queued_s`: when the
+    """A write of a Workload's status. `old`, `new`: the conditions before and after this write. `queued_s`: when the
     Workload was queued."""
 
     cluster_queue: str

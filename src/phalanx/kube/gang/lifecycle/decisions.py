@@ -71,8 +71,8 @@ def place(gang: GangLifecycle, placements: Sequence[Placement]) -> None:
 
 
 def preempt(gang: GangLifecycle, decided: Preempt) -> None:
-    """Carry out a preemption. Ignore the decision if the gang is already leaving or has ended, because the gang then
-    reports that to the core anyway."""
+    """Carry out a preemption. Ignore the decision if the gang is already leaving or has ended. The core gets a report
+    about this in any case."""
     if isinstance(gang.state, Starting | Running):
         gang.state.parts.preemption.preempt(decided)
 

@@ -50,8 +50,8 @@ def single_value(members: OptionSource, key: str, default: str = "") -> str:
 
 
 def job_options(members: OptionSource, namespace: str) -> dict[str, Any]:
-    """Return the fields of `Job` that the members' options set. `namespace`: the namespace of a job that an option
-    names without a namespace."""
+    """Return the fields of `Job` that the members' options set. `namespace`: jobs that an option names without a
+    namespace are in this namespace."""
     keys = members.keys  # checked first to save time: most members set few options
     found = {name: read_option(members, key, read) for name, (key, read) in _READERS.items() if key in keys}
     if labels.AFTER in keys:
