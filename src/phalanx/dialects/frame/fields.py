@@ -54,7 +54,7 @@ def unused(values: Mapping[str, Any], table: Mapping[str, Use], path: str = "spe
 
 def _inside(value: Any, table: Mapping[str, Use], path: str) -> Iterable[str]:
     if not isinstance(value, (Mapping, list)):
-        return  # most values are scalars, and searching the table costs time
+        return  # scalars have no fields; this case is common, and a search of the table costs time
     if not any(known.startswith((f"{path}.", f"{path}[].")) for known in table):
         return
     if isinstance(value, Mapping):

@@ -21,7 +21,7 @@ from phalanx.model.reason import ReasonCode
 
 @dataclass(frozen=True, slots=True)
 class IgnoredReason:
-    """The table entry of a reason for which the peer has no code. `why`: the cause of this."""
+    """The table entry of a reason for which the peer has no code. `why`: why the peer has no such code."""
 
     why: str
 
@@ -130,7 +130,7 @@ def word(code: ReasonCode, peer: Peer, numbers: Mapping[str, Any] | None = None)
     """Return the peer's code for a reason. `numbers`: the numbers of the reason. They are needed because some peers
     have different codes for different limits."""
     if peer is Peer.KAI and code is ReasonCode.NEVER_WITHIN_LIMIT and numbers and numbers.get("rule") == "guarantee":
-        return word(ReasonCode.QUEUE_QUOTA, peer)  # the job may not borrow, so its quota blocks it, and not the limit
+        return word(ReasonCode.QUEUE_QUOTA, peer)  # the quota blocks the job, because the job may not borrow
     if peer is Peer.SLURM and numbers:
         if code in LIMITS:
             return limited(numbers)
@@ -141,7 +141,8 @@ def word(code: ReasonCode, peer: Peer, numbers: Mapping[str, Any] | None = None)
 
 
 def limited(numbers: Mapping[str, Any]) -> str:
-    """Return Slurm's code for the limit that the numbers of a reason name."""
+    """Return Slurm's code for a limit. `numbers`: the numbers of a reason, which also contain the names of the limit
+    and of the limited resource."""
     if "allowed_s" in numbers:
         return "PartitionTimeLimit"
     rule = str(numbers.get("rule", ""))

@@ -83,7 +83,7 @@ def as_job(
 
 
 def words_of_role(role: str, words: Mapping[str, str | None]) -> dict[str, str | None]:
-    """Return annotations for the whole object that set the options `words` for one of its roles only."""
+    """Return annotations for the whole object that set options for one of its roles only. `words`: the options."""
     return {f"{key}.{role.lower()}" if key in BY_ROLE else key: text for key, text in words.items()}
 
 

@@ -2,9 +2,9 @@
 start later than the driver.
 
 A SparkApplication states the sizes of its pods instead of pod templates. The memory request of a pod is the stated
-memory plus Spark's overhead. The overhead is a fraction of the stated memory, at least 384 MiB, and the fraction is
-larger for Python and R. Memory is written in Java's format, in which `512m` means 512 mebibytes. The cpu request of a
-pod is `cores`, unless `coreRequest` is set.
+memory plus Spark's overhead. The overhead is a fraction of the stated memory (a larger fraction for Python and R), but
+at least 384 MiB. Memory is written in Java's format, in which `512m` means 512 mebibytes. The cpu request of a pod is
+`cores`, unless `coreRequest` is set.
 
 
 Source: the API reference of spark-operator v2.5; Spark's running-on-kubernetes.html (memoryOverheadFactor).

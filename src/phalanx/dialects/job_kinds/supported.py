@@ -28,6 +28,6 @@ _ALL: tuple[Framework, ...] = (
     VOLCANO_JOB,
 )
 FRAMEWORKS: Mapping[Kind, Framework] = {each.kind: each for each in _ALL}
-# For objects of these kinds, policies of the AppWrapper dialect record the creator. No user may write this record, even
-# if its value would not change.
+# For objects of these kinds, policies of the AppWrapper dialect record the creator in annotations that no user can
+# change.
 SIGNED_BY_THEIR_DIALECT = frozenset(each.kind for each in _WRAPPERS)

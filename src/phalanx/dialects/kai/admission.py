@@ -72,7 +72,8 @@ def _queues(*operations: str) -> Object:
 
 
 def _class(name: str, value: int) -> Object:
-    """Return a PriorityClass with a label that names the dialect. Phalanx installs the class even if no job uses it."""
+    """Return a PriorityClass with a label that names the dialect. Phalanx installs the class together with the dialect,
+    before any job uses it."""
     meta = {"name": name, "labels": {BROUGHT_BY: kinds.NAME}}
     return {"apiVersion": PRIORITY_CLASSES.api_version, "kind": PRIORITY_CLASSES.name, "metadata": meta, "value": value}
 

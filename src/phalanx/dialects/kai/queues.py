@@ -111,7 +111,7 @@ def _known(name: str, specs: Mapping[str, Any]) -> KaiQueue:
         above.append(parent)
         parent = str(specs[parent].get("parentQueue") or "")
     below = (other for other, spec in specs.items() if spec.get("parentQueue") == name != other)
-    children = tuple(sorted(below))  # a queue is not its own child, so that it can be deleted
+    children = tuple(sorted(below))  # a queue that names itself as its parent has no child, so it can be deleted
     fault = ""
     if parent:
         why = "stands above itself" if parent in (name, *above) else "does not exist"
@@ -150,7 +150,8 @@ def _guaranteed(each: KaiQueue, known: Mapping[str, KaiQueue]) -> Iterator[tuple
                 bounds.get(name) for other in each.above for bounds in (known[other].deserved, known[other].limits)
             )
             value = min((bound for bound in above if bound is not None), default=MAX_AMOUNT)
-        # A parent with quota 0 gets no guarantee, so its children divide the whole cluster.
+        # A parent queue with quota 0 gets no guarantee (which differs from a guarantee of 0). So its children divide
+        # the whole cluster.
         if value or not each.children:
             yield name, min(value, each.limits.get(name, value))
 

@@ -50,7 +50,7 @@ def _rounds(listed: str, names: str) -> list[dict[str, str]]:
 
 
 def _no_circle(listed: str) -> str:
-    """Return a CEL expression that is true if the last round has all items, or if it still added an item."""
+    """Return a CEL expression that is true if no cycle was found: the last round has all items, or it added an item."""
     last, before = (f"size(variables.round{number})" for number in (_ROUNDS - 1, _ROUNDS - 2))
     return f"{last} == size({listed}) || {last} != {before}"
 

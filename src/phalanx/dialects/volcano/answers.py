@@ -65,7 +65,7 @@ def taken_up(
     in `paths`, only its own capability is checked."""
     used: dict[str, Asked] = {"": {}}
     for each in claimants:
-        if not each.waits:  # a queue is charged only minResources; the cluster is charged all amounts of its pods
+        if not each.waits:  # if pods use more than minResources, only the cluster is charged the rest
             _charge(used, ("",), _larger(each.asks, each.holds))
             _charge(used, paths.get(each.queue, (each.queue,)), each.asks or each.holds)
     for each in sorted((one for one in claimants if one.waits), key=lambda one: one.rank):

@@ -364,13 +364,13 @@ class Checks:
 
 
 def _below(queue: QueueBranch, path: Path) -> list[tuple[QueueBranch, Path]]:
-    # If the file has no root queue, the path of the root is the path of the list of its children.
+    # If the file has no root queue, `path` leads to the list of queues in the file, which are the children of the root.
     at = path if path[-1] == "queues" else (*path, "queues")
     return [(child, (*at, number)) for number, child in enumerate(queue.queues)]
 
 
 def _chain(rule: PlacementRule, path: Path) -> list[tuple[PlacementRule, Path]]:
-    """Return the rule, its parent rule, the parent of that one, and so on."""
+    """Return the rule, its parent rule, the parent rule of its parent rule, and so on."""
     found, one, at = [], rule, path
     while True:
         found.append((one, at))

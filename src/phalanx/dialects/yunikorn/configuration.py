@@ -160,7 +160,7 @@ def parse(text: str) -> tuple[YuniKornConfiguration, Lines]:
         node = next(iter(yaml.compose_all(text, yaml.CSafeLoader)), None)
     except yaml.YAMLError as error:
         mark, said = getattr(error, "problem_mark", None), " ".join(str(error).split())
-        # libyaml counts the end of the text as a line of its own.
+        # For an error at the end of the text, libyaml reports a line after the last one.
         line = 1 + min(mark.line, text.count("\n")) if mark else 1
         raise YuniKornConfigurationError(line, f"no YAML: {said}" if mark else said) from None
     lines: Lines = {(): 1}

@@ -36,7 +36,7 @@ _MINUTE_S, _NS = 60, 10**9
 _OVER = ("Succeeded", "Failed")
 _APP, _NODE, _QUEUE = 2, 3, 4  # EventRecord.Type
 _SET, _ADD, _REMOVE = 1, 2, 3  # EventRecord.ChangeType
-# EventRecord.ChangeDetail: all following numbers
+# The following numbers are values of EventRecord.ChangeDetail.
 _NO_DETAIL, _REQUEST_CANCEL, _REQUEST_ALLOC = 0, 100, 101
 _APP_ALLOC, _APP_REQUEST, _APP_NEW = 200, 201, 203
 _STATES: Mapping[str, int] = {"Rejected": 202, "Accepted": 204, "Running": 206, "Completed": 208}

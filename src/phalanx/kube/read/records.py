@@ -73,7 +73,7 @@ class SubmissionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
 class PreemptionMark(msgspec.Struct, frozen=True, kw_only=True):
     """The mark of a preemption. `by`: the preemptor; empty if the job is preempted because its queue is above its
-    limit. `start_s`: the field `at_s` of the start that ends."""
+    limit. `start_s`: the decision time of the start that the preemption ends (the field `at_s` of its record)."""
 
     by: str
     start_s: Moment

@@ -74,7 +74,8 @@ class OtherClusters(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapacitySources:
-    """`nodes`: the node groups of one world. `clusters`: the other clusters that run its jobs. None: there are none."""
+    """The sources of additional capacity for one world. `nodes`: its node groups. `clusters`: the other clusters that
+    run its jobs. A source that does not exist is None."""
 
     nodes: NodeProvisioning | None = None
     clusters: OtherClusters | None = None

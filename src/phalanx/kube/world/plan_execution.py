@@ -80,7 +80,7 @@ class PlanExecution:
                     self._nodes.apply(action)
             elif (gang := self._gangs.get(action.job)) is not None:
                 self._decide(gang, action)
-            # else the gang was deleted during the decision; the next events report that
+            # Otherwise the gang was deleted during the decision. The next events report its deletion to the core.
         if self._outcomes.due:
             self._outcomes.write()
 

@@ -48,8 +48,8 @@ class ApiEffects:
     ) -> None:
         """Connect gangs to the API. `writes`: the number of concurrent writes. `clock`: a function that returns seconds
         since the epoch. `fence`: a function that returns the event loop's time after which no write may be sent; None
-        if no other scheduler runs. `key`: the key with which the records of starts are signed. `asks_autoscalers`: see
-        `EventReporter`."""
+        if no other scheduler runs. `key`: the key with which the records of starts are signed. `asks_autoscalers`:
+        False if Phalanx requests nodes itself, so that no autoscaler adds nodes for the same pods."""
         self.allocations, self.timeouts = allocations, timeouts
         self.writer = Writer(api, fence, writes)
         self.may_write = _may_write(fence)

@@ -279,7 +279,7 @@ def _is_sent(gang: GangLifecycle) -> bool:
 
 
 def _uid(about: BatchJob | Pod) -> str:
-    """Return the uid of the API object. Several roles may share one object."""
+    """Return the uid of the API object. Several roles of a job may belong to one object."""
     return about.object_uid if isinstance(about, BatchJob) else about.uid
 
 

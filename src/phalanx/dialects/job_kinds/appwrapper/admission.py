@@ -61,7 +61,8 @@ _LABELS = (
     f'Object{{metadata: Object.metadata{{labels: {{"{kinds.USER}": request.userInfo.username.replace(":", "-")}}}}}}'
 )
 _SUSPEND = "Object{spec: Object.spec{suspend: true}}"
-# If an AppWrapper has no `spec`, the policy adds one. Then the check by the schema names the missing field.
+# If an AppWrapper has no `spec`, the policy adds one. Then the API server's schema validation reports the field that is
+# missing in `spec`.
 _OURS = {
     "ours": f'!has(object.spec) || !has(object.spec.managedBy) || object.spec.managedBy == "{kinds.MANAGER}"',
 }

@@ -1,7 +1,7 @@
 """Define Koordinator's kinds, labels and annotations, and the names that its quotas have as Phalanx Queues.
 
-Its PodGroups and ElasticQuotas are in the API group `scheduling.sigs.k8s.io`, which scheduler-plugins used before 0.22.
-The name of a quota must be unique in the cluster, although quotas are in namespaces.
+Koordinator's PodGroups and ElasticQuotas are in the API group `scheduling.sigs.k8s.io`, which scheduler-plugins used
+before 0.22. The name of a quota must be unique in the cluster, although quotas are in namespaces.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ LENT, WEIGHT, NAMESPACES, LIMIT = (
 IS_ROOT, TOTAL = f"{QUOTA}is-root", f"{QUOTA}total-resource"
 ROOT, SYSTEM, DEFAULT = (f"koordinator-{which}-quota" for which in ("root", "system", "default"))
 
-_OTHERS = frozenset({"default-scheduler", "phalanx"})  # their pods are Koordinator's only with its labels
+# Pods of these schedulers are Koordinator's only if they have a label or an annotation of Koordinator.
+_OTHERS = frozenset({"default-scheduler", "phalanx"})
 _OWN_JOB = "phalanx.dev/job"
 _TREE, _SAID = "koordinator/", "koordinator-quota/"
 

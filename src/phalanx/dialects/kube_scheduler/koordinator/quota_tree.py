@@ -6,7 +6,7 @@ quotas, unless the quota forbids it. Quotas with the same parent share the resou
 proportion to their `shared-weight`. The default of this weight is `max`. A resource that `max` does not name is
 unlimited. Jobs that are not preemptible stay within `min`.
 
-The annotation `total-resource` of a tree's root is a limit for the sum of all quotas of this tree.
+The annotation `total-resource` of a tree's root limits the amounts that all quotas of this tree may use together.
 
 As in Koordinator, borrowed resources are not reclaimed by default. If other quotas have borrowed a part of a quota's
 `min`, the jobs of this quota wait until the jobs of the other quotas end. A pod that names a quota that does not exist
@@ -17,10 +17,10 @@ Source: pkg/scheduler/plugins/elasticquota of v1.8.0.
 Each ElasticQuotaProfile creates the root ElasticQuota of a tree and keeps it up to date.
 
 `min` of the root quota is a fraction of the capacity of the nodes that the profile selects. The annotation
-`total-resource` of the root has the whole capacity of these nodes, which is a limit for the sum of all quotas below.
-The resources are cpu and memory, or the resources that an annotation of the profile names. The quota stays when its
-profile is deleted. No quota is created if a quota of that name exists in another namespace. If several profiles name
-the same quota, the first by name creates it.
+`total-resource` of the root has the whole capacity of these nodes. All quotas of the tree together may use at most this
+capacity. The resources are cpu and memory, or the resources that an annotation of the profile names. The quota stays
+when its profile is deleted. No quota is created if a quota of that name exists in another namespace. If several
+profiles name the same quota, the first by name creates it.
 
 Source: pkg/quota-controller/profile of v1.8.0."""
 

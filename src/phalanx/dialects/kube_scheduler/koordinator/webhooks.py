@@ -61,7 +61,7 @@ class ColocationProfiles:
             },
             "mutations": mutations,
         }
-        if share < _ALL:  # CEL's type of `request` has no uid, but the value in `phalanx up` has one
+        if share < _ALL:  # `dyn`, because CEL's type of `request` declares no field uid
             limit = f"{share * 2**32 // _ALL:08x}"
             policy["matchConditions"] = [{"name": "probability", "expression": f'dyn(request).uid < "{limit}"'}]
         return made(MUTATING, name, policy), bound(MUTATING, name)
@@ -133,15 +133,14 @@ def _has(key: str, of: str = _LABELS) -> str:
 
 
 def _same(key: str) -> str:
-    """Return a CEL expression that is true if both objects have the label with the same value, or if both lack the
-    label."""
+    """Return a CEL expression that is true if an update does not change the label `key`."""
     before, after = f"({_has(key, _OLD_LABELS)})", f"({_has(key)})"
     return f'{before} == {after} && (!{after} || {_LABELS}["{key}"] == {_OLD_LABELS}["{key}"])'
 
 
 def _in_band(*bands: str) -> str:
-    """Return a CEL expression that is true if the pod's priority is in one of these bands. The label with the priority
-    class takes precedence over the number in the spec."""
+    """Return a CEL expression that is true if the pod's priority is in one of these priority bands (for example
+    koord-prod). The label with the priority class takes precedence over the number in the spec."""
     named = ", ".join(f'"koord-{band}"' for band in bands)
     ranges = " || ".join(
         f"(object.spec.priority >= {low} && object.spec.priority <= {high})"

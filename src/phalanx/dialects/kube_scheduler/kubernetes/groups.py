@@ -27,8 +27,8 @@ _MARK: Final = f"{kinds.GROUP}:"  # a prefix that cannot occur in the name of a 
 OBJECT: Final = f"{kinds.GROUP}/group"  # the option of a pod that names its PodGroup (`options_of`)
 # The option of a pod in 1.35 that names its Workload, and the group in it.
 OF_WORKLOAD: Final = f"{kinds.GROUP}/workload"
-_SCHEDULERS: Final = frozenset({"phalanx", "default-scheduler"})  # pods of other schedulers are left alone
-_UNSPOKEN: Final = frozenset({ReasonCode.WAITING_FOR_MEMBERS, ReasonCode.BEHIND_HEAD})  # the gang was not tried
+_SCHEDULERS: Final = frozenset({"phalanx", "default-scheduler"})  # other pods belong to other schedulers
+_UNSPOKEN: Final = frozenset({ReasonCode.WAITING_FOR_MEMBERS, ReasonCode.BEHIND_HEAD})  # the scheduler has not tried it
 _SCHEDULED, _TARGET = "Scheduled", "DisruptionTarget"
 
 

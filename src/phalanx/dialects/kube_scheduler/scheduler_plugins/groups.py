@@ -111,8 +111,8 @@ def _waited_for(group: Object) -> Mapping[str, int]:
 
 
 def _status(group: Object, pods: Iterable[Object], now: str) -> Object:
-    """Return the status of a group with these pods. It equals the status after all writes of scheduler-plugins'
-    controller. It contains the time at which the group was complete."""
+    """Return the status of a group with these pods. It equals the status that the controller of scheduler-plugins would
+    have written after its last step. It contains the time at which the group first had its minimum number of pods."""
     old = group.get("status") or {}
     if old.get("phase") in _FINAL:
         return old

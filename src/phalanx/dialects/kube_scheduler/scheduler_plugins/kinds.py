@@ -9,7 +9,8 @@ from __future__ import annotations
 from phalanx.client.kind import Kind
 
 NAME = "scheduler-plugins"
-# The scheduler name in its chart. Users may choose another name, and often use the default scheduler's.
+# The scheduler name in the Helm chart of scheduler-plugins. Users may choose another name; many use the name of the
+# default scheduler.
 SCHEDULER_NAME = "scheduler-plugins-scheduler"
 DEFAULT_SCHEDULER = "default-scheduler"
 GROUP = "scheduling.x-k8s.io"

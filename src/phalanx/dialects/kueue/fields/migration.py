@@ -47,7 +47,7 @@ def _by_kind(objects: Iterable[Object]) -> dict[Kind, dict[str, Object]]:
             meta = {"namespace": "default", **obj["metadata"]} if inside else obj["metadata"]
             key = f"{meta['namespace']}/{meta.get('name')}" if inside else str(meta.get("name"))
             found.setdefault(kind, {})[key] = {**obj, "metadata": meta}
-    found.setdefault(kinds.PROVISIONING_REQUESTS, {})  # files do not show whether the cluster serves this kind
+    found.setdefault(kinds.PROVISIONING_REQUESTS, {})  # assume that the cluster serves this kind
     return found
 
 
