@@ -9,7 +9,7 @@ import pytest
 from phalanx.cli.cluster.jobs.changing import require_changeable, takes_words
 from phalanx.cli.cluster.jobs.finding import FoundJob, Member
 from phalanx.client.kind import JOBS
-from phalanx.dialects.job_kinds.volcano_job import VOLCANO_JOB
+from phalanx.dialects.job_kinds.sent_volcano_job import VOLCANO_JOB
 from phalanx.errors import PhalanxError
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from phalanx.cli.commands.attend.rerun import _require_rerunnable
-from phalanx.dialects.job_kinds.volcano_job import VOLCANO_JOB
+from phalanx.dialects.job_kinds.sent_volcano_job import VOLCANO_JOB
 from phalanx.errors import PhalanxError
 from phalanx.ledger.entry import JobEntry
 from tests.cli.found_jobs import COMPLETE, found_job

@@ -10,7 +10,7 @@ from phalanx.client.kind import JOB_SETS, JOBS, PODS, Kind
 from phalanx.dialects.job_kinds.appwrapper.job_form import APP_WRAPPER
 from phalanx.dialects.job_kinds.ray import RAY_CLUSTER, RAY_JOB, RAY_SERVICE
 from phalanx.dialects.job_kinds.replica_types import MPI_JOB, TRAINING
-from phalanx.dialects.job_kinds.volcano_job import VOLCANO_JOB
+from phalanx.dialects.job_kinds.sent_volcano_job import VOLCANO_JOB
 from phalanx.dialects.kueue import kinds
 from phalanx.kube.read.labels import ADMITTED
 from tests.kube.double import Object, job, pod_spec

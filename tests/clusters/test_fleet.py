@@ -20,7 +20,7 @@ from phalanx.clusters.workers import worker as worker_
 from phalanx.clusters.workers.fleet import Fleet
 from phalanx.clusters.workers.source import Source
 from phalanx.clusters.workers.state import read_figures
-from phalanx.dialects.job_kinds.volcano_job import VOLCANO_JOB
+from phalanx.dialects.job_kinds.sent_volcano_job import VOLCANO_JOB
 from phalanx.dialects.kueue.dialect import KUEUE
 from phalanx.dialects.kueue.kinds import MULTI_CLUSTERS
 from phalanx.embedded.controllers.runtime.calls import SharedInformers

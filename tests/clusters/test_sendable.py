@@ -11,9 +11,9 @@ from phalanx.clusters.copies import content
 from phalanx.clusters.copies.sendable import SENDABLE
 from phalanx.dialects.job_kinds.form import at
 from phalanx.dialects.job_kinds.replica_types import PYTORCH_JOB
+from phalanx.dialects.job_kinds.sent_volcano_job import VOLCANO_JOB
 from phalanx.dialects.job_kinds.spark import SPARK
 from phalanx.dialects.job_kinds.supported import FRAMEWORKS
-from phalanx.dialects.job_kinds.volcano_job import VOLCANO_JOB
 from phalanx.dialects.kueue import kinds
 from phalanx.kube.read.labels import ADMITTED, REASON
 from tests.clusters.plays import OF_KIND, PLAYS, Play

@@ -16,8 +16,8 @@ from phalanx.dialects.frame.dialect import Object
 from phalanx.dialects.job_kinds.form import Framework, at, nested
 from phalanx.dialects.job_kinds.ray import RAY_CLUSTER, RAY_SERVICE
 from phalanx.dialects.job_kinds.replica_types import MPI_JOB
+from phalanx.dialects.job_kinds.sent_volcano_job import VOLCANO_JOB
 from phalanx.dialects.job_kinds.supported import FRAMEWORKS, SIGNED_BY_THEIR_DIALECT
-from phalanx.dialects.job_kinds.volcano_job import VOLCANO_JOB
 from phalanx.dialects.kueue import gangs, kinds
 from phalanx.dialects.kueue.dialect import KUEUE
 from phalanx.dialects.kueue.tree.checks import CONTROLLER, SENDING

@@ -11,8 +11,8 @@ from phalanx.client.kind import DEPLOYMENTS, JOB_SETS, JOBS, STATEFUL_SETS, Kind
 from phalanx.dialects.job_kinds.appwrapper.job_form import IBM_APP_WRAPPER
 from phalanx.dialects.job_kinds.ray import RAY_CLUSTER, RAY_JOB, RAY_SERVICE
 from phalanx.dialects.job_kinds.replica_types import MPI_JOB, TRAINING
+from phalanx.dialects.job_kinds.sent_volcano_job import VOLCANO_JOB
 from phalanx.dialects.job_kinds.supported import FRAMEWORKS
-from phalanx.dialects.job_kinds.volcano_job import VOLCANO_JOB
 from phalanx.dialects.kueue.gangs import GROUP_COUNT, GROUP_NAME, ROLE_HASH, UNQUEUED
 from phalanx.dialects.kueue.policies.framework_rules import FRAMEWORK_POLICIES, SENDING_POLICIES
 from phalanx.dialects.kueue.tree.checks import CONTROLLER, SENDING

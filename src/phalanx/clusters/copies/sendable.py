@@ -22,7 +22,7 @@ from phalanx.dialects.job_kinds.appwrapper.job_form import APP_WRAPPER
 from phalanx.dialects.job_kinds.form import at
 from phalanx.dialects.job_kinds.ray import RAY_CLUSTER, RAY_JOB, RAY_SERVICE
 from phalanx.dialects.job_kinds.replica_types import MPI_JOB, TRAINING
-from phalanx.dialects.job_kinds.volcano_job import VOLCANO_JOB, ended, is_sent, phase
+from phalanx.dialects.job_kinds.sent_volcano_job import VOLCANO_JOB, ended, is_sent, phase
 from phalanx.kube.read import labels
 from phalanx.kube.read.workload.adapter import adapters
 

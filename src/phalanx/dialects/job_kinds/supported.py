@@ -10,9 +10,9 @@ from phalanx.dialects.job_kinds.form import Framework
 from phalanx.dialects.job_kinds.job_set import JOB_SET
 from phalanx.dialects.job_kinds.ray import RAY_CLUSTER, RAY_JOB, RAY_SERVICE
 from phalanx.dialects.job_kinds.replica_types import MPI_JOB, TRAINING
+from phalanx.dialects.job_kinds.sent_volcano_job import VOLCANO_JOB
 from phalanx.dialects.job_kinds.spark import SPARK
 from phalanx.dialects.job_kinds.train_job import TRAIN_JOB
-from phalanx.dialects.job_kinds.volcano_job import VOLCANO_JOB
 
 _WRAPPERS = (APP_WRAPPER, IBM_APP_WRAPPER)
 _ALL: tuple[Framework, ...] = (

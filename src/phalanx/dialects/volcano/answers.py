@@ -31,7 +31,7 @@ from phalanx.client.kind import NODES
 from phalanx.dialects.frame.dialect import Answer, Object, Objects, Stage, Told
 from phalanx.dialects.frame.peer_reasons import PEERS
 from phalanx.dialects.frame.pod_requests import Asked, amounts, pod_requests, quantity
-from phalanx.dialects.job_kinds.volcano_job import is_sent
+from phalanx.dialects.job_kinds.sent_volcano_job import is_sent
 from phalanx.dialects.schema.fields import Misread
 from phalanx.dialects.volcano import kinds
 from phalanx.dialects.volcano.definitions.hyper_nodes import HyperNodes

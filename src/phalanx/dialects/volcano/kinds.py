@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from phalanx.client.kind import Kind
-from phalanx.dialects.job_kinds.volcano_job import VOLCANO_JOB
+from phalanx.dialects.job_kinds.sent_volcano_job import VOLCANO_JOB
 
 NAME: Final = "volcano"
 SCHEDULER_NAME: Final = "volcano"

@@ -28,7 +28,7 @@ from phalanx.client.kind import (
     VOLUMES,
     Kind,
 )
-from phalanx.dialects.job_kinds.volcano_job import VOLCANO_JOB
+from phalanx.dialects.job_kinds.sent_volcano_job import VOLCANO_JOB
 from phalanx.kube.install.definitions import FLAVORS, QUEUES, RESERVATIONS
 from phalanx.kube.install.installation import until_answered, until_surely_refused
 from phalanx.kube.read.template.admission import AdmissionDefaults, Words

@@ -16,7 +16,7 @@ import pytest
 from phalanx.embedded.node.container.attempt import Attempt, Exited, Mount, Root, RunningAttempt, RunSpec
 from phalanx.embedded.node.container.exec import execute
 from phalanx.embedded.node.container.isolation import find_isolation
-from phalanx.embedded.node.container.shim import starting
+from phalanx.embedded.node.container.shim import fork_server
 from tests.embedded.node.images.roots import small_root
 from tests.embedded.node.waiting import until
 
@@ -34,9 +34,9 @@ def interpreter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pat
     shutil.copy(Path(sys.executable).resolve(), copy)
     monkeypatch.setattr(sys, "executable", str(copy))
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    starting._copied.cache_clear()
+    fork_server._copied.cache_clear()
     yield copy
-    starting._copied.cache_clear()
+    fork_server._copied.cache_clear()
 
 
 @pytest.fixture

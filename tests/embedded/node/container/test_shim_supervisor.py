@@ -20,7 +20,7 @@ from phalanx.embedded.node.container.attempt import (
     Exited,
     RunningAttempt,
 )
-from phalanx.embedded.node.container.shim import starting, supervisor
+from phalanx.embedded.node.container.shim import fork_server, supervisor
 from tests.embedded.node.container.test_attempt import finish, gone, spec
 from tests.embedded.node.waiting import until
 
@@ -245,7 +245,7 @@ def test_containers_start_after_the_process_that_forks_supervisors_was_killed(tm
             attempt = Attempt(tmp_path / name, 0)
             await attempt.start(spec("true"))
             found.append(await finish(attempt))
-            starting._forks[starting.interpreter()].process.kill()
+            fork_server._forks[fork_server.interpreter()].process.kill()
         return found
 
     assert [state.exit_code for state in asyncio.run(run())] == [0, 0]
@@ -269,10 +269,10 @@ def test_supervisors_outlive_the_agent_and_the_process_that_forked_them(tmp_path
         "import asyncio, os, sys\n"
         "from pathlib import Path\n"
         "from phalanx.embedded.node.container.attempt import Attempt, RunSpec\n"
-        "from phalanx.embedded.node.container.shim import starting\n"
+        "from phalanx.embedded.node.container.shim import fork_server\n"
         "spec = RunSpec(argv=('sleep', '1000'), env={'PATH': os.environ['PATH']})\n"
         "asyncio.run(Attempt(Path(sys.argv[1]), 0).start(spec))\n"
-        "print(starting._forks[starting.interpreter()].process.pid, flush=True)\n"
+        "print(fork_server._forks[fork_server.interpreter()].process.pid, flush=True)\n"
         "os.kill(os.getpid(), 9)\n"
     )
     folder = tmp_path / "main"

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from phalanx.embedded.node.container.shim.starting import shim_command
+from phalanx.embedded.node.container.shim.fork_server import shim_command
 from phalanx.embedded.node.network.names import Networks, Record, host_name, own_lines, records
 from tests.embedded.node.objects import Object, pod
 

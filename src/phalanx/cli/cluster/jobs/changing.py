@@ -13,7 +13,7 @@ from phalanx.cli.cluster.jobs.finding import FoundJob, Member
 from phalanx.cli.cluster.jobs.standing import HELD, OVER, QUEUED, member_state, state_of
 from phalanx.client.connection import ApiRefusal, Connection
 from phalanx.client.kind import JOBS, PODS
-from phalanx.dialects.job_kinds.volcano_job import VOLCANO_JOB, is_sent
+from phalanx.dialects.job_kinds.sent_volcano_job import VOLCANO_JOB, is_sent
 from phalanx.errors import PhalanxError
 from phalanx.kube.read.labels import HOLD, NICE
 from phalanx.kube.read.workload.adapter import FRAMEWORK_KINDS

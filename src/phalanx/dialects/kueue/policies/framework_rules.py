@@ -29,8 +29,8 @@ from phalanx.dialects.frame.dialect import Object
 from phalanx.dialects.job_kinds.appwrapper.job_form import APP_WRAPPER, IBM_APP_WRAPPER
 from phalanx.dialects.job_kinds.ray import RAY_CLUSTER, RAY_JOB, RAY_SERVICE
 from phalanx.dialects.job_kinds.replica_types import MPI_JOB, TRAINING
+from phalanx.dialects.job_kinds.sent_volcano_job import VOLCANO_JOB
 from phalanx.dialects.job_kinds.supported import FRAMEWORKS
-from phalanx.dialects.job_kinds.volcano_job import VOLCANO_JOB
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.gangs import GROUP_COUNT, GROUP_NAME, ROLE_HASH
 from phalanx.dialects.kueue.gangs import UNQUEUED as UNQUEUED_MARK

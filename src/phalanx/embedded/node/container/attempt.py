@@ -22,8 +22,8 @@ from typing import Any
 import msgspec
 
 from phalanx.embedded.node.container.durable import write_whole
+from phalanx.embedded.node.container.shim.fork_server import launch
 from phalanx.embedded.node.container.shim.record import boot_id, start_ticks
-from phalanx.embedded.node.container.shim.starting import launch
 
 # The reasons that `settle` records if the shim of an attempt was killed.
 LOST, REBOOT, NEVER_STARTED = "ContainerStatusUnknown", "NodeReboot", "NeverStarted"

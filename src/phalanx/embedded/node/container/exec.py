@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 
 from phalanx.embedded.node.container.attempt import Attempt, RunningAttempt, RunSpec
-from phalanx.embedded.node.container.shim.starting import interpreter, shim_command
+from phalanx.embedded.node.container.shim.fork_server import interpreter, shim_command
 
 _OUTPUT_BYTES = 10 * 1024  # the most bytes of a probe's output that are kept
 _AS_WHOM = ("user", "group", "groups", "confined", "user_namespace", "capabilities", "no_new_rights")

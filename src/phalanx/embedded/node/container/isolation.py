@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from phalanx.embedded.node.container.attempt import Root
-from phalanx.embedded.node.container.shim.starting import interpreter, sealing_refusal, shim_command
+from phalanx.embedded.node.container.shim.fork_server import interpreter, sealing_refusal, shim_command
 from phalanx.embedded.trees import remove_tree
 
 log = logging.getLogger(__name__)

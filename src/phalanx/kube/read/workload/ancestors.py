@@ -18,10 +18,10 @@ from phalanx.dialects.job_kinds.appwrapper.kinds import APP_WRAPPERS, IBM_APP_WR
 from phalanx.dialects.job_kinds.appwrapper.kinds import LABEL as WRAPPED_BY
 from phalanx.dialects.job_kinds.appwrapper.kinds import UID as WRAPPER_UID
 from phalanx.dialects.job_kinds.job_set import JOB_SET
+from phalanx.dialects.job_kinds.sent_volcano_job import VOLCANO_JOB
 from phalanx.dialects.job_kinds.spark import SPARK
 from phalanx.dialects.job_kinds.supported import FRAMEWORKS
 from phalanx.dialects.job_kinds.train_job import TRAIN_JOB
-from phalanx.dialects.job_kinds.volcano_job import VOLCANO_JOB
 from phalanx.kube.read.template.admission import AdmissionDefaults
 from phalanx.kube.read.workload.adapter import TRAINING_KINDS, PodOwner, adapters, member_uid
 from phalanx.kube.read.workload.batch_job import BatchJob, read_job

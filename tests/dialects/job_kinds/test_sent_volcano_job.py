@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.dialects.job_kinds.volcano_job import SENT, VOLCANO_JOB, ended, is_sent
+from phalanx.dialects.job_kinds.sent_volcano_job import SENT, VOLCANO_JOB, ended, is_sent
 
 
 def job(scheduler: str = SENT, phase: str = "", labels: Any = None, notes: Any = None, **spec: Any) -> dict[str, Any]:

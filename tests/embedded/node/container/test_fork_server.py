@@ -1,4 +1,4 @@
-"""`embedded/node/container/shim/starting.py`: start shims with the same Python, with only this package on the path."""
+"""`embedded/node/container/shim/fork_server.py`: shims start with the same Python, and with only this package."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from phalanx.embedded.node.container.isolation import find_isolation
-from phalanx.embedded.node.container.shim import starting
+from phalanx.embedded.node.container.shim import fork_server
 
 pytestmark = pytest.mark.slow  # real processes
 
@@ -18,8 +18,8 @@ def test_where_no_copy_can_be_made_no_images_run(tmp_path: Path, monkeypatch: py
         raise PermissionError(13, "Permission denied")  # sysctl vm.memfd_noexec=2
 
     monkeypatch.setattr(os, "memfd_create", refuse)
-    starting._copied.cache_clear()
+    fork_server._copied.cache_clear()
     try:
         assert "does not run from a sealed copy in memory" in find_isolation(tmp_path).root_refusal
     finally:
-        starting._copied.cache_clear()
+        fork_server._copied.cache_clear()
