@@ -105,7 +105,7 @@ async def submit(
 
 
 async def wait(name: Name, *, running: bool = False, timeout_s: float | None = None, cluster: Cluster = HERE) -> Result:
-    """Wait until a job has ended, and return how it ended. `running`: True if a running job is enough. Raises
+    """Wait until a job has ended, and return how it ended. `running`: True to return as soon as the job runs. Raises
     TimeoutError after `timeout_s` seconds."""
     async with asyncio.timeout(timeout_s), connected(cluster.target) as connection:
         found = await cluster.find(connection, name)

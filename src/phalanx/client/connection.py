@@ -51,7 +51,7 @@ STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 
-_CONNECTIONS = 48  # the most concurrent calls, without watches; further calls wait in this process
+_CONNECTIONS = 48  # the maximum number of concurrent calls, not counting watches; further calls wait
 _TIMEOUT_S = 30.0
 _BUSY_RETRIES = 8
 _MESSAGE_MOST_BYTES = 16 << 20  # the longest message of a WebSocket
@@ -319,7 +319,7 @@ class Connection:
                 if answer.status >= 300:
                     content = b"".join([chunk async for chunk in chunks])
                     if answer.status == 401 and self._identity is not None and self._identity.renewable:
-                        # Renews the credentials; the caller then repeats the watch.
+                        # This renews the credentials. The caller repeats the watch after the error that follows.
                         await self._ready(self._identity.lines)
                     if answer.status == 429 and not _is_json(answer.headers):
                         self._calm_down(answer.headers.get("retry-after"), 1)
@@ -385,7 +385,7 @@ class Connection:
 
 def _impersonating(acting: Sequence[str]) -> str:
     """Return the header lines that impersonate a user and groups. Raises PhalanxError for names that are not valid in a
-    header, because a name must not become a second header, and a comma must not add a group."""
+    header: a name with a line break could add a header, and a name with a comma could add a group."""
     if not acting:
         return ""
     user, *groups = acting
@@ -403,7 +403,7 @@ def _is_json(headers: Mapping[str, str]) -> bool:
 
 
 def _target(path: str, params: Mapping[str, str] | None) -> str:
-    """Return the path and query of a request, with the names in the path escaped."""
+    """Return the path and query of a request. Characters that are not allowed in them are percent-encoded."""
     query = f"?{urlencode(params)}" if params else ""
     return quote(path, safe="/:@!$&'()*+,;=~") + query
 

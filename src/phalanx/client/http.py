@@ -1,11 +1,12 @@
 """An HTTP/1.1 client for one server, with the features that an API client needs: keep-alive, bodies, streams.
 
 A scheduler sends thousands of small writes a second, and a general HTTP client would use most of the scheduler's
-processor time (docs/decisions/0012-http-of-the-client.md). In this client, a call is one write and one parsed response
-on an `asyncio.Protocol`. httptools parses the responses, and the standard library provides TLS.
+processor time (docs/decisions/0012-http-of-the-client.md). This client does little work for a call: it sends the
+request with one write to an `asyncio.Protocol`, and parses the response. httptools parses the responses, and the
+standard library provides TLS.
 
-- A connection carries one call at a time. With several calls, a lost response would make the outcome of the next call
-  unknown as well. If `limit` calls are in progress, further calls wait for a connection.
+- A connection carries one call at a time. If it carried several calls, one lost response would make the outcomes of the
+  following calls unknown as well. If `limit` calls are in progress, further calls wait for a connection.
 - A connection that was idle for more than 20 seconds is not used again, because the server may close it at that moment,
   and then the outcome of a write would be unknown.
 - Every failure is an `OSError` (`ConnectionError`, `TimeoutError`). The request may or may not have been executed.
@@ -54,9 +55,9 @@ class Http:
         proxy: Proxy | None = None,
         most_bytes: int = 0,
     ) -> None:
-        """Make an empty pool. `server`: the URL. `limit`: the most concurrent calls. `server_name`: the name in the
-        server's certificate, if it differs from the URL's host. `most_bytes`: the largest body of a response; 0: no
-        limit."""
+        """Make an empty pool. `server`: the URL. `limit`: the maximum number of concurrent calls. `server_name`: the
+        name in the server's certificate, if it differs from the URL's host. `most_bytes`: the largest body of a
+        response; 0: no limit."""
         found = urlsplit(server)
         self._server_name, self._proxy, self._most_bytes = server_name, proxy, most_bytes
         self._host = found.hostname or "localhost"
@@ -120,7 +121,7 @@ class Http:
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append(turn)
             try:
-                await turn  # a call that ends gives its place to this call (`_pass_on`)
+                await turn  # until a call that ends lets this one begin (`_pass_on`)
             except asyncio.CancelledError:
                 if turn.done() and not turn.cancelled():
                     self._pass_on()
@@ -169,7 +170,7 @@ class Http:
         self._pass_on()
 
     def _pass_on(self) -> None:
-        """Let the call that has waited longest use the connection that has become free."""
+        """Let the call that has waited longest begin, because another call has ended."""
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():
@@ -247,7 +248,7 @@ class _Channel(asyncio.Protocol):
         self._transport.write(request)
         try:
             await self._done
-        except BaseException:  # also if cancelled, because a later call must not get the rest of this response
+        except BaseException:  # also after a cancellation: no later call may get the rest of this response
             self.close()
             raise
         finally:

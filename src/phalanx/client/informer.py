@@ -7,9 +7,9 @@
   whole list in memory.
 - A watch without events may be dead, because a load balancer dropped it or the server hangs. So the kernel probes the
   peer (`http`), and each watch ends after some minutes.
-- States of an object come from the watch and from the responses to writes, in no common order. `observe` accepts both
-  and keeps the state with the higher resourceVersion, which is an integer in every known server.
-- A new uid under an old name is reported as a deletion and an addition.
+- The watch and the responses to writes both contain new states of an object, and an older state may arrive later. So
+  `observe` keeps the state with the highest resourceVersion, which is an integer in every known server.
+- If an object is replaced by an object with the same name and another uid, a deletion and an addition are reported.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ log = logging.getLogger(__name__)
 _WATCH_S = (120, 180)  # the range of a watch's duration; random, so that the watches do not all end at once
 _QUIET_S = 15.0  # a watch that is silent for this time after its end counts as dead
 _SHORT_S = 10.0  # after a shorter watch without events the informer pauses before the next one
-_PATIENCE = 6  # after this number of failed or empty watches it lists again: the server may have been restored
+_PATIENCE = 6  # after so many failed or empty watches, list again: the server may have been restored
 _FORGOTTEN = 410
 _SPECS = 10_000  # the size of the cache of decoded specs
 _INITIAL = "k8s.io/initial-events-end"
 _BACKOFF_S = (0.05, 0.2, 0.5, 1.0, 2.0, 5.0)
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):  # a Struct, because one is created for every event
+class Change(msgspec.Struct, frozen=True, kw_only=True):  # a Struct for speed: every event creates one
     """A change of an object. `old`: None for a new object. `new`: None for a deleted object, whose last state is
     `old`."""
 
@@ -121,7 +121,7 @@ class Informer:
         self._version = ""
         self._highest = 0  # the highest version seen
         self._listed: dict[str, Object] | None = None  # the objects of an incomplete list; None if it is complete
-        self._cause = ""  # the last logged cause for which the kind cannot be watched
+        self._cause = ""  # the last logged reason why the kind cannot be watched
 
     def subscribe(self, subscriber: Subscriber) -> None:
         """Report all cached objects to the subscriber as additions now, and then every later change."""
@@ -182,7 +182,7 @@ class Informer:
         self._remove(key, obj, version_of(obj))
 
     async def run(self) -> None:
-        """List and watch until cancelled."""
+        """List and watch until this task is cancelled."""
         failures = 0
         while True:
             try:
@@ -197,7 +197,7 @@ class Informer:
             except ApiError as error:
                 log.info("watching %s: %s", self.kind.plural, error)
                 failures += 1
-            except Exception:  # must not end the cache, because its users would then see no changes any more
+            except Exception:  # the cache must continue, or its users would see no more changes
                 log.exception(
                     "the server's response about %s cannot be read; all of them are listed again", self.kind.plural
                 )
@@ -328,7 +328,7 @@ class Informer:
                 self.forget(obj)
             case "ERROR":
                 if int(obj.get("code") or 0) >= 500:
-                    if self._listed is not None:  # with an old etcd, every API server fails such a watch
+                    if self._listed is not None:  # an API server with an old etcd fails every such watch
                         self._connection.lists_by_watch = False
                     raise ApiUnknown(obj.get("message") or "the watch broke")
                 raise ApiRefusal(obj.get("code", 0), obj.get("reason", ""), obj.get("message", ""))
@@ -343,7 +343,7 @@ class Informer:
     def _remove(self, key: str, last: Object, version: int) -> None:
         del self.objects[key]
         self._deleted[last["metadata"]["uid"]] = version
-        if len(self._deleted) > 100_000:  # a response does not arrive after so many later deletions
+        if len(self._deleted) > 100_000:  # no response can be older than so many deletions
             for uid in list(self._deleted)[:50_000]:
                 del self._deleted[uid]
         self._tell(Change(kind=self.kind, old=last, new=None))

@@ -18,7 +18,7 @@ from phalanx.errors import PhalanxError
 _FORM = re.compile(
     r"([+-]?)([0-9]{1,64}\.?[0-9]{0,64}|\.[0-9]{1,64})(?:([KMGTPE]i|[numkMGTPE])|[eE]([+-]?[0-9]{1,3}))?"
 )
-_LONGEST, _SHOWN = 140, 40  # the most characters of an accepted text, and of a text in an error message
+_LONGEST, _SHOWN = 140, 40  # the maximum lengths of an accepted text, and of a text in an error message
 _GREATEST = 2**63 - 1
 _SUFFIX: dict[str | None, Fraction] = {
     None: Fraction(1),

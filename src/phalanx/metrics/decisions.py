@@ -50,8 +50,8 @@ class Decisions:
         self.cycle_s = {phase: Spread(CYCLE_BOUNDS_S) for phase in PHASES}
 
     def heard(self, cluster: Cluster, events: Sequence[Event]) -> None:
-        """Count the events of a cycle. It must be called before the events change the cluster state, which then still
-        has the jobs that have ended."""
+        """Count the events of a cycle. It must be called before the events change the cluster state, because the events
+        remove ended jobs from the state."""
         for event in events:
             match event:
                 case Finished():

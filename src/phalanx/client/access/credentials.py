@@ -5,11 +5,12 @@ is used until it expires. The program is started without a shell. It may ask the
 `interactiveMode` allows this and if there is a terminal. A scheduler in a cluster has no terminal, so it refuses a
 plug-in that must ask.
 
-The second part reads the kubeconfig or the service account, and renews credentials. A service account's token is
-replaced in its file about once an hour, a plug-in's credentials have an expiry, and certificates are renewed in place.
-So before each call, the connection checks whether the `Identity` is still `fresh` (one comparison), and renews it if
-not. After a 401 the identity is renewed once, and the call is repeated, because the server did not execute it. The TLS
-context stays the same object: later connections use the certificate that was loaded into it last.
+The second part reads the kubeconfig or the service account, and renews credentials. The token of a service account is
+replaced in its file about once an hour, the credentials of a plug-in expire, and files with certificates are
+overwritten with renewed ones. So before each call, the connection checks whether the `Identity` is still `fresh` (one
+comparison), and renews it if not. After a 401 the identity is renewed once, and the call is repeated, because the
+server did not execute it. All connections share one TLS context: each new connection uses the certificate that was
+loaded into it last.
 
 Source of the plug-in protocol: client.authentication.k8s.io/v1 and v1beta1 (KEP-541).
 """
@@ -159,8 +160,8 @@ def read_credentials(kubeconfig: str | Path | None, context: str | None) -> tupl
 
 
 def _in_cluster(account: Path) -> tuple[KubeconfigCluster, KubeconfigUser]:
-    """Return the server and credentials of a pod's service account, as k8s.io/client-go/rest.InClusterConfig. Raises
-    KubeconfigError."""
+    """Return the server and credentials of a pod's service account, as k8s.io/client-go/rest.InClusterConfig does.
+    Raises KubeconfigError."""
     host, port = (os.environ.get(f"KUBERNETES_SERVICE_{part}", "") for part in ("HOST", "PORT"))
     if not host or not port or not (account / "token").exists():
         raise KubeconfigError(f"there is no {_DEFAULT}, and this is no pod with a service account")
@@ -172,8 +173,8 @@ def _in_cluster(account: Path) -> tuple[KubeconfigCluster, KubeconfigUser]:
 
 
 class Identity:
-    """The caller's credentials, kept up to date. `lines`: the header lines with them. `tls`: the TLS context; None for
-    plain HTTP."""
+    """The caller's credentials, kept up to date. `lines`: the header lines that contain the credentials. `tls`: the TLS
+    context; None for plain HTTP."""
 
     def __init__(
         self, cluster: KubeconfigCluster, user: KubeconfigUser, clock: Callable[[], float] = time.time
@@ -187,7 +188,7 @@ class Identity:
         self.tls = _tls_context(cluster)
 
     def another(self) -> Identity:
-        """Return an identity of the same user that renews its credentials independently of this one."""
+        """Return an identity of the same user. It renews its credentials independently of this identity."""
         return Identity(self._cluster, self._user, self._clock)
 
     def with_token(self, token: str) -> Identity:
@@ -205,9 +206,9 @@ class Identity:
         return self._user.plugin is not None or any(files)
 
     async def renew(self, refused: str | None = None) -> bool:
-        """Renew the credentials, once for all concurrent callers. `refused`: the header lines that the server refused;
-        None: no refusal. Return True if the certificate has changed. Raises PhalanxError if no valid credentials can be
-        obtained."""
+        """Renew the credentials; if several callers request this at the same time, only the first one renews them.
+        `refused`: the header lines that the server refused; None: no refusal. Return True if the certificate has
+        changed. Raises PhalanxError if no valid credentials can be obtained."""
         async with self._turn:
             if self.fresh if refused is None else refused != self.lines:
                 return False
@@ -237,7 +238,7 @@ class Identity:
         now_s = self._clock()
         self._until_s = now_s + _REREAD_S
         if self._given is not None and not self._given.fresh(self._until_s):
-            self._until_s = self._given.until_s - LEEWAY_S  # if this time has passed, each call runs the plug-in again
+            self._until_s = self._given.until_s - LEEWAY_S  # later calls then run the plug-in again
         return changed
 
     def _head(self) -> str:
@@ -257,8 +258,8 @@ class Identity:
         return "".join(f"{name}: {value}\r\n" for name, value in found)
 
     def _load_certificate(self) -> bool:
-        """Load the client certificate into the TLS context if it has changed. Return whether it replaced another
-        one."""
+        """Load the client certificate into the TLS context if it has changed. Return True if it replaced an earlier
+        certificate."""
         pair = (self._given.certificate, self._given.key) if self._given is not None else (b"", b"")
         if not pair[0] and self._user.certificate:
             pair = (self._user.certificate.read(), self._user.key.read())
@@ -277,8 +278,8 @@ class Identity:
 
 
 def _tls_context(cluster: KubeconfigCluster) -> ssl.SSLContext | None:
-    """Return the TLS context for a cluster; None for plain HTTP. Raises PhalanxError if the authority's certificates
-    cannot be used."""
+    """Return the TLS context for a cluster; None for plain HTTP. Raises PhalanxError if the certificates of the
+    certificate authority cannot be used."""
     if not cluster.server.startswith("https:"):
         return None
     try:

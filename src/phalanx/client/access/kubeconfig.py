@@ -2,8 +2,8 @@
 
 The rules are those of kubectl (k8s.io/client-go/tools/clientcmd). The current context comes from the first file that
 sets it, and each cluster, user and context from the first file with an entry of its name. Paths are relative to the
-folder of their file. A field `…-data` takes precedence over a path. An unsupported setting is refused and never
-ignored, because the scheduler might otherwise use other credentials than the file intends.
+folder of their file. A field `…-data` takes precedence over a path. An unsupported setting is an error. If it were
+ignored, the scheduler might use other credentials than the file intends.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from phalanx.errors import PhalanxError
 
 _PLUGIN_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 _DEEPEST = 100
-_EXTENSION = "client.authentication.k8s.io/exec"  # the extension of a cluster with settings for plug-ins
+_EXTENSION = "client.authentication.k8s.io/exec"  # the extension of a cluster that has settings for plug-ins
 
 
 class KubeconfigError(PhalanxError):

@@ -1,4 +1,5 @@
-"""Connect to a server through an HTTP proxy with CONNECT (RFC 9110, 9.3.6). TLS is between this process and the server.
+"""Connect to a server through an HTTP proxy with CONNECT (RFC 9110, 9.3.6). TLS is used between this process and the
+server, so the proxy cannot read the data.
 
 The `proxy-url` of the kubeconfig, or else the variable HTTPS_PROXY, names the proxy. HTTPS_PROXY is not used for hosts
 that NO_PROXY lists (as names, suffixes, addresses or networks), and never for the machine itself. kubectl has the same
@@ -90,7 +91,7 @@ async def tunnel(proxy: Proxy, host: str, port: int) -> socket.socket:
         await loop.sock_sendall(found, f"CONNECT {where} HTTP/1.1\r\nhost: {where}\r\n{word}\r\n".encode())
         head = b""
         while b"\r\n\r\n" not in head and len(head) < _HEAD_BYTES:
-            # Reads no byte after the head, because later bytes come from the server.
+            # Read no byte after the head of the proxy's response, because all later bytes come from the server.
             more = await loop.sock_recv(found, 1)
             if not more:
                 break

@@ -2,7 +2,8 @@
 have.
 
 A refusal has Slurm's text, and a job that must wait has Slurm's reason. The limit on the running jobs of a user is not
-checked here; the scheduler enforces it: it treats these jobs as one job array whose concurrency limit is this number.
+checked here. The scheduler enforces this limit by treating the jobs as one job array, whose concurrency limit is the
+user's limit.
 """
 
 from __future__ import annotations

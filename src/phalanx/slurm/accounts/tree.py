@@ -22,8 +22,9 @@ _USAGE = "/api/v1/namespaces/kube-system/configmaps/phalanx-usage"
 
 
 def tree(site: Site, used: dict[tuple[str, str], float]) -> FairTreeNode:
-    """Return the root of the tree of accounts and users, with the computed fair shares. Users and then accounts come
-    below an account, both sorted by name. `used`: (account, user) -> past usage in billed units times seconds."""
+    """Return the root of the tree of accounts and users, with the computed fair shares. Below an account come its users
+    and then its child accounts, both sorted by name. `used`: (account, user) -> past usage in billed units times
+    seconds."""
     own = _users(site, "root", used) or [FairTreeNode(name="root", user=True, usage=used.get(("root", "root"), 0.0))]
     root = FairTreeNode(name="root", below=own + _below(site, "", used))
     (compute_classic if site.classic else compute)(root)
@@ -84,7 +85,7 @@ def carry(api: Api, site: Site, name: str) -> None:
     else:
         spec["accounts"] = {**dict.fromkeys(known_users(api, name)), **shares}
         known = (api.get(f"{QUEUES}/{name}").get("spec") or {}).get("limits") or {}
-        if spec["limits"] is not None:  # a merge patch does not remove limits unless it sets them to null
+        if spec["limits"] is not None:  # limits that are not set to null would stay after a merge patch
             spec["limits"] = {**dict.fromkeys(known), **spec["limits"]}
         api.patch(f"{QUEUES}/{name}", {"spec": spec})
 

@@ -1,7 +1,8 @@
 """Sum the resources that jobs held in a period, by account and user. The database of the ledger computes the sums.
 
 Jobs of all kinds count. The account of a job is its queue. The user of a job is its Slurm user (the job's group) or,
-for other jobs, the API user who submitted the job. Of each run of a job, only the part within the period counts.
+for other jobs, the API user who submitted the job. If a job ran only partly within the period, only this part of its
+run counts.
 """
 
 from __future__ import annotations

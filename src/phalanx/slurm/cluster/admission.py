@@ -10,8 +10,8 @@ must be the user who submits it.
 - The user of a job is the sender of the request. If the sender is a controller or a service account, the user is the
   owner of the namespace, whom the namespace's annotation `phalanx.dev/user` names (`phalanx login` writes it). So a
   user cannot reach the queue of another account through the pod template of a Deployment.
-- Admins (`system:masters`) may submit for any user. In a namespace without this annotation, the control plane may do so
-  as well.
+- Admins (`system:masters`) may submit for any user. In a namespace without the annotation `phalanx.dev/user`, the
+  control plane may submit for any user as well.
 - An update is only checked if it changes one of the checked fields. So operators can hold and requeue the jobs of other
   users.
 
@@ -112,8 +112,8 @@ _VARIABLES = {
 
 def _of_site(condition: str) -> str:
     """Return a CEL expression that is true if the condition is true, or if the site has no users. In the condition, the
-    variable `said` has the data of the site's ConfigMap. It is a variable because the API server may copy a value in
-    each step of a loop if the value is read from a field."""
+    variable `said` has the data of the site's ConfigMap. A variable is used because the API server may copy a field's
+    value in each step of a loop."""
     has_users = f'said.exists(key, key.startsWith("{MEMBERS}"))'
     return f"[has(params.data) ? params.data : {{}}].all(said, !{has_users} || {condition})"
 

@@ -19,7 +19,7 @@ and
 2. On other clusters, operators and admins list all namespaces.
 3. Other users see the jobs of the kubeconfig's namespace, as with Slurm's PrivateData=jobs.
 
-The first of these lists that the server grants is used for the rest of the command."""
+The command uses the first of these lists that the server allows it to read."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class Unreachable(PhalanxError):
 class Api:
     """A client of an API server. `namespace`: the namespace in which jobs are created and read. `of_job`: True if the
     token is the token of a job, which may read this job but no lists. `sight`: the index of the first list in `listed`
-    that the server grants."""
+    that the server allows this client to read."""
 
     sight = 0
 
@@ -151,7 +151,8 @@ class Api:
         return cls(cluster, user, namespace)
 
     def another(self) -> Api:
-        """Return an `Api` for the same server and user with its own connection, because each thread needs its own."""
+        """Return an `Api` for the same server and user with a connection of its own. Each thread needs its own
+        connection."""
         return Api(self._cluster, self._user, self.namespace, of_job=self.of_job)
 
     def within(self, namespace: str) -> Api:
@@ -310,8 +311,9 @@ T = TypeVar("T")
 
 def for_each(api: Api, things: Iterable[T], work: Callable[[Api, T], None]) -> None:
     """Call `work` for each of the things. If there are 64 or more, calls run at the same time on several connections:
-    the server stores the changes of concurrent requests with one write to its disk. Fewer things are processed one
-    after the other, in their order. After a failure, no further call is started. Raises the first PhalanxError."""
+    the server stores the changes of concurrent requests with one write to its disk. If there are fewer, they are
+    processed one after the other, in their order. After a failure, no further call is started. Raises the first
+    PhalanxError."""
     left = deque(things)
     failed: list[PhalanxError] = []
 

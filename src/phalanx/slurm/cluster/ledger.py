@@ -50,8 +50,8 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def spans(numbers: Sequence[int]) -> str:
-    """Return the numbers as a list of ranges, such as `3-5,9`. So the text stays short for the consecutive numbers of a
-    large array's tasks."""
+    """Return the numbers as a list of ranges, such as `3-5,9`. The tasks of a large array have consecutive numbers, so
+    this text is short."""
     found: list[list[int]] = []
     for number in sorted(set(numbers)):
         if found and found[-1][1] == number - 1:
@@ -284,8 +284,8 @@ def _rows(book: Book, where: str, values: list[object], query: Mapping[str, str]
 
 
 def _hide(row: list[Any], fields: Collection[str]) -> None:
-    """Remove the fields from the row of another user's job that only the owner of the job may see. `fields`: the fields
-    of the job's request that every user may see."""
+    """Remove from a row the fields that only the owner of the job may see. `fields`: the fields of the job's request
+    that every user may see."""
     row[_COLUMN["cause"]] = str(row[_COLUMN["cause"]] or "").partition("; its log ends:")[0]
     kept: dict[str, str] = {}
     for name, text in _decoded(row[_COLUMN["words"]]).items():

@@ -137,7 +137,7 @@ class Site(msgspec.Struct, kw_only=True, omit_defaults=True):
     qos: dict[str, Qos] = msgspec.field(default_factory=lambda: {"normal": Qos(description="Normal QOS default")})
     features: dict[str, list[str]] = {}  # node -> its features
     sockets: dict[str, str] = {}  # node -> `2:8:1`: sockets, cores per socket, threads per core
-    disks_mib: dict[str, int] = {}  # node -> TmpDisk, the most that --tmp may request
+    disks_mib: dict[str, int] = {}  # node -> TmpDisk, the maximum for --tmp
     cloud: dict[str, CloudNode] = {}  # node that programs switch on and off -> its size
     licenses: dict[str, int] = {}  # license -> the number of running jobs that may use it at the same time
     mail_program: str = "/bin/mail"  # MailProg: a program with the arguments of mail(1)

@@ -29,7 +29,7 @@ POD_NAME = "PHALANX_POD_NAME"  # variable: the name of the pod; only set in pods
 
 # Values of `Ask.kind`, the command that submitted the job: sbatch, salloc, or srun outside of an allocation.
 BATCH, ALLOCATION, STEP = "batch", "alloc", "step"
-TEXT_MOST = 1000  # the most characters of a text that the commands only show
+TEXT_MOST = 1000  # the maximum length of a text that the commands only show
 DEADLINE_SLACK_S = 5.0  # a job may start this much later than in Slurm, which tries a new job at once
 
 

@@ -84,7 +84,7 @@ def nodes(api: Api) -> list[Node]:
 
 def with_cloud(here: Site, found: list[Node]) -> list[Node]:
     """Return the nodes in `found`, and the cloud nodes of the site that are switched off or are being switched on or
-    off. Those have no Node object, or one that is not ready."""
+    off. Such cloud nodes have no Node object, or a Node object that is not ready."""
     if not here.cloud:
         return found
     import time

@@ -42,7 +42,7 @@ SUSPENDED = "slurm.phalanx.dev/suspended"  # annotation: since when the job is s
 _LOOKED_AT_S = 0.5
 _HELD_LOOK_S = 30.0
 _INDEX = "batch.kubernetes.io/job-completion-index"
-_DIGITS = 10  # the most digits of a job number
+_DIGITS = 10  # the maximum number of digits of a job number
 _LATEST_S = 1e11
 BY_SIGNAL = "JobLaunchFailure"  # Slurm's reason if a signal ended the script
 _NUMBERS = "phalanx.dev/reason-numbers"  # annotation of the scheduler: numbers of the reason, as JSON
@@ -320,7 +320,8 @@ def _read(obj: _Job, asks: Asks) -> Job | None:
 
 def _miss_deadline(job: Job, latest_s: float) -> None:
     """Set the state DEADLINE if the job has not started by `latest_s`, so that it cannot end by its deadline. Slurm
-    checks an eligible job at once, but a held job only twice a minute, so this function waits as long."""
+    checks an eligible job at once, but a held job only twice a minute. So the state of a held job is set 30 seconds
+    after `latest_s`."""
     if time.time() > latest_s + (_HELD_LOOK_S if job.held else DEADLINE_SLACK_S):
         job.state, job.reason, job.held, job.end_s = "DEADLINE", "DeadLine", False, max(job.submit_s, latest_s)
 

@@ -89,7 +89,7 @@ def show(
     between: str = "|",
 ) -> None:
     """Print a table. `said`: the options of the command; --noheader, --parsable and --parsable2 change the form.
-    `between`: the separator of columns for the last two."""
+    `between`: the separator of columns with --parsable and --parsable2."""
     if "parsable" in said or "parsable2" in said:
         after = between if "parsable" in said else ""
         if "noheader" not in said:

@@ -23,7 +23,7 @@ _DATES = (
 
 
 class TimeError(PhalanxError):
-    """A text that is no time. `at`: how far it was read."""
+    """A text that is no time. `at`: the index of the first character that was not understood, if it is known."""
 
     def __init__(self, text: str, at: int = 0) -> None:
         super().__init__(text)
@@ -57,8 +57,8 @@ _LAST_S = 253_402_300_800  # the beginning of the year 10000, which Python and K
 
 def read_moment(text: str, now_s: float, *, past: bool = False) -> float:
     """Return the point in time that the text names, in seconds since the epoch. The text is in the time zone of this
-    machine. A time of day without a date means the next time that the clock shows it. `past`: True if it means today,
-    as Slurm does in options about the past. Raises TimeError."""
+    machine. A time of day without a date means the next time that the clock shows it. `past`: True if such a time is on
+    the present day, as in Slurm's options about the past. Raises TimeError."""
     said = text.lower()
     date: tuple[int, int, int] | None = None
     clock: tuple[int, int, int] | None = None

@@ -75,7 +75,7 @@ def objects(name: str, jobs: Sequence[str], secrets: Sequence[str], namespace: s
     rules = [
         {"apiGroups": ["batch"], "resources": ["jobs"], "resourceNames": list(jobs), "verbs": ["get", "patch"]},
         {"apiGroups": [""], "resources": ["secrets"], "resourceNames": list(secrets), "verbs": ["get"]},
-        # Clients use get with WebSocket, and create with SPDY.
+        # A client of pods/exec needs the verb get if it uses WebSocket, and the verb create if it uses SPDY.
         {"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["get", "create"]},
     ]
     subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}

@@ -44,7 +44,7 @@ def by_colons(
     check: Callable[[Sequence[tuple[str, str | None]]], None] | None = None,
 ) -> tuple[list[Said], list[str]]:
     """Return the options of each component in a command line such as `OPTIONS : OPTIONS SCRIPT ARGUMENTS`, and the
-    arguments. `check`: see `OptionReader.read`. Raises Usage."""
+    arguments. `check`: a function that is called after each option with all options so far. Raises Usage."""
     found: list[Said] = []
     rest = list(words)
     while True:

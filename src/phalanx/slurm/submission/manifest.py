@@ -198,7 +198,7 @@ def bring_tools(pod: Object, image: str) -> None:
     """Add an init container with the image of Phalanx to the pod. It copies srun, the step daemon and a Python
     interpreter into a volume that the job's container mounts. So the image of the job needs only /bin/sh and sed."""
     mounted = {"name": "phalanx-tools", "mountPath": TOOLS}
-    # Smaller than the job's requests, so the pod requests no more because of it.
+    # The init container requests less than the job's container, so it does not increase the request of the pod.
     amounts = {"cpu": "100m", "memory": "128Mi"}
     pod["initContainers"] = [
         {

@@ -136,7 +136,8 @@ def _why_stuck(snapshot: Snapshot, record: JobRecord) -> str:
 
 
 def _made(snapshot: Snapshot, job: str) -> tuple[str, str]:
-    """Return `kind` and `made` of a job (see `JobView`)."""
+    """Return the kind of the object that the user created for the job, and its name; "" if the job has the same
+    name."""
     gang = snapshot.gangs.get(job)
     members = [*gang.objects.jobs.values()] if gang is not None else []
     if members:

@@ -37,7 +37,7 @@ OPTIONS = declare(
 _READER = OptionReader("sacct", OPTIONS, hint=False)
 # The names that the label with a job's group can have.
 _NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
-_NAMED = 100  # up to this many running jobs are fetched by number; for more, all jobs are fetched
+_NAMED = 100  # up to this many running jobs are fetched by number; if there are more, all jobs are fetched
 _UNITS = "KMGTP"
 _SPAN = re.compile(r"\s*\+?(\d+)(?:-(\d+))?")
 _REASONS = frozenset({
@@ -408,7 +408,7 @@ def _fits(job: Job, said: Mapping[str, str | None]) -> bool:
         own = {one.lower() for one in flags(job)}
         if not own & {one.lower() for one in wanted.split(",")}:
             return False
-    # As measured, Slurm 22.05 compares the tasks with the range of --ncpus.
+    # Tests with Slurm 22.05 show that it compares the number of tasks with the range of --ncpus.
     for option, what, amount in (("ncpus", "cpu", ask.tasks), ("nnodes", "node", ask.node_count)):
         if text := said.get(option):
             least, most = _span(text, what)

@@ -318,6 +318,6 @@ def _fit(column: SinfoColumn, text: str, widths: Mapping[str, int]) -> str:
     if text == _NOTHING and not column.right and width < len(_NOTHING):
         text = ""  # as printf(3) of the C library does
     if column.letter == "P" and text.endswith("*") and len(text) > width:
-        text = text[: width - 1] + "*"  # the default partition keeps its mark
+        text = text[: width - 1] + "*"  # the `*` of the default partition stays
     cut = text if column.sized else text[:width]
     return cut.rjust(width) if column.right else cut.ljust(width)

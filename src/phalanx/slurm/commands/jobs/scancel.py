@@ -136,8 +136,8 @@ def _end(call: Call, word: str) -> int:
 
 
 def _over(asked: Chosen) -> list[Job]:
-    """Return the ended jobs of one id that also Slurm would remember. If tasks of an array were cancelled together
-    before they started, Slurm has no record of a single one of these tasks."""
+    """Return the ended jobs of one id that Slurm would still know. If several tasks of an array were cancelled together
+    before they started, Slurm keeps one common record, and does not know the single tasks."""
     found = _recorded(asked)
     if any(one.tasks is None for one in asked.ids):
         return found

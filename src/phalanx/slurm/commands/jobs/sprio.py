@@ -104,7 +104,7 @@ def _require_ids(text: str) -> None:
 
 def _sorted(lines: list[PriorityLine], said: Mapping[str, str | None]) -> list[PriorityLine]:
     """Return the lines in the order of --sort. Raises Usage."""
-    for key in reversed((said.get("sort") or "").split(",")) if lines else ():  # unchecked without lines, as in Slurm
+    for key in reversed((said.get("sort") or "").split(",")) if lines else ():  # without lines unchecked, as in Slurm
         word = key.strip().lstrip("+-")
         if not word:
             continue

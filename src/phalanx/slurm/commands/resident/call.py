@@ -6,8 +6,8 @@ its sender can do without the service.
 
 The child takes the user, the groups, the resource limits and the niceness of the caller. It gets no further rights. The
 kernel reports the user and the groups that the caller had when it connected (SO_PEERCRED, SO_PEERGROUPS: unix(7)). The
-request itself names neither. The child declines a call if it cannot get exactly the rights of the caller; the caller
-then runs the command itself. Such callers are:
+request itself does not contain the user and the groups. The child declines a call if it cannot get exactly the rights
+of the caller; the caller then runs the command itself. Such callers are:
 
 - a caller with other rights than a login of its user, because it is a set-user-ID program, has fewer capabilities, or
   uses seccomp or PR_SET_NO_NEW_PRIVS;
@@ -42,7 +42,7 @@ _NAMESPACES = ("mnt", "net", "pid", "user", "uts", "cgroup")
 _RIGHTS = ("Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapAmb", "NoNewPrivs", "Seccomp")  # proc(5), status
 _OVERFLOW = 65534  # the kernel reports this id for users that the user namespace does not map
 _LIMITS = tuple(value for name, value in sorted(vars(resource).items()) if name.startswith("RLIMIT_"))
-_MEMORY_BYTES = 4 << 30  # the most memory of a call, so that a call cannot use up the memory of the machine
+_MEMORY_BYTES = 4 << 30  # a limit, so that a call cannot use up the memory of the machine
 _FIRST_TO_GO = b"1000"  # oom_score_adj (proc(5)): if memory runs out, the kernel kills calls before the service
 
 
@@ -146,7 +146,7 @@ def _rights(process: str) -> dict[str, list[str]]:
         return {name: value.split() for name, _, value in pairs if name in _RIGHTS}
 
 
-MAX_BYTES = 4 << 20  # the most bytes of a request; execve(2) accepts half of that by default
+MAX_BYTES = 4 << 20  # the maximum size of a request; execve(2) accepts half of that by default
 MAX_HANDLE = 4096  # the highest file descriptor number in the service
 HANDLES = 4  # a request has four descriptors: standard input, output and error, and the current directory
 _PATIENCE_S = 5.0  # how long the child waits for the request, and then for GO

@@ -43,8 +43,8 @@ _IMPORTED_LATER = (
     "phalanx.slurm.jobs.nodes", "phalanx.slurm.jobs.view", "phalanx.slurm.jobs.pages", "threading", "_strptime",
     "encodings.idna",
 )  # fmt: skip
-_CALLS_OF_A_USER, _CALLS = 64, 512  # the most concurrent calls of one user, and of all users
-_QUEUE = 256  # the most connections that wait until the service accepts them (listen(2))
+_CALLS_OF_A_USER, _CALLS = 64, 512  # maximum numbers of concurrent calls: of one user, and of all
+_QUEUE = 256  # the maximum number of connections that wait until the service accepts them (listen(2))
 _FAREWELL_S = 5.0  # how long a service that stops waits for running calls
 _WAKE_MS = 60_000
 
@@ -76,7 +76,7 @@ class Service:
         self._poll.register(self._listener, select.POLLIN)
         while not self._stopping:
             self._turn(wake, _WAKE_MS)
-        self._poll.unregister(self._listener)  # a closed socket would end every `poll` at once
+        self._poll.unregister(self._listener)  # `poll` would return at once for a closed socket
         self._listener.close()
         until_s = time.monotonic() + _FAREWELL_S
         while self._calls and (left_s := until_s - time.monotonic()) > 0:
@@ -88,8 +88,9 @@ class Service:
         self._stopping = True
 
     def _turn(self, wake: int, patience_ms: int) -> None:
-        """Wait for events, and handle them. A new connection comes last, because it may get the descriptor of a
-        connection that was closed in the same turn, for which there may be another event."""
+        """Wait for events, and handle them. New connections are accepted last: such a connection may get the file
+        descriptor of a connection that was closed in the same turn, and an event of the closed connection may still
+        follow."""
         events = {handle for handle, _ in self._poll.poll(patience_ms)}
         if wake in events:
             with suppress(BlockingIOError):

@@ -19,7 +19,7 @@ from contextlib import suppress
 from typing import NoReturn
 
 EPILOG_S = 5.0  # Slurm kills an epilog after this time
-MOST_BYTES = 1 << 20  # the most bytes of an epilog's standard error that are forwarded
+MOST_BYTES = 1 << 20  # only so many bytes of an epilog's standard error are forwarded
 
 
 def directory_of(directory: str, node: str, tasks: int) -> tuple[str, bytes]:

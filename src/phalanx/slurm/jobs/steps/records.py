@@ -53,7 +53,8 @@ def _counter(root: str) -> str:
             place, name = "sys/fs/cgroup", "memory.events"
         else:
             continue
-        # Inside a container its own cgroup is mounted at the top, even if the path names a cgroup further below.
+        # Inside a container, the container's own cgroup is mounted at the top, even if the path names a cgroup further
+        # below.
         for folder in (path.lstrip("/"), ""):
             if os.path.exists(found := os.path.join(root, place, folder, name)):
                 return found

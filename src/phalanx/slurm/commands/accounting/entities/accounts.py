@@ -108,7 +108,8 @@ def modify(asked: SiteChange, change: dict[str, str], names: list[str]) -> int:
         account.limits = {key: text for key, text in {**account.limits, **fresh}.items() if text}
         if change.keys() - {"description", "organization"}:
             lines.append(f"  C = {here.cluster:<10} A = {name} of {account.parent or 'root'}")
-        # The users of the account inherit all limits except Grp*, so their associations are listed, too.
+        # The users of the account inherit all limits except Grp*. So the list of changed associations includes the
+        # users' associations.
         if {key for key in change.keys() & limits.NAMES.keys() if not key.startswith("grp")}:
             lines += [f"  C = {here.cluster:<10} A = {one:<20} U = {user:<9}" for one, user in _within(here, name)]
     print("\n".join([*_described(change, known), *([" Modified account associations...", *lines] if lines else [])]))

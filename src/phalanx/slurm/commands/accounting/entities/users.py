@@ -145,8 +145,8 @@ def _known(here: Site, accounts: list[str], *, needed: bool) -> list[str]:
 
 
 def _meant(here: Site, name: str) -> str:
-    """Return the name of the user that the typed name stands for. As in Slurm, a new name is converted to lower case,
-    and an existing name may be typed in another case."""
+    """Return the name of the user whom the caller means by the typed name. As in Slurm, a new name is converted to
+    lower case, and an existing name may be typed in another case."""
     if name in here.users or is_user(name):
         return name
     return next((user for user in here.users if user.lower() == name.lower()), name.lower())
@@ -168,7 +168,7 @@ def modify(asked: SiteChange, change: dict[str, str], which: dict[str, str], nam
         _require_administrator(here, names)
     mine = names in ([pwd.getpwuid(os.getuid()).pw_name], [str(os.getuid())])
     if mine and not {"defaultaccount", "adminlevel", "admin"} & change.keys() and not may(here, *(accounts or own)):
-        # As in Slurm, a user who may not change the own association gets these messages, not a refusal.
+        # As in Slurm, users who may not change their own association get these messages instead of a refusal.
         print(NOTHING, flush=True)
         raise Usage(UNAFFECTED)
     if not mine:

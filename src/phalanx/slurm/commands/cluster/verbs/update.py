@@ -149,7 +149,7 @@ def _named(api: Api, text: str, said: dict[str, str]) -> tuple[list[Job], list[s
 
 
 def _require_readable(said: dict[str, str]) -> bool:
-    """Check those rules for the values that do not depend on the jobs. Return False after an error that Slurm only
+    """Check the values by the rules that do not depend on the jobs. Return False after an error that Slurm only
     reports, with exit code 0. Raises Usage for other errors."""
     if "endtime" in said:
         try:

@@ -232,7 +232,7 @@ def _node_count(job: Job, ask: Ask, least: int, most: int) -> None:
         if (least, most) != (ask.node_count, 0):
             raise Refusal("Requested operation not supported on this system")
         return
-    limit = most or (ask.max_nodes if ask.said_nodes else least)  # a single number does not change the maximum
+    limit = most or (ask.max_nodes if ask.said_nodes else least)  # a single number leaves the maximum unchanged
     if not least or limit < least:
         raise Refusal("Node count specification invalid")
     if ask.least_cpus and ask.least_cpus < least:
