@@ -5,6 +5,7 @@ Jobs run exactly as long as their time limits say, in one queue in order of subm
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from random import Random
 
@@ -16,6 +17,7 @@ from phalanx.core.backfill.reservation import BackfillForecast, BackfillReservat
 from phalanx.core.cycle.reserve import Reserving
 from phalanx.core.decide import decide
 from phalanx.core.fold.fold import fold
+from phalanx.core.placement.draft import Draft
 from phalanx.loop import step
 from phalanx.model.event import Event, Finished, NodeSeen, QueueSeen, Submitted, Ticked
 from phalanx.model.job import Job, Role
@@ -305,3 +307,32 @@ def test_a_start_is_looked_for_at_a_bounded_number_of_times(
     memory = decide(cluster, Policy(backfill=Backfill.EASY), 5.0).memory
     assert memory is not None
     assert memory.first == (first[0], None, first[1])
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+@pytest.mark.parametrize("backfill", [Backfill.EASY, Backfill.CONSERVATIVE])
+def test_a_reservation_returns_to_the_forecast_after_an_error(backfill: Backfill, nodes: int) -> None:
+    policy, room, cluster = Policy(backfill=backfill), amounts({"cpu": 4000, "pods": 110}), Cluster()
+    role = Role(name="w", count=nodes, minimum=nodes, shape=Shape(requests=amounts({"cpu": 4000, "pods": 1})))
+    seen = [NodeSeen(Node(name=f"n{at}", allocatable=room)) for at in range(nodes)]
+    fold(cluster, [QueueSeen(Queue(name="default")), *seen, Ticked(0.0)])
+    for at, name in enumerate(("runs", "first", "second")):
+        job = Job(id=name, queue="default", roles=(role,), submitted_s=float(at), limit_s=100.0)
+        fold(cluster, [Submitted(job)])
+        step(cluster, (), policy, float(at), Unmoved())
+    found = BackfillForecast(cluster, policy, 3.0, Draft(cluster.columns), [])
+    for name in ("first", "second")[: found.wanted]:
+        assert found.hold(Request(name), cluster.jobs[name].gang) is not None
+    held = [each.request.job for each in found.reservations]
+
+    def capacity() -> list[dict[str, list[int]]]:
+        levels = [{}] if found.profile is None else [found.profile.between(at, at + 1) for at in range(3)]
+        return [{name: column.tolist() for name, column in level.items()} for level in levels]
+
+    before = capacity()
+    with suppress(ZeroDivisionError), found.without(Request("first")):
+        assert [each.request.job for each in found.reservations] == held[1:]
+        assert before == [{}] or capacity() != before
+        raise ZeroDivisionError
+    assert [each.request.job for each in found.reservations] == held
+    assert capacity() == before

@@ -265,12 +265,14 @@ class BackfillForecast:
         """Remove the reservation of the request from the forecast as long as the `with` block runs, so that the
         capacity for the request is not counted twice."""
         taken = self.take_out(request)
-        yield
-        if taken is not None:
-            at, hold = taken
-            self.reservations.insert(at, hold)
-            if self.profile is not None:
-                self.profile.take(hold.run)
+        try:
+            yield
+        finally:
+            if taken is not None:
+                at, hold = taken
+                self.reservations.insert(at, hold)
+                if self.profile is not None:
+                    self.profile.take(hold.run)
 
     def take_out(self, request: Request) -> tuple[int, BackfillReservation] | None:
         """Take the reservation of the request out of the forecast. Return its index and the reservation; None if the
