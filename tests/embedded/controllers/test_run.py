@@ -197,9 +197,9 @@ def test_profiles_are_translated_only_if_there_are_any() -> None:
 
 
 def test_the_defaults_are_those_of_kube_controller_manager() -> None:
-    """--node-monitor-period, --terminated-pod-gc-threshold."""
+    """--node-monitor-period, --node-monitor-grace-period, --terminated-pod-gc-threshold."""
     settings = Settings()
     assert settings.node_period_s == 5.0
     assert settings.most_finished_pods == 12_500
-    assert settings.node_grace_s > 4 * settings.node_period_s
+    assert settings.node_grace_s == 50.0
     assert settings.volumes_dir is None, "no volume is created unless a folder is given"

@@ -33,6 +33,7 @@ from phalanx.embedded.controllers.runtime.reconciler import Retry, WorkQueue
 from phalanx.embedded.controllers.runtime.recorder import EventRecorder
 
 LEASE_NAMESPACE = "kube-node-lease"
+GRACE_S = 50.0  # --node-monitor-grace-period of kube-controller-manager since Kubernetes 1.32
 NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
 _HEALTH = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 _PRESSURE = {
@@ -61,7 +62,7 @@ class NodeHealth:
         calls: Calls,
         recorder: EventRecorder,
         *,
-        grace_s: float = 40.0,
+        grace_s: float = GRACE_S,
         period_s: float = 5.0,
         retry: Retry | None = None,
         clock: Clock = time.time,

@@ -31,7 +31,7 @@ from phalanx.embedded.controllers.job.controller import JobController, JobSettin
 from phalanx.embedded.controllers.lifetime.garbage import GarbageCollector
 from phalanx.embedded.controllers.lifetime.namespace import AccountController, NamespaceController
 from phalanx.embedded.controllers.lifetime.pod_gc import PodCollector, TtlController
-from phalanx.embedded.controllers.nodes import NodeHealth, TaintEviction
+from phalanx.embedded.controllers.nodes import GRACE_S, NodeHealth, TaintEviction
 from phalanx.embedded.controllers.operators.appwrapper.controller import AppWrapperController, Wrapping
 from phalanx.embedded.controllers.operators.install import install_operators
 from phalanx.embedded.controllers.operators.job_set.controller import JobSetController
@@ -76,7 +76,7 @@ class Settings:
     events_per_s: float = 100.0
     events_window_s: float = 1.0
     namespace_again_s: float = 1.0
-    node_grace_s: float = 40.0
+    node_grace_s: float = GRACE_S
     node_period_s: float = 5.0
     most_finished_pods: int = 12_500
     root_ca: str = ""

@@ -69,7 +69,9 @@ def test_a_node_made_anew_is_not_lost_by_the_lease_that_another_left_behind() ->
     second["metadata"] |= {"uid": "2", "resourceVersion": "4"}
     caches[LEASES].observe({"kind": "Lease", "metadata": meta, "spec": {"renewTime": "then"}})
     caches[NODES].observe(first)
-    now_s[0] += 60.0
+    now_s[0] += 50.0
+    assert not health.is_lost("n")
+    now_s[0] += 1.0
     assert health.is_lost("n")
     caches[NODES].forget(first)
     caches[NODES].observe(second)

@@ -25,7 +25,7 @@ from phalanx.embedded.controllers.runtime.reconciler import Retry, WorkQueue
 
 log = logging.getLogger(__name__)
 
-_MISSED_FOR_S = 40.0
+_MISSED_FOR_S = 40.0  # quarantineTime of podgc; a node that stops reporting but exists is of `NodeHealth`
 
 
 class PodCollector:
