@@ -17,6 +17,6 @@ class lazy(Generic[Value]):  # noqa: N801  (it is written as a decorator)
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
 
-    def __get__(self, instance: Any, owner: type | None = None) -> Value:
+    def __get__(self, instance: object, owner: type | None = None) -> Value:
         found = instance.__dict__[self.name] = self.find(instance)
         return found

@@ -14,7 +14,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from phalanx.api.values import Explanation, Job, Queue, Result, Simulated, Table
 from phalanx.cli.cluster.jobs.finding import Finder, FoundJob
@@ -204,7 +203,7 @@ def _simulate(
     cells = [
         Cell(source=source, policy=policy, estimates=known, seed=seed) for policy in policies for known in estimates
     ]
-    rows: list[Mapping[str, Any]] = [*rows_of(list(run_all(cells, processes=1, progress=lambda jobs: None)))]
+    rows: list[Mapping[str, object]] = [*rows_of(list(run_all(cells, processes=1, progress=lambda jobs: None)))]
     return Table(
         [
             Simulated(trace=str(trace), policy=cell.policy, estimates=cell.estimates, measures=row)

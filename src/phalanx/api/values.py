@@ -36,7 +36,7 @@ class Job:
     placed: int
     reason: str = ""
     message: str = ""
-    record: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    record: Mapping[str, object] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def id(self) -> str:
@@ -67,7 +67,7 @@ class Queue:
     running: int
     pending: int
     share: float | None
-    record: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    record: Mapping[str, object] = field(default_factory=dict, repr=False, compare=False)
 
     def cells(self) -> Mapping[str, str]:
         share = "" if self.share is None else f"{self.share:.2f}"
@@ -106,7 +106,7 @@ class Explanation:
 
     job: str
     text: str
-    record: Mapping[str, Any] = field(repr=False, compare=False)
+    record: Mapping[str, object] = field(repr=False, compare=False)
 
     def __str__(self) -> str:
         return self.text

@@ -179,7 +179,7 @@ class Connection:
         method: str,
         path: str,
         *,
-        body: Any = None,
+        body: object = None,
         params: Mapping[str, str] | None = None,
         content_type: str = JSON,
         acting: Sequence[str] = (),
@@ -372,7 +372,7 @@ class Connection:
         method: str,
         path: str,
         *,
-        body: Any = None,
+        body: object = None,
         params: Mapping[str, str] | None = None,
         content_type: str = JSON,
     ) -> Object:

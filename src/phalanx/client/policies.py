@@ -33,12 +33,12 @@ def rule(group: str, plural: str, *operations: str, versions: Sequence[str] = ("
 
 def refusing(
     name: str,
-    rules: Sequence[dict[str, Any]],
+    rules: Sequence[dict[str, object]],
     conditions: Mapping[str, str],
     checks: Mapping[str, str],
     *,
     reason: str = "Forbidden",
-    **more: Any,
+    **more: object,
 ) -> list[Made]:
     """Return a policy that refuses objects, and its binding. `rules`: the requests to which the policy applies.
     `conditions`: name -> CEL expression that must be true for an object to be checked. `checks`: message -> CEL
@@ -51,12 +51,12 @@ def refusing(
 
 def changing(
     name: str,
-    rules: Sequence[dict[str, Any]],
+    rules: Sequence[dict[str, object]],
     conditions: Mapping[str, str],
     change: str,
     *,
     patch: bool = False,
-    **more: Any,
+    **more: object,
 ) -> list[Made]:
     """Return a policy that changes objects, and its binding. `rules`, `conditions`, `more`: as in `refusing`. `change`:
     a CEL expression. `patch`: True if `change` is a JSON patch, False if it is an apply configuration."""
@@ -78,7 +78,7 @@ def bound(kind: Kind, name: str) -> Made:
 
 
 def _policy(
-    kind: Kind, name: str, rules: Sequence[dict[str, Any]], conditions: Mapping[str, str], spec: dict[str, Any]
+    kind: Kind, name: str, rules: Sequence[dict[str, object]], conditions: Mapping[str, str], spec: dict[str, object]
 ) -> list[Made]:
     whole = {
         "failurePolicy": "Fail",

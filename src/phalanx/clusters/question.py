@@ -116,7 +116,7 @@ def answer_of(in_s: float, code: str, text: str) -> dict[str, Any]:
     return said | ({"reason": {"code": code, "message": text}} if code else {})
 
 
-def read_answer(answer: Any, now_s: float) -> StartOutlook | None:
+def read_answer(answer: object, now_s: float) -> StartOutlook | None:
     """Return the outlook in a worker's answer; None if the answer has neither a start nor a reason. Long texts in the
     answer are cut."""
     if not isinstance(answer, Mapping) or answer.get("kind") != "JobStart":

@@ -48,7 +48,7 @@ _PLAIN = {
 _NAMES = ("holders", "jobs", "queues", "waits_for", "for", "job", "by", "head", "circle")
 
 
-def unnamed(code: str, text: str, numbers: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+def unnamed(code: str, text: str, numbers: Mapping[str, object]) -> tuple[str, dict[str, Any]]:
     """Return the sentence and the numbers of a reason without names of jobs and users."""
     plain = {key: value for key, value in numbers.items() if key in _PLAIN}
     return (text if code in _OWN else _SENTENCES.get(code, _UNNAMED)), plain
@@ -95,7 +95,7 @@ class Redaction:
         if self._sees(row.id):
             return replace(row, preempted_by=by)
         reason = _of_others(row.reason) if row.reason else ""
-        bare: dict[str, Any] = {"user": "", "array": "", "array_cap": None, "message": ""}
+        bare: dict[str, object] = {"user": "", "array": "", "array_cap": None, "message": ""}
         return replace(row, id=self.name(row.id), preempted_by=by, reason=reason, **bare)
 
     def played(self, row: PlayedRow) -> PlayedRow:
@@ -124,7 +124,7 @@ class Redaction:
     def _sees(self, job: str) -> bool:
         return self._visible(job.partition("/")[0])
 
-    def _renamed(self, value: Any) -> Any:
+    def _renamed(self, value: object) -> Any:
         """Return the value with stand-ins for job ids. Every string with a slash, alone, in a list or as a key, counts
         as a job id."""
         match value:

@@ -208,7 +208,7 @@ class _Whole(msgspec.Struct, kw_only=True):
     played: list[PlayedRow]
 
 
-def state_from(whole: Mapping[str, Any]) -> PageState:
+def state_from(whole: Mapping[str, object]) -> PageState:
     """Return the state in a response to GET /state. Raises msgspec.ValidationError."""
     found = msgspec.convert(whole, _Whole)
     return PageState(

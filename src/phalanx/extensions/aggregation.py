@@ -153,7 +153,7 @@ class Access:
         known = self._known.get(key)
         if known is not None and known[0] > self._clock_s():
             return known[1]
-        asked: dict[str, Any] = {"resourceAttributes": {"verb": "get", **resource}} if resource is not None else {}
+        asked: dict[str, object] = {"resourceAttributes": {"verb": "get", **resource}} if resource is not None else {}
         asked = asked or {"nonResourceAttributes": {"verb": "get", "path": path}}
         spec = {**asked, "user": asker.name, "groups": list(asker.groups)}
         if asker.uid:
@@ -376,7 +376,7 @@ def _common_name(request: web.BaseRequest) -> str:
     return next((str(value) for name, value in pairs if name == "commonName"), "")
 
 
-def _json(value: Any, code: int) -> web.Response:
+def _json(value: object, code: int) -> web.Response:
     return web.Response(body=msgspec.json.encode(value), status=code, content_type="application/json")
 
 

@@ -195,7 +195,7 @@ def _job_row(entry: JobEntry) -> dict[str, Any]:
     }
 
 
-def _job(row: Row[Any], starts: Iterable[StartEntry]) -> JobEntry:
+def _job(row: Row[object], starts: Iterable[StartEntry]) -> JobEntry:
     said = {name: value for name, value in row._mapping.items() if name not in ("id", "user_name", "group_name")}
     return JobEntry(
         **{
@@ -226,7 +226,7 @@ def _start_row(job: int, start: StartEntry) -> dict[str, Any]:
     }
 
 
-def _start(row: Row[Any]) -> StartEntry:
+def _start(row: Row[object]) -> StartEntry:
     return StartEntry(
         at_s=row.at_s,
         state=State(row.state),
@@ -240,7 +240,7 @@ def _start(row: Row[Any]) -> StartEntry:
     )
 
 
-def _json(value: Any) -> str:
+def _json(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 

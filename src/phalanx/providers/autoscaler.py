@@ -125,7 +125,7 @@ class AutoscalerProvider:
                 raise ProviderError(f"the pod {here.namespace}/{name} cannot be deleted: {error}") from error
         self._forget(here.group.name, name)
 
-    async def _side_by_side(self, calls: Iterable[Any]) -> None:
+    async def _side_by_side(self, calls: Iterable[object]) -> None:
         """Make the calls, at most `_WRITES` at the same time. When all have ended, raise the first error, if any."""
         gate = asyncio.Semaphore(_WRITES)
 

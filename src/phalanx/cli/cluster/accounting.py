@@ -227,7 +227,7 @@ def _exit(obj: Object) -> tuple[int, int, float | None] | None:
     return code, signal, max(moments, default=None)
 
 
-def _moment(text: Any) -> float | None:
+def _moment(text: object) -> float | None:
     if text:
         with suppress(MomentError):
             return read_moment(text)

@@ -39,7 +39,7 @@ def read_placed(file: Path, read: Callable[[Fields], Read]) -> Read:
         raise PhalanxError(f"{file}:{line_of(node, misread.path)}: {misread}") from None
 
 
-def _stated_twice(root: Any) -> Any:
+def _stated_twice(root: object) -> Any:
     """Return the node of a key that occurs a second time in its mapping; None if there is no such key."""
     # nodes that were already checked, because aliases let one node occur in several places
     below, known = [root], set[int]()

@@ -48,7 +48,7 @@ class PriorityFile:
 
     function: PriorityFunction
     policy: Mapping[str, Any]
-    queues: Any
+    queues: object
 
 
 def read_priority_file(file: Path) -> PriorityFile:
@@ -131,7 +131,7 @@ class PolicySettings:
     call it."""
 
     policy: Policy
-    values: Mapping[str, Any]
+    values: Mapping[str, object]
     dialects: frozenset[str] = frozenset()
     function: str = ""
 

@@ -170,7 +170,7 @@ def step_of(
 ) -> dict[str, Any]:
     """Return the step as a JSON record of the file. `policy`: None if it is the same as in the step before. `actions`:
     None to record only the events."""
-    step: dict[str, Any] = {"now_s": now_s, "begins": begins}
+    step: dict[str, object] = {"now_s": now_s, "begins": begins}
     if policy is not None:
         step["policy"] = msgspec.to_builtins(policy)
     step["events"] = [written(event) for event in events]
@@ -179,7 +179,7 @@ def step_of(
     return step
 
 
-def append(descriptor: int, step: Mapping[str, Any]) -> None:
+def append(descriptor: int, step: Mapping[str, object]) -> None:
     line = memoryview(msgspec.json.encode(step) + b"\n")
     while line:  # os.write may write only a part of the data
         line = line[os.write(descriptor, line) :]

@@ -135,7 +135,7 @@ def _objects(folder: Path, labels: Mapping[str, str]) -> Iterable[Any]:
             yield each
 
 
-def _dumped(objects: Iterable[Any]) -> str:
+def _dumped(objects: Iterable[object]) -> str:
     return yaml.safe_dump_all(objects, sort_keys=False, width=120, allow_unicode=True)
 
 

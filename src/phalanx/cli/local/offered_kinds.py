@@ -151,7 +151,7 @@ def _missing(each: Offered, kinds: str) -> str:
 
 
 def _definition(each: Offered, kind: str, plural: str, short_name: str) -> Object:
-    subresources: dict[str, Any] = {"status": {}}
+    subresources: dict[str, object] = {"status": {}}
     if kind in each.scale:
         subresources["scale"] = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
     schema = {"type": "object", "required": ["spec"], "properties": {"spec": _OPEN, "status": _OPEN}}

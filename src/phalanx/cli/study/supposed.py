@@ -278,7 +278,7 @@ def _without_node(book: Cluster, name: str) -> Iterator[Event]:
     yield NodeGone(name)
 
 
-def _named(text: str, name: str, known: Mapping[str, Any]) -> str:
+def _named(text: str, name: str, known: Mapping[str, object]) -> str:
     if name in known:
         return name
     near = difflib.get_close_matches(name, known, 3)

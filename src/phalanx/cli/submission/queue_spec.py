@@ -15,7 +15,7 @@ BOUNDS = ("guaranteed", "limit", "lend")
 
 
 def changed(
-    spec: Mapping[str, Any], fields: Mapping[str, Any], bounds: Mapping[str, Sequence[str]], flavor: str
+    spec: Mapping[str, Any], fields: Mapping[str, object], bounds: Mapping[str, Sequence[str]], flavor: str
 ) -> Spec:
     """Return the spec with these changes. `fields`: path of a field in the spec (with dots) -> value; None keeps the
     field, "" removes it. `bounds`: guaranteed, limit or lend -> texts RESOURCE=AMOUNT; an empty amount removes the
@@ -33,7 +33,7 @@ def changed(
     return {**found, "quotas": quotas} if quotas else found
 
 
-def require_valid(name: str, spec: Mapping[str, Any]) -> None:
+def require_valid(name: str, spec: Mapping[str, object]) -> None:
     """Raise PhalanxError if the spec of the queue is invalid."""
     try:
         read_queue(name, spec)
@@ -41,7 +41,7 @@ def require_valid(name: str, spec: Mapping[str, Any]) -> None:
         raise PhalanxError(f"queue {name}: {error}. Nothing was changed.") from None
 
 
-def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+def differences(before: Mapping[str, object], after: Mapping[str, object]) -> list[str]:
     """Return a text for each field that differs between the two specs: `quotas.cpu.limit: 8 -> 4`."""
     old, new = dict(_leaves(before)), dict(_leaves(after))
     return [
@@ -51,7 +51,7 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str
     ]
 
 
-def _set(spec: Spec, path: Sequence[str], value: Any) -> None:
+def _set(spec: Spec, path: Sequence[str], value: object) -> None:
     *above, last = path
     for step in above:
         spec = spec.setdefault(step, {})
@@ -82,7 +82,7 @@ def _pairs(option: str, texts: Sequence[str]) -> Iterator[tuple[str, str]]:
         yield resource, amount
 
 
-def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+def _leaves(value: object, path: str = "") -> Iterator[tuple[str, str]]:
     match value:
         case Mapping():
             for key, inner in value.items():

@@ -6,7 +6,7 @@ import logging
 import sys
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -76,12 +76,12 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], gives_way
     sys.stdout.write("".join(f"{line.rstrip()}\n" for line in text.splitlines()))
 
 
-def print_json(value: Any) -> None:
+def print_json(value: object) -> None:
     """Print one JSON document with indentation."""
     sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
 
 
-def print_json_line(value: Any) -> None:
+def print_json_line(value: object) -> None:
     """Print a JSON document as a single line, for streams of documents."""
     sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
     sys.stdout.flush()

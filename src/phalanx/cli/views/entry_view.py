@@ -106,7 +106,7 @@ def _start(start: StartEntry) -> dict[str, Any]:
     }
 
 
-def flat(record: Mapping[str, Any]) -> dict[str, Any]:
+def flat(record: Mapping[str, object]) -> dict[str, Any]:
     """Return the record as a row of CSV. Each list or mapping becomes one cell. For `starts` and `reasons` the cell has
     only their number."""
     found: dict[str, Any] = {}

@@ -136,10 +136,14 @@ class _Merged:
 
     def __init__(self) -> None:
         self.current = ""
-        self.entries: dict[str, dict[str, tuple[dict[str, Any], Path]]] = {"clusters": {}, "users": {}, "contexts": {}}
+        self.entries: dict[str, dict[str, tuple[dict[str, object], Path]]] = {
+            "clusters": {},
+            "users": {},
+            "contexts": {},
+        }
         self.files: list[str] = []
 
-    def add(self, path: Path, found: Any = None) -> None:
+    def add(self, path: Path, found: object = None) -> None:
         """Add the file `path`. `found`: its content; None to read the file."""
         self.files.append(str(path))
         found = _content(path) if found is None else found
@@ -163,7 +167,7 @@ class _Merged:
             raise KubeconfigError(f"{':'.join(self.files)} has no current-context: say --context NAME")
         said, _ = self.entry("contexts", name)
         where, folder = self.entry("clusters", str(said.get("cluster") or ""), f"context {name}")
-        who: tuple[dict[str, Any], Path] = ({}, folder)
+        who: tuple[dict[str, object], Path] = ({}, folder)
         if said.get("user"):
             who = self.entry("users", str(said["user"]), f"context {name}")
         try:

@@ -181,7 +181,7 @@ def status_to_clear(sendable: Sendable, job: Object) -> dict[str, Any] | None:
     return _emptied(cleared) or None
 
 
-def _emptied(value: Any) -> Any:
+def _emptied(value: object) -> Any:
     """Return the merge patch that empties a value. Lists and mappings become empty but are not removed, because
     definitions may require them."""
     if isinstance(value, dict):
@@ -190,7 +190,7 @@ def _emptied(value: Any) -> Any:
     return [] if isinstance(value, list) else None
 
 
-def _change(sendable: Sendable, job: Object, new: dict[str, Any]) -> dict[str, Any]:
+def _change(sendable: Sendable, job: Object, new: dict[str, object]) -> dict[str, Any]:
     """Return the merge patch that replaces the copied part of a status."""
     old = sendable.status_of(job)
     gone = dict.fromkeys([name for name in old if name not in new])
@@ -198,7 +198,7 @@ def _change(sendable: Sendable, job: Object, new: dict[str, Any]) -> dict[str, A
     return {**gone, **replaced}
 
 
-def _whole(old: object, new: Any) -> Any:
+def _whole(old: object, new: object) -> Any:
     """Return the merge patch of one field."""
     return difference(old, new) if isinstance(old, dict) and isinstance(new, dict) else new
 

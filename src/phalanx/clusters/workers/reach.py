@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
 
 from phalanx.client.connection import ApiRefusal, ApiUnknown, Connection
 from phalanx.clusters.copies.content import sent_to
@@ -18,7 +17,7 @@ from phalanx.dialects.kueue.kinds import MULTI_CLUSTERS
 from phalanx.errors import PhalanxError
 
 
-def cluster_of(objects: Iterable[Mapping[str, Any]]) -> str:
+def cluster_of(objects: Iterable[Mapping[str, object]]) -> str:
     """Return the name of the cluster that has the copies of these jobs; "" if the pods of the jobs are on the
     manager."""
     found = (sent_to(obj) for obj in objects)
@@ -26,7 +25,7 @@ def cluster_of(objects: Iterable[Mapping[str, Any]]) -> str:
 
 
 @asynccontextmanager
-async def reached(api: Connection, objects: Iterable[Mapping[str, Any]]) -> AsyncIterator[Connection]:
+async def reached(api: Connection, objects: Iterable[Mapping[str, object]]) -> AsyncIterator[Connection]:
     """Yield a connection to the cluster in which the pods of these jobs are: `api` itself, or one to a worker. Raises
     PhalanxError if the worker cannot be reached."""
     name = cluster_of(objects)

@@ -83,7 +83,7 @@ def read_figures(cluster: Mapping[str, Any]) -> Figures:
         return Figures()
 
 
-def condition(state: State, old: Mapping[str, Any], generation: int, now_s: float) -> dict[str, Any]:
+def condition(state: State, old: Mapping[str, object], generation: int, now_s: float) -> dict[str, Any]:
     """Return the condition Active. `old`: the present condition; its transition time is kept if the status is the
     same."""
     truth = "True" if state.active else "False"

@@ -435,10 +435,10 @@ Read = TypeVar("Read", bound=Definitions, contravariant=True)
 
 
 class OptionsOf(Protocol):
-    def __call__(self, kind: str, meta: Mapping[str, Any], scheduler: str = "") -> Mapping[str, str]: ...
+    def __call__(self, kind: str, meta: Mapping[str, object], scheduler: str = "") -> Mapping[str, str]: ...
 
 
-def no_answers(*of: Any) -> Iterable[Answer]:
+def no_answers(*of: object) -> Iterable[Answer]:
     """Return no answers. A dialect that writes no objects uses this function as `Dialect.answer` and
     `Dialect.statuses`."""
     return ()

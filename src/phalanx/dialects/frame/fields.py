@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Answered:
 Use: TypeAlias = Becomes | Ignored | Answered
 
 
-def unused(values: Mapping[str, Any], table: Mapping[str, Use], path: str = "spec") -> Iterable[str]:
+def unused(values: Mapping[str, object], table: Mapping[str, Use], path: str = "spec") -> Iterable[str]:
     """Yield one sentence for each field of `values` that has no effect; the sentence contains the reason. `table`: the
     use of each field by its path. `path`: the path of `values` in its object. In paths, `[]` stands for each entry of a
     list."""
@@ -52,7 +52,7 @@ def unused(values: Mapping[str, Any], table: Mapping[str, Use], path: str = "spe
                 yield f"{here} is unknown to Phalanx, and has no effect"
 
 
-def _inside(value: Any, table: Mapping[str, Use], path: str) -> Iterable[str]:
+def _inside(value: object, table: Mapping[str, Use], path: str) -> Iterable[str]:
     if not isinstance(value, (Mapping, list)):
         return  # scalars have no fields; this case is common, and a search of the table costs time
     if not any(known.startswith((f"{path}.", f"{path}[].")) for known in table):

@@ -126,7 +126,7 @@ SLURM_LIMITS: dict[str, dict[str, str]] = {
 LIMITS = {ReasonCode.QUEUE_LIMIT, ReasonCode.QUEUE_QUOTA, ReasonCode.USER_LIMIT, ReasonCode.NEVER_WITHIN_LIMIT}
 
 
-def word(code: ReasonCode, peer: Peer, numbers: Mapping[str, Any] | None = None) -> Word:
+def word(code: ReasonCode, peer: Peer, numbers: Mapping[str, object] | None = None) -> Word:
     """Return the peer's code for a reason. `numbers`: the numbers of the reason. They are needed because some peers
     have different codes for different limits."""
     if peer is Peer.KAI and code is ReasonCode.NEVER_WITHIN_LIMIT and numbers and numbers.get("rule") == "guarantee":
@@ -152,7 +152,7 @@ def limited(numbers: Mapping[str, Any]) -> str:
     return words.get(counted, words[""])
 
 
-def words(code: ReasonCode, numbers: Mapping[str, Any] | None = None) -> dict[str, str | None]:
+def words(code: ReasonCode, numbers: Mapping[str, object] | None = None) -> dict[str, str | None]:
     """Return the code of each peer for a reason; None for a peer that has no code."""
     said = {str(peer): word(code, peer, numbers) for peer in Peer}
     return {peer: each if isinstance(each, str) else None for peer, each in said.items()}

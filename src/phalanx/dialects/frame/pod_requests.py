@@ -41,7 +41,7 @@ def container_requests(container: Mapping[str, Any]) -> Asked:
     return amounts({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
 
 
-def amounts(written: Any) -> Asked:
+def amounts(written: object) -> Asked:
     """Return a ResourceList of the Kubernetes API in Phalanx's units. Invalid quantities are left out. Negative
     quantities count as 0."""
     found: Asked = {}

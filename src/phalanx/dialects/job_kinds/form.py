@@ -60,7 +60,7 @@ def as_job(
     suspended: object,
     words: Mapping[str, str] | None = None,
     status: Object | None = None,
-    **spec: Any,
+    **spec: object,
 ) -> Object:
     """Return a role as a batch/v1 Job. `obj`: the framework's job. `count`: the number of pods of the role. `words`:
     annotations for properties that have no field in a Job. An annotation of the object itself takes precedence over the

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from phalanx.client.kind import Kind
 from phalanx.dialects.job_kinds.form import LATER, Object, as_job, at, manager, nested, patched
@@ -101,7 +100,7 @@ class Ray:
             return found
         cluster = at(spec, self.cluster) or {}
         template: Object = (cluster.get("headGroupSpec") or {}).get("template") or {"spec": {}}
-        beside: list[Any] = [_SCALES] if cluster.get("enableInTreeAutoscaling") else []
+        beside: list[object] = [_SCALES] if cluster.get("enableInTreeAutoscaling") else []
         beside += [_SUBMITS] if spec.get("submissionMode") == "SidecarMode" else []
         pod = template.get("spec") or {}
         return {**template, "spec": {**pod, "containers": [*(pod.get("containers") or ()), *beside]}}

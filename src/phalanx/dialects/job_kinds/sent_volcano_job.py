@@ -38,7 +38,7 @@ def phase(obj: Mapping[str, Any]) -> str:
     return str(((obj.get("status") or {}).get("state") or {}).get("phase") or "")
 
 
-def ended(obj: Mapping[str, Any]) -> str:
+def ended(obj: Mapping[str, object]) -> str:
     """Return the condition, Complete or Failed, that a batch/v1 Job would have if it had ended in the same way. Return
     an empty text if the Job has not ended."""
     return _ENDS.get(phase(obj), "")

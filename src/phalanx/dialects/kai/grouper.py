@@ -90,7 +90,7 @@ def options_of(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
     return {key: text for key, text in found.items() if text}
 
 
-def queue_named(labels: Mapping[str, Any]) -> str:
+def queue_named(labels: Mapping[str, object]) -> str:
     """Return the queue that the labels name; empty if they name no queue."""
     if found := labels.get(QUEUE_LABEL):
         return str(found)
@@ -137,7 +137,7 @@ def _named(text: str) -> OwnerName | None:
     return OwnerName(*parts) if len(parts) == len(OwnerName._fields) else None
 
 
-def _of_owner(owner: OwnerName, labels: Mapping[str, Any]) -> KaiGroup:
+def _of_owner(owner: OwnerName, labels: Mapping[str, object]) -> KaiGroup:
     """Return the gang of a pod. It follows from the labels that the owner's controller sets on its pods."""
     if name := labels.get("leaderworkerset.sigs.k8s.io/name"):
         return KaiGroup(f"pg-{name}-group-{labels.get('leaderworkerset.sigs.k8s.io/group-index', '0')}", owner)

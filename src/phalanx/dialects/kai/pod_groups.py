@@ -211,7 +211,7 @@ def _of_pod_group(defined: KaiDefinitions, said: Said, name: str, group: Object 
     )
 
 
-def _queue(labels: Mapping[str, Any], said: Said) -> str:
+def _queue(labels: Mapping[str, object], said: Said) -> str:
     """Return the queue that a label names. Three labels may name it, in this order of precedence: the owner's queue
     label, the pod's queue label, and the project label of the owner or of the pod."""
     named = str(labels.get(QUEUE_LABEL) or said.options.get(QUEUE_LABEL) or "")
@@ -231,7 +231,7 @@ def _priority(defined: KaiDefinitions, said: str, pods: int, owner: OwnerName) -
     return name, defined.priorities[name]
 
 
-def _grace_s(said: Any) -> float:
+def _grace_s(said: object) -> float:
     """Return the grace period, a Go duration, in seconds. A negative duration means that the gang may always run with
     too few pods; the result is then 0. Return the default if the duration is invalid or has no unit."""
     if not isinstance(said, str) or said.isdigit():
@@ -244,7 +244,7 @@ def _grace_s(said: Any) -> float:
         return STALENESS_GRACE_S
 
 
-def _preemptible(said: Any, priority: int) -> bool:
+def _preemptible(said: object, priority: int) -> bool:
     if said in ("preemptible", "non-preemptible"):
         return bool(said == "preemptible")
     return priority < _NON_PREEMPTIBLE_FROM

@@ -89,7 +89,7 @@ def define(objects: Objects) -> KaiDefinitions:
     classes = objects.get(PRIORITY_CLASSES, {})
     defaults = [int(one.get("value") or 0) for one in classes.values() if one.get("globalDefault")]
     shards = [obj.get("spec") or {} for obj in objects.get(kinds.SHARDS, {}).values()]
-    shard: Mapping[str, Any] = next((spec for spec in shards if not spec.get("partitionLabelValue")), {})
+    shard: Mapping[str, object] = next((spec for spec in shards if not spec.get("partitionLabelValue")), {})
     root = Queue(name=ROOT, order=QueueOrder.TIERED, oversubscribed=True)
     queues = [_queue(each, known, specs, shard, moving[each.name]) for each in known.values() if not each.lost]
     return KaiDefinitions(
@@ -160,7 +160,7 @@ def _queue(
     each: KaiQueue,
     known: Mapping[str, KaiQueue],
     specs: Mapping[str, Any],
-    shard: Mapping[str, Any],
+    shard: Mapping[str, object],
     consolidate: bool,
 ) -> Queue:
     spec = specs[each.name]
@@ -207,7 +207,7 @@ def _bounds(amounts: Mapping[str, int]) -> Bounds:
     return tuple(sorted(amounts.items()))
 
 
-def _runtime_s(word: str, lines: list[Mapping[str, Any]], shard: Mapping[str, Any]) -> float:
+def _runtime_s(word: str, lines: list[Mapping[str, object]], shard: Mapping[str, Any]) -> float:
     """Return a minimum runtime in seconds. The setting of the queue takes precedence, then the setting of the nearest
     queue above, then the setting of the shard. Return 0 if none of them sets it. `word`: the name of the setting.
     `lines`: the settings of the queue, then of each queue above it."""

@@ -85,7 +85,7 @@ def options_of(kind: str, meta: Mapping[str, Any]) -> Mapping[str, str]:
     return found
 
 
-def _topology(annotations: Mapping[str, Any]) -> dict[str, str]:
+def _topology(annotations: Mapping[str, object]) -> dict[str, str]:
     """Return the topology options of one pod set. In Kueue and in Phalanx, a topology level is named by its node label.
     The pod sets of one pod set group share a topology request."""
     said = {how: annotations.get(f"{kinds.PREFIX}podset-{how}-topology") for how in ("required", "preferred")}
@@ -99,7 +99,7 @@ def _topology(annotations: Mapping[str, Any]) -> dict[str, str]:
     return found | {{"required": _CLOSE, "preferred": _RATHER_CLOSE}[how]: text for how, text in level.items()}
 
 
-def slices(annotations: Mapping[str, Any]) -> str:
+def slices(annotations: Mapping[str, object]) -> str:
     """Return the requested slices as a Phalanx option; empty if no slices are requested. An unreadable value is
     returned unchanged, so that the job waits and the reason shows the value."""
     if text := annotations.get(LAYERS):
@@ -109,7 +109,7 @@ def slices(annotations: Mapping[str, Any]) -> str:
     return "@".join(said) if any(said) else ""
 
 
-def layers(annotations: Mapping[str, Any]) -> list[Layer]:
+def layers(annotations: Mapping[str, object]) -> list[Layer]:
     """Return the layers of slices from coarse to fine. The result is empty if there are no layers or if they cannot be
     read."""
     try:
@@ -118,14 +118,16 @@ def layers(annotations: Mapping[str, Any]) -> list[Layer]:
         return []
 
 
-def _group_of_set(labels: Mapping[str, Any]) -> str:
+def _group_of_set(labels: Mapping[str, object]) -> str:
     """Return the name of the LeaderWorkerSet group to which a pod belongs; empty if it belongs to none. Each of these
     groups is a gang."""
     parts = [str(labels.get(f"{_LWS}/{key}") or "") for key in ("name", "group-index", "template-revision-hash")]
     return "-".join(part for part in parts if part) if parts[0] and parts[1] else ""
 
 
-def _of_pod(meta: Mapping[str, Any], labels: Mapping[str, Any], annotations: Mapping[str, Any]) -> dict[str, str]:
+def _of_pod(
+    meta: Mapping[str, object], labels: Mapping[str, object], annotations: Mapping[str, object]
+) -> dict[str, str]:
     of_set = _group_of_set(labels)
     group = labels.get(GROUP_NAME) or annotations.get(GROUP_NAME) or of_set
     if not group:

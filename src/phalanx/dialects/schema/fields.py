@@ -51,7 +51,7 @@ def written(path: Path) -> str:
 class Fields:
     """A mapping that the caller reads field by field. If a field is absent or null, the methods return a default."""
 
-    def __init__(self, values: Any, path: Path = ()) -> None:
+    def __init__(self, values: object, path: Path = ()) -> None:
         if not isinstance(values, Mapping):
             raise Misread(path, f"{_shown(values)} is not a mapping of names to values")
         self.values, self.path = values, path
@@ -185,7 +185,7 @@ def duration_s(value: Any, path: Path = ()) -> float:
     return seconds
 
 
-def moment_s(value: Any, path: Path = ()) -> float:
+def moment_s(value: object, path: Path = ()) -> float:
     """Return the seconds since the epoch of a time in RFC 3339. Raise Misread if it is not such a time."""
     try:
         return read_moment("nothing" if value is None else value)
@@ -193,19 +193,19 @@ def moment_s(value: Any, path: Path = ()) -> float:
         raise Misread(path, str(error)) from None
 
 
-def _text(value: Any, path: Path) -> str:
+def _text(value: object, path: Path) -> str:
     if not isinstance(value, str):
         raise Misread(path, f"{_shown(value)} is no text; put it in quotes")
     return value
 
 
-def _number(value: Any, path: Path, least: float) -> float:
+def _number(value: object, path: Path, least: float) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < least:
         raise Misread(path, f"{_shown(value)} is no number of at least {least:g}")
     return float(value)
 
 
-def _amount(resource: str, value: Any, path: Path) -> int:
+def _amount(resource: str, value: object, path: Path) -> int:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise Misread(path, f"{_shown(value)} is no quantity; write for instance 500m, 2 or 1.5Gi")
     try:
@@ -217,6 +217,6 @@ def _amount(resource: str, value: Any, path: Path) -> int:
     return found
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}…"

@@ -27,7 +27,7 @@ _DEFAULT = Policy()
 _FACTORS = PriorityWeights()
 
 
-def read_policy(values: Any) -> Policy:
+def read_policy(values: object) -> Policy:
     """Return the policy. Settings that are absent have the defaults of `Policy()`. Raise Misread if a setting is
     invalid."""
     said = Fields({} if values is None else values)
@@ -84,7 +84,7 @@ def _factors(said: Fields) -> PriorityWeights:
 _OPERATORS, _EFFECTS = ("Equal", "Exists"), ("", "NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
-def read_flavor(name: str, spec: Any) -> Flavor:
+def read_flavor(name: str, spec: object) -> Flavor:
     """Return the flavor with this spec. Raise Misread if a field is invalid."""
     said = Fields(spec, ("spec",))
     found = Flavor(
@@ -113,7 +113,7 @@ def _toleration(said: Fields) -> Toleration:
     return found
 
 
-def read_reservation(name: str, spec: Any, *, moment: Callable[[Any, Path], float] = moment_s) -> Reservation:
+def read_reservation(name: str, spec: object, *, moment: Callable[[Any, Path], float] = moment_s) -> Reservation:
     """Return the reservation. `moment`: a function that parses `start` and `end` into seconds since the epoch; the
     default function reads RFC 3339. Raise Misread if a field is invalid."""
     said = Fields(spec, ("spec",))

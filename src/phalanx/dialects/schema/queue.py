@@ -8,8 +8,6 @@ queues.
 
 from __future__ import annotations
 
-from typing import Any
-
 from phalanx.dialects.schema.fields import Fields, Misread
 from phalanx.model.queue import (
     PARENT,
@@ -31,7 +29,7 @@ from phalanx.model.queue import (
 )
 
 
-def read_queue(name: str, spec: Any, *, state_since_s: float = 0.0) -> Queue:
+def read_queue(name: str, spec: object, *, state_since_s: float = 0.0) -> Queue:
     """Return the queue. `state_since_s`: the time when the queue's state was set (seconds since the epoch), which the
     spec does not contain. Raise Misread if the spec is invalid."""
     said = Fields(spec, ("spec",))

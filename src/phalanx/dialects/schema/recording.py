@@ -20,8 +20,8 @@ KIND = "is"
 INFINITE = "float"  # JSON has no infinity, so it is written {"float": "inf"}, or "-inf"
 
 News: TypeAlias = Event | Action
-NAMES: Mapping[type[Any], str] = {each: each.__name__ for each in get_args(Event)} | dict(ACTION_NAMES)
-CLASSES: dict[str, type[Any]] = {name: kind for kind, name in NAMES.items()}
+NAMES: Mapping[type[object], str] = {each: each.__name__ for each in get_args(Event)} | dict(ACTION_NAMES)
+CLASSES: dict[str, type[object]] = {name: kind for kind, name in NAMES.items()}
 
 
 class Unreadable(ValueError):
@@ -36,7 +36,7 @@ def written(item: News) -> dict[str, Any]:
     return {KIND: NAMES[type(item)], **finite(plain)}
 
 
-def read(plain: Mapping[str, Any]) -> Any:
+def read(plain: Mapping[str, object]) -> Any:
     """Return the event or action that plain values describe. Raise `Unreadable` if they describe none."""
     fields = dict(plain)
     name = fields.pop(KIND, None)
@@ -50,7 +50,7 @@ def read(plain: Mapping[str, Any]) -> Any:
         raise Unreadable(f"{name}: {error}") from None
 
 
-def row_of(fields: Mapping[str, Any], kind: Any) -> list[Any]:
+def row_of(fields: Mapping[str, object], kind: Any) -> list[Any]:
     """Return the fields of a named tuple in order. Absent fields have their defaults. Raise `Unreadable` if a field
     without default is absent."""
     if missing := [name for name in kind._fields if name not in fields and name not in kind._field_defaults]:
@@ -59,7 +59,7 @@ def row_of(fields: Mapping[str, Any], kind: Any) -> list[Any]:
     return [fields[name] if name in fields else defaults[name] for name in kind._fields]
 
 
-def finite(value: Any) -> Any:
+def finite(value: object) -> Any:
     """Return the value with each infinity, at any depth, replaced by a mapping."""
     match value:
         case float() if math.isinf(value):

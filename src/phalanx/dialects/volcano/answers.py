@@ -324,7 +324,7 @@ def _said(ready: bool, pods: Sequence[Object], reason: Reason | None, lacking: s
 
 
 def _conditions(
-    said: Mapping[str, tuple[str, str]], old: Sequence[Mapping[str, Any]], now: str
+    said: Mapping[str, tuple[str, str]], old: Sequence[Mapping[str, object]], now: str
 ) -> Iterator[dict[str, Any]]:
     """Yield the conditions, at most one of each type. As in Volcano, old conditions of other types stay in the list;
     users read the newest condition."""

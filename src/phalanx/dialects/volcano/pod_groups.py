@@ -200,7 +200,7 @@ def gang_of(group: Object) -> str:
     return f"{meta.get('namespace')}/{_MARK}{meta.get('name')}"
 
 
-def read_pod_group(spec: Any) -> PodGroup:
+def read_pod_group(spec: object) -> PodGroup:
     """Return the settings in a PodGroup's spec. Raise Misread if a field is invalid."""
     said = Fields(spec, ("spec",))
     tasks, minimum = said.weights("minTaskMember"), max(1, said.whole("minMember", 1))

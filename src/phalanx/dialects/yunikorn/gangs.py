@@ -111,7 +111,7 @@ def options_of(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
     return {key: text for key, text in found.items() if text}
 
 
-def task_groups(notes: Mapping[str, Any]) -> tuple[TaskGroup, ...]:
+def task_groups(notes: Mapping[str, object]) -> tuple[TaskGroup, ...]:
     """Return the task groups of the annotation. If they are invalid, return no task groups, because YuniKorn then runs
     the pods without a gang."""
     try:
@@ -121,7 +121,7 @@ def task_groups(notes: Mapping[str, Any]) -> tuple[TaskGroup, ...]:
         return ()
 
 
-def has_invalid_groups(notes: Mapping[str, Any]) -> bool:
+def has_invalid_groups(notes: Mapping[str, object]) -> bool:
     """Return whether a pod has an annotation with task groups that cannot be read."""
     return TASK_GROUPS in notes and not task_groups(notes)
 
@@ -205,7 +205,7 @@ def queue_of(queue: str, options: Mapping[str, str]) -> str:
 # --- inside -----------------------------------------------------------------------------------------------------------
 
 
-def _parameters(notes: Mapping[str, Any]) -> dict[str, str]:
+def _parameters(notes: Mapping[str, object]) -> dict[str, str]:
     """Return the options with the style (Soft or Hard) and the time-out of a gang, if its pod has scheduling
     parameters. If the gang has waited for too long, the result also has the annotation that marks its pods."""
     found = {_GIVEN_UP: str(notes.get(GIVEN_UP, ""))}
@@ -217,16 +217,16 @@ def _parameters(notes: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
-def _first(*texts: Any) -> str:
+def _first(*texts: object) -> str:
     return next((str(text) for text in texts if text), "")
 
 
-def _application(labels: Mapping[str, Any], notes: Mapping[str, Any]) -> str:
+def _application(labels: Mapping[str, object], notes: Mapping[str, object]) -> str:
     ids = (labels.get(f"{_THEIRS}app-id"), notes.get(f"{_THEIRS}app-id"), labels.get("applicationId"))
     return _first(*ids, labels.get("spark-app-selector"))
 
 
-def _user(labels: Mapping[str, Any], notes: Mapping[str, Any]) -> tuple[str, str]:
+def _user(labels: Mapping[str, object], notes: Mapping[str, object]) -> tuple[str, str]:
     """Return the user, and the groups joined by commas."""
     try:
         said = msgspec.json.decode(str(notes.get(_USER_INFO, "{}")), type=dict[str, Any])
@@ -237,7 +237,7 @@ def _user(labels: Mapping[str, Any], notes: Mapping[str, Any]) -> tuple[str, str
     return _first(said.get("user"), labels.get(USER)), named
 
 
-def _task_group(said: Mapping[str, Any]) -> TaskGroup:
+def _task_group(said: Mapping[str, object]) -> TaskGroup:
     """Return the task group that one entry of the annotation describes. Raise ValueError if the entry is invalid."""
     name, members, resources = said.get("name"), said.get("minmember"), said.get("minresource")
     if not isinstance(name, str) or not name or not isinstance(resources, Mapping) or not resources:

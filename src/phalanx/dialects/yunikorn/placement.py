@@ -24,7 +24,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import msgspec
 import re2
@@ -129,7 +128,7 @@ def _leaf(name: str, template: ChildTemplate, tags: NamespaceTags) -> QueueBranc
     )
 
 
-def _quantities(text: Any) -> Mapping[str, str] | None:
+def _quantities(text: object) -> Mapping[str, str] | None:
     """Return the amounts in an annotation, which is a JSON mapping of resources to Kubernetes quantities; None if the
     annotation is invalid or empty."""
     try:
@@ -138,7 +137,7 @@ def _quantities(text: Any) -> Mapping[str, str] | None:
         return None
 
 
-def _resources(said: Mapping[str, Any]) -> Mapping[str, str] | None:
+def _resources(said: Mapping[str, object]) -> Mapping[str, str] | None:
     """Return Kubernetes quantities as the amounts of a YuniKorn configuration; None if a quantity is invalid or there
     is none."""
     try:

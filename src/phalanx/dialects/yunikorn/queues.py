@@ -142,7 +142,7 @@ class Translation:
     children. `notes`: the fields that have no effect. `names`: full name of a YuniKorn queue -> name of its Phalanx
     Queue. `limits`: name of a Phalanx Queue -> the limits of users and groups in it."""
 
-    queues: Mapping[str, dict[str, Any]]
+    queues: Mapping[str, dict[str, object]]
     notes: tuple[Note, ...]
     names: Mapping[str, str]
     limits: Mapping[str, tuple[Limit, ...]] = field(default_factory=dict)
@@ -196,7 +196,7 @@ def whole(text: str) -> int:
 
 @dataclass(slots=True)
 class _Work:
-    queues: dict[str, dict[str, Any]] = field(default_factory=dict)
+    queues: dict[str, dict[str, object]] = field(default_factory=dict)
     notes: list[Note] = field(default_factory=list)
     names: dict[str, str] = field(default_factory=dict)
     limits_of: dict[str, tuple[Limit, ...]] = field(default_factory=dict)

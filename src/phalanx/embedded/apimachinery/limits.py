@@ -6,8 +6,6 @@ JSON, but no kind of Kubernetes has as many as 50.
 
 from __future__ import annotations
 
-from typing import Any
-
 DEPTH = 200
 # The largest definitions in use (for example of RayJobs) have 30,000 values. The server needs half a second to read,
 # check and store such a definition.
@@ -16,13 +14,13 @@ CAUSES = 100  # the most causes in the Status of a refusal
 OBJECT_BYTES = 3 * 2**20  # the largest object as JSON, and the largest request (as in kube-apiserver)
 
 
-def extent(value: Any, most: int) -> tuple[int, int]:
+def extent(value: object, most: int) -> tuple[int, int]:
     """Return the number of values in `value`, and the number of its levels. The count of values stops when it exceeds
     `most`."""
     values, levels, row = 0, 0, [value]
     while row and values <= most:
         values, levels = values + len(row), levels + 1
-        below: list[Any] = []
+        below: list[object] = []
         for one in row:
             if one.__class__ is dict:
                 below += one.values()

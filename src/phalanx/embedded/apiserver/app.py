@@ -363,7 +363,7 @@ def _body(target: RouteTarget, request: Request) -> Any:
     return decode_body(request.body, request.content_type, kind)
 
 
-def _intent(request: Request, options: str, body: Any) -> Intent:
+def _intent(request: Request, options: str, body: object) -> Intent:
     validation = field_validation(request, options)
     is_json = body is not None and media_type(request.content_type).endswith("json")
     twice = duplicates(request.body, body) if is_json and validation != "Ignore" else ()

@@ -37,7 +37,7 @@ class Expected:
     healthy: int
 
 
-def needs_scale(spec: Mapping[str, Any]) -> bool:
+def needs_scale(spec: Mapping[str, object]) -> bool:
     """Return True if the bound of the budget (minAvailable, maxUnavailable) refers to the desired replicas of the pods'
     controllers, and not to the number of existing pods."""
     return spec.get("maxUnavailable") is not None or isinstance(spec.get("minAvailable"), str)

@@ -284,7 +284,7 @@ def stay_s(tolerations: Sequence[Mapping[str, Any]], taints: Sequence[Taint], no
     return max(0.0, min(ends) - now_s) if ends else None
 
 
-def _tolerates(toleration: Mapping[str, Any], taint: Taint) -> bool:
+def _tolerates(toleration: Mapping[str, object], taint: Taint) -> bool:
     """Return True if the toleration matches the taint. A toleration without an effect matches all effects, and a
     toleration without a key matches all keys (Toleration.ToleratesTaint of k8s.io/api/core/v1)."""
     if toleration.get("effect") not in {None, "", taint["effect"]}:

@@ -32,7 +32,6 @@ import re
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 USERS, MASTERS = "phalanx:users", "system:masters"
 _NAME_CHARS = 50  # leaves space in the name of a namespace, which has at most 63 characters
@@ -112,7 +111,7 @@ DEVICES = "phalanx.dev/devices"
 CONTROL_PLANE = "system:phalanx"
 _CONCERNED = f'request.userInfo.username == "{CONTROL_PLANE}" || !("{MASTERS}" in request.userInfo.groups)'
 
-POLICY: dict[str, Any] = {
+POLICY: dict[str, object] = {
     "metadata": {"name": _NAME},
     "spec": {
         "failurePolicy": "Fail",
@@ -150,7 +149,7 @@ POLICY: dict[str, Any] = {
         ],
     },
 }
-BINDING: dict[str, Any] = {
+BINDING: dict[str, object] = {
     "metadata": {"name": _NAME},
     "spec": {"policyName": _NAME, "validationActions": ["Deny"]},
 }
@@ -168,7 +167,7 @@ def alike(*fields: str) -> str:
 # Fields with which a user who may change a ConfigMap could destroy it. With `immutable`, nobody could change it again.
 # With an owner that does not exist, the garbage collector would delete it.
 META = tuple(f"metadata.{field}" for field in ("labels", "annotations", "ownerReferences", "finalizers"))
-DATA_ALONE: dict[str, Any] = {
+DATA_ALONE: dict[str, object] = {
     "expression": alike("immutable", "binaryData", *META),
     "reason": "Forbidden",
     "message": "only its data may be changed",
@@ -179,7 +178,7 @@ DATA_ALONE: dict[str, Any] = {
 # number, so that applying the component again does not change the number. The first job of the cluster writes the first
 # number.
 _NUMBERS = "slurm-numbers.phalanx.dev"
-NUMBERS: dict[str, Any] = {
+NUMBERS: dict[str, object] = {
     "metadata": {"name": _NUMBERS},
     "spec": {
         "failurePolicy": "Fail",
@@ -211,7 +210,7 @@ NUMBERS: dict[str, Any] = {
         ],
     },
 }  # fmt: skip
-NUMBERS_BINDING: dict[str, Any] = {
+NUMBERS_BINDING: dict[str, object] = {
     "metadata": {"name": _NUMBERS},
     "spec": {"policyName": _NUMBERS, "validationActions": ["Deny"]},
 }
@@ -223,7 +222,7 @@ NUMBERS_BINDING: dict[str, Any] = {
 SLURM_USER = "phalanx:slurm-user"
 _NOTES = "(has(namespaceObject.metadata.annotations) ? namespaceObject.metadata.annotations : {})"
 _NAMESPACES, _POD_USERS = "slurm-namespaces.phalanx.dev", "pod-users.phalanx.dev"
-NAMESPACES: dict[str, Any] = {
+NAMESPACES: dict[str, object] = {
     "metadata": {"name": _NAMESPACES},
     "spec": {
         "failurePolicy": "Fail",
@@ -256,7 +255,7 @@ NAMESPACES: dict[str, Any] = {
         ],
     },
 }  # fmt: skip
-NAMESPACES_BINDING: dict[str, Any] = {
+NAMESPACES_BINDING: dict[str, object] = {
     "metadata": {"name": _NAMESPACES},
     "spec": {"policyName": _NAMESPACES, "validationActions": ["Deny"]},
 }
@@ -274,7 +273,7 @@ def _containers(condition: str) -> str:
 # `host`) must state the uid.
 _IS_SAID = "has({0}.securityContext) && has({0}.securityContext.runAsUser)"
 _SAID_BY_POD = _IS_SAID.format("object.spec")
-POD_USERS: dict[str, Any] = {
+POD_USERS: dict[str, object] = {
     "metadata": {"name": _POD_USERS},
     "spec": {
         "failurePolicy": "Fail",
@@ -302,7 +301,7 @@ POD_USERS: dict[str, Any] = {
         ],
     },
 }  # fmt: skip
-POD_USERS_BINDING: dict[str, Any] = {
+POD_USERS_BINDING: dict[str, object] = {
     "metadata": {"name": _POD_USERS},
     "spec": {"policyName": _POD_USERS, "validationActions": ["Deny"]},
 }

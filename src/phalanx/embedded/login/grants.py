@@ -8,7 +8,6 @@ namespaces, so only admins decide as which Unix user the pods of a namespace run
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.kind import NAMESPACES, Kind
@@ -36,11 +35,11 @@ _SITE, _NUMBER, _USAGE = coordinators.SITE, "phalanx-slurm-number", "phalanx-usa
 _SYSTEM = "kube-system"
 _NUMBERS = "visibility.phalanx.dev"
 _NOT_FOUND = 404
-SITE_RULES: list[dict[str, Any]] = [
+SITE_RULES: list[dict[str, object]] = [
     {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [_SITE, _USAGE, _NUMBER], "verbs": ["get"]},
 ]
-VIEW_RULE: dict[str, Any] = {"nonResourceURLs": ["/slurm/v1/*"], "verbs": ["get", "post"]}
-OPERATOR: list[dict[str, Any]] = [
+VIEW_RULE: dict[str, object] = {"nonResourceURLs": ["/slurm/v1/*"], "verbs": ["get", "post"]}
+OPERATOR: list[dict[str, object]] = [
     {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [_SITE], "verbs": ["get", "update", "patch"]},
     {"apiGroups": ["phalanx.dev"], "resources": ["queues", "reservations"], "verbs": _WRITE},
     {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["get", "list", "watch", "patch", "delete"]},
@@ -53,7 +52,7 @@ OPERATOR: list[dict[str, Any]] = [
     },
 ]
 _VOLCANO = [f"{name}.volcano.sh" for name in ("batch", "bus", "flow", "scheduling")]
-_RULES: dict[str, list[dict[str, Any]]] = {
+_RULES: dict[str, list[dict[str, object]]] = {
     _SEES: [
         {"apiGroups": ["phalanx.dev"], "resources": ["*"], "verbs": _READ},
         {"apiGroups": ["", "metrics.k8s.io"], "resources": ["nodes"], "verbs": _READ},

@@ -30,11 +30,11 @@ from phalanx.kube.install.admission_policy import GUARDED, INSTALLED, RECORDS_PO
 Operation = dict[str, Any]
 
 
-def difference(before: Any, after: Any) -> list[Operation]:
+def difference(before: object, after: object) -> list[Operation]:
     return list(_between(before, after, ""))
 
 
-def _between(before: Any, after: Any, path: str) -> Iterator[Operation]:
+def _between(before: object, after: object, path: str) -> Iterator[Operation]:
     if before is after:
         return
     if not isinstance(before, dict) or not isinstance(after, dict):
@@ -172,5 +172,5 @@ def _changes(request: ReviewRequest) -> list[Object]:
     return difference(obj, changed)
 
 
-def _answer(request: ReviewRequest, response: Mapping[str, Any]) -> Object:
+def _answer(request: ReviewRequest, response: Mapping[str, object]) -> Object:
     return {"apiVersion": API_VERSION, "kind": "AdmissionReview", "response": {"uid": request.uid, **response}}

@@ -160,7 +160,7 @@ class DialectWatch:
                 self._invalid(kind, obj, f"{invalid.fault}: {stays}")
         return kept
 
-    def options_of(self, kind: str, meta: Mapping[str, Any], scheduler: str = "") -> Mapping[str, str]:
+    def options_of(self, kind: str, meta: Mapping[str, object], scheduler: str = "") -> Mapping[str, str]:
         """Translate the object's settings of a dialect into Phalanx's options, and add the dialect's name. If the
         object has settings of several dialects, choose the dialect to which its scheduler name belongs, or else the
         first dialect."""

@@ -105,7 +105,7 @@ RESERVATION: Object = {
 }
 
 
-def definition(kind: Kind, short: str, schema: Object, columns: list[Any], *, status: bool = False) -> Object:
+def definition(kind: Kind, short: str, schema: Object, columns: list[object], *, status: bool = False) -> Object:
     """Return the CustomResourceDefinition of a kind of Phalanx."""
     name = f"{kind.plural}.{kind.group}"
     version = {

@@ -7,7 +7,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from phalanx.client.connection import ApiError, ApiRefusal, Connection, Object
 from phalanx.client.informer import Informer
@@ -161,7 +161,7 @@ class AnswerWriter:
         await self._patch(answer, body)
 
 
-def _merging(old: Mapping[str, Any], new: Mapping[str, Any]) -> Object:
+def _merging(old: Mapping[str, object], new: Mapping[str, object]) -> Object:
     """Return the merge patch that turns `old` into `new`."""
     found: Object = {key: None for key in old if key not in new}
     for key, value in new.items():
@@ -174,7 +174,7 @@ def _merging(old: Mapping[str, Any], new: Mapping[str, Any]) -> Object:
     return found
 
 
-def _says(there: Any, wanted: Any) -> bool:
+def _says(there: object, wanted: object) -> bool:
     """Return whether a part of an object's metadata, `there`, has all `wanted` entries. It may have further entries."""
     if isinstance(there, Mapping) and isinstance(wanted, Mapping):
         return all(there.get(key) == text for key, text in wanted.items())

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -224,7 +224,7 @@ class Documents:
                 raise ProviderError(f"{cannot}: `since` of {about}: {error}") from None
         return found
 
-    async def _call(self, call: str, group: str, more: Mapping[str, Any]) -> bytes:
+    async def _call(self, call: str, group: str, more: Mapping[str, object]) -> bytes:
         body = {"apiVersion": VERSION, "call": call, "group": group, **more}
         return await self._caller.call(call, group, msgspec.json.encode(body))
 

@@ -103,7 +103,7 @@ TALL, LOW, ROW = 260.0, 150.0, 22.0
 LINES = 9
 
 
-def page(pictures: Sequence[Picture], rows: Sequence[Mapping[str, Any]], *, made_by: str) -> str:
+def page(pictures: Sequence[Picture], rows: Sequence[Mapping[str, object]], *, made_by: str) -> str:
     """Return the page. `rows`: the measures of each picture's schedule, in the same order. `made_by`: the command, for
     the footer."""
     trace = ", ".join(dict.fromkeys(each.trace for each in pictures)) or "nothing"
@@ -149,10 +149,10 @@ def longest(pictures: Sequence[Picture]) -> float:
     return max((each.until_s - each.since_s for each in pictures), default=0.0)
 
 
-def comparison(pictures: Sequence[Picture], rows: Sequence[Mapping[str, Any]]) -> str:
+def comparison(pictures: Sequence[Picture], rows: Sequence[Mapping[str, object]]) -> str:
     measures = (*MEASURES, *(each for each in IF_ANY if any(each[1] in row for row in rows)))
     heads = "".join(f"<th>{escape(heading)}</th>" for heading, *_ in measures)
-    rivals: dict[str, list[Mapping[str, Any]]] = {}
+    rivals: dict[str, list[Mapping[str, object]]] = {}
     for each, row in zip(pictures, rows, strict=True):
         rivals.setdefault(each.trace, []).append(row)
     best = {
@@ -175,7 +175,7 @@ def best_of(rows: Sequence[Mapping[str, Any]], name: str, *, less: bool) -> floa
     return min(values) if less else max(values)
 
 
-def cell(row: Mapping[str, Any], name: str, form: str, best: float | None) -> str:
+def cell(row: Mapping[str, object], name: str, form: str, best: float | None) -> str:
     value = row.get(name)
     if not isinstance(value, int | float):
         return "<td>-</td>"

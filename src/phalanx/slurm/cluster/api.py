@@ -219,10 +219,10 @@ class Api:
                 raise
             return None
 
-    def create(self, path: str, body: Any) -> Object:
+    def create(self, path: str, body: object) -> Object:
         return _decoded(self.call("POST", path, body))
 
-    def replace(self, path: str, body: Any) -> Object:
+    def replace(self, path: str, body: object) -> Object:
         return _decoded(self.call("PUT", path, body))
 
     def patch(self, path: str, body: Any) -> Object:

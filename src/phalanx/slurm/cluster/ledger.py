@@ -85,7 +85,7 @@ def fetch(api: Api, part: Part) -> tuple[Any, bool]:
     return connection, rows.truncated
 
 
-def _of_length(content: Sequence[Sequence[Any]], count: int) -> list[Sequence[Any]]:
+def _of_length(content: Sequence[Sequence[object]], count: int) -> list[Sequence[Any]]:
     return [row for row in content if len(row) == count]
 
 
@@ -271,7 +271,7 @@ def _rows(book: Book, where: str, values: list[object], query: Mapping[str, str]
     found = [list(row) for row in book.rows(statement, values)]
     truncated = len(found) > MOST_ROWS
     found = found[:MOST_ROWS]
-    starts: list[list[Any]] = []
+    starts: list[list[object]] = []
     for at in range(0, len(found), _AT_ONCE):
         ids = [row[_COLUMN["id"]] for row in found[at : at + _AT_ONCE]]
         asked = f"SELECT {', '.join(START_COLUMNS)} FROM ledger_start WHERE job_id IN ({marks(ids)})"  # noqa: S608 (no values)
@@ -283,7 +283,7 @@ def _rows(book: Book, where: str, values: list[object], query: Mapping[str, str]
     return {"jobs": found, "starts": starts, "truncated": truncated}
 
 
-def _hide(row: list[Any], fields: Collection[str]) -> None:
+def _hide(row: list[object], fields: Collection[str]) -> None:
     """Remove from a row the fields that only the owner of the job may see. `fields`: the fields of the job's request
     that every user may see."""
     row[_COLUMN["cause"]] = str(row[_COLUMN["cause"]] or "").partition("; its log ends:")[0]

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any
 
 import msgspec
 
@@ -230,7 +229,7 @@ def keys(here: Site) -> dict[str, str]:
     return found
 
 
-def _json(part: Any) -> str:
+def _json(part: object) -> str:
     return msgspec.json.encode(part).decode()
 
 

@@ -164,7 +164,7 @@ def used(api: Api) -> dict[str, Used]:
     return found
 
 
-def _requested(requests: dict[str, Any], name: str, times: int) -> int:
+def _requested(requests: dict[str, object], name: str, times: int) -> int:
     try:
         return int(parse(str(requests.get(name, "0"))) * times)
     except QuantityError:

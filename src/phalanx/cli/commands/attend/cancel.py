@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -102,7 +102,7 @@ def _tell(
     found: Sequence[FoundJob], going: Sequence[FoundJob], states: dict[str, str], *, dry_run: bool, json: bool
 ) -> None:
     if json:
-        rows: list[dict[str, Any]] = [
+        rows: list[dict[str, object]] = [
             {"job": job.id, "kind": job.kind, "state": states[str(job)], "cancelled": job in going and not dry_run}
             for job in found
         ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
 
 from phalanx.cli.cluster.jobs.changing import require_changeable, set_hold
 from phalanx.cli.cluster.jobs.choosing import Filters, chosen, for_each
@@ -57,7 +56,7 @@ async def change(
             require_changeable(job, "held" if held else "released", waits=held)
         await for_each(found, lambda job: set_hold(connection, job, held=held))
     now = HELD if held else QUEUED
-    rows: list[dict[str, Any]] = [{"job": job.id, "kind": job.kind, "state": now} for job in found]
+    rows: list[dict[str, object]] = [{"job": job.id, "kind": job.kind, "state": now} for job in found]
     if json:
         print_json(rows)
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -53,7 +53,7 @@ async def nice(
             require_changeable(job, "given another priority", waits=True)
         await for_each(found, lambda job: set_nice(connection, job, value))
     if json:
-        rows: list[dict[str, Any]] = [{"job": job.id, "kind": job.kind, "nice": value} for job in found]
+        rows: list[dict[str, object]] = [{"job": job.id, "kind": job.kind, "nice": value} for job in found]
         print_json(rows)
         return
     for job in found:

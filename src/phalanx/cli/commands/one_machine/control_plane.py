@@ -153,7 +153,7 @@ def _served(
     return ServedViews(cluster, world, informers, now_s, starts, ledger).answer
 
 
-def _is_bound_here(spec: Mapping[str, Any]) -> bool:
+def _is_bound_here(spec: Mapping[str, object]) -> bool:
     """Return True for every pod, because no other scheduler runs in this cluster: Phalanx also binds pods of the
     default scheduler. A bound pod whose image is missing waits with ErrImagePull, and the node starts the pod as soon
     as the image exists."""

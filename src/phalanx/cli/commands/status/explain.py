@@ -234,7 +234,7 @@ def _before(ledger: str | None, job: str) -> JobEntry:
     return JobEntry(uid="", job=job)
 
 
-def as_said_by(peer: Peer, code: ReasonCode, numbers: Mapping[str, Any]) -> str:
+def as_said_by(peer: Peer, code: ReasonCode, numbers: Mapping[str, object]) -> str:
     said = word(code, peer, numbers)
     return f"as {peer} says it\n  " + (said if isinstance(said, str) else f"it has no term for this: {said.why}")
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -151,7 +151,7 @@ def find_ledger(environment: Mapping[str, str]) -> str:
 _NOBODY = JobEntry(uid="", job="/")
 
 
-def _print_csv(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> None:
+def _print_csv(rows: Iterable[Mapping[str, object]], columns: Sequence[str]) -> None:
     writer = csv.DictWriter(sys.stdout, columns, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)

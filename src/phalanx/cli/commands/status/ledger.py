@@ -172,7 +172,7 @@ def purge(*, before: str, yes: bool = False, database: Database = None) -> None:
 # --- tables ---------------------------------------------------------------------------------------------------------
 
 
-def _write_csv(file: Path, rows: Iterable[Mapping[str, Any]]) -> int:
+def _write_csv(file: Path, rows: Iterable[Mapping[str, object]]) -> int:
     count = 0
     with file.open("w", newline="") as out:
         writer = csv.DictWriter(out, list(flat(record(_NOBODY, 0.0))), lineterminator="\n")
@@ -183,7 +183,7 @@ def _write_csv(file: Path, rows: Iterable[Mapping[str, Any]]) -> int:
     return count
 
 
-def _write_parquet(file: Path, rows: Iterable[Mapping[str, Any]]) -> int:
+def _write_parquet(file: Path, rows: Iterable[Mapping[str, object]]) -> int:
     try:
         arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
     except ImportError:
@@ -207,7 +207,7 @@ def _type(arrow: Any, name: str) -> Any:
         arrow.bool_() if name == "exact_end" else arrow.string())  # fmt: skip
 
 
-def _array(arrow: Any, name: str, values: list[Any]) -> Any:
+def _array(arrow: Any, name: str, values: list[object]) -> Any:
     kind = _type(arrow, name)
     if name in _TIMES:
         return arrow.array(values, arrow.string()).cast(kind)

@@ -41,7 +41,7 @@ class Migration(Protocol):
     @property
     def STEPS(self) -> Sequence[str]: ...  # noqa: N802 - a constant of a module
 
-    def moved(self, objects: list[dict[str, Any]], /) -> Sequence[Moved]: ...
+    def moved(self, objects: list[dict[str, object]], /) -> Sequence[Moved]: ...
 
 
 _PEERS: dict[MigrationSource, tuple[Migration, str]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -48,7 +48,7 @@ async def snapshot(
     note(f"{file}: {jobs} and {nodes}, of {connection.server}")
 
 
-def write(file: Path, step: Mapping[str, Any]) -> None:
+def write(file: Path, step: Mapping[str, object]) -> None:
     """Write a recording that has only this step. The file is written completely or not at all."""
     part = file.with_name(f".{file.name}.part")
     part.unlink(missing_ok=True)

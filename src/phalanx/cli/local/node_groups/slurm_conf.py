@@ -112,7 +112,7 @@ def _groups(power: Power, nodes: list[CloudNodes]) -> Iterator[dict[str, Any]]:
         taken.add(name)
         gpus = {"nvidia.com/gpu": each.has.gpus} if each.has.gpus else {}
         excluded = [one for one in power.excluded if one in each.names]
-        provider: dict[str, Any] = {
+        provider: dict[str, object] = {
             "nodes": compress(each.names),
             "resumeProgram": power.resume_program,
             "suspendProgram": power.suspend_program,

@@ -148,7 +148,7 @@ def _cell(row: Row, name: str, form: str) -> str:
     return form.format(row[name]) + (f" ±{sure / abs(row[name]):.1%}" if sure and row[name] else "")
 
 
-def flat(row: Mapping[str, Any]) -> Row:
+def flat(row: Mapping[str, object]) -> Row:
     """Return the row with one level. The nested fields `by_queue`, `by_size`, `ci95` and `versus` get names such as
     `by_queue.a.mean_wait_s`."""
     found: Row = {}

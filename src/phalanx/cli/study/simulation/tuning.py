@@ -107,7 +107,7 @@ class TuningResult:
     settings: Settings | None
     trials: int
     bounds: Bounds | None
-    best: Mapping[str, Any] | None
+    best: Mapping[str, object] | None
     aside: Sequence[CellOutcome] = ()
 
     @property
@@ -251,7 +251,7 @@ class TuningSearch:
         """Return the completed trials."""
         return list(study.get_trials(states=(self.optuna.trial.TrialState.COMPLETE,), deepcopy=False))
 
-    def judged(self, study: Any, bounds: Bounds) -> TuningResult:
+    def judged(self, study: object, bounds: Bounds) -> TuningResult:
         """Return the result: the best trial, and the outcomes of the baselines and of this trial on the second part of
         the log."""
         whole = self.whole(study)
@@ -340,7 +340,7 @@ def written(plan: TuningPlan, found: TuningResult, command: str) -> str:
     return comments + yaml.safe_dump(policy, sort_keys=False)
 
 
-def _evidence(measures: Mapping[str, Any]) -> str:
+def _evidence(measures: Mapping[str, object]) -> str:
     return (
         f"mean bounded slowdown {measures[OBJECTIVE]:.2f}, longest wait {measures[WAIT]:,.0f} s, "
         f"Jain index {measures[FAIRNESS]:.3f}"

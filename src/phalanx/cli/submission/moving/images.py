@@ -5,7 +5,6 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from phalanx.client.connection import Object
 from phalanx.slurm.cluster.site import Site
@@ -83,7 +82,7 @@ def claims(obj: Object) -> set[str]:
     return {one["persistentVolumeClaim"]["claimName"] for one in volumes if one.get("persistentVolumeClaim")}
 
 
-def pod_specs(value: Any) -> Iterator[Object]:
+def pod_specs(value: object) -> Iterator[Object]:
     """Yield all pod specs in the spec of a job of any kind."""
     if isinstance(value, dict):
         if isinstance(value.get("containers"), list):

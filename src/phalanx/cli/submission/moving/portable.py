@@ -137,7 +137,7 @@ def portable(kind: Kind, obj: Object) -> Object:
     return {**found, "apiVersion": kind.api_version, "kind": kind.name, "metadata": own}
 
 
-def contains(there: Any, wanted: Any, key: str = "") -> bool:
+def contains(there: object, wanted: object, key: str = "") -> bool:
     """Return True if the value `there` has all fields of `wanted` with the same values. Further fields are allowed,
     because servers add fields, except in the mappings that `_EXACT` names. `key`: the name of the field that has these
     values."""

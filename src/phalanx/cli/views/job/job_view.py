@@ -71,7 +71,7 @@ class JobRow:
     cap: int = 0
     cluster: str = ""
     minimum: int | None = None
-    record: Mapping[str, Any] = field(default_factory=dict)
+    record: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def namespace(self) -> str:

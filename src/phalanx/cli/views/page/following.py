@@ -276,7 +276,7 @@ class Following:
 
         self._foreseen = asyncio.create_task(foresee())
 
-    async def _in(self, pool: ThreadPoolExecutor, work: Callable[..., T], *arguments: Any) -> T:
+    async def _in(self, pool: ThreadPoolExecutor, work: Callable[..., T], *arguments: object) -> T:
         return await asyncio.get_running_loop().run_in_executor(pool, work, *arguments)
 
 

@@ -133,7 +133,7 @@ def _standing(cluster: Cluster) -> Sequence[Action]:
 def encoded(observer: Observer) -> bytes:
     """Return the content of the state file."""
     assert observer.state is not None
-    sections: Mapping[str, Any] = {name: list(rows.values()) for name, rows in observer.state.sections().items()}
+    sections: Mapping[str, object] = {name: list(rows.values()) for name, rows in observer.state.sections().items()}
     whole = {"facts": observer.state.facts, **sections}
     found = {"phalanx state": _FORMAT, "whole": whole, "past": observer.past, "reasons": observer.reasons}
     return msgspec.json.encode(found)

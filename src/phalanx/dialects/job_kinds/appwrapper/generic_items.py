@@ -23,7 +23,7 @@ _GPU: Final = "nvidia.com/gpu"
 _TEMPLATE: Final = "template.spec.template"
 
 
-def is_mcad(spec: Mapping[str, Any]) -> bool:
+def is_mcad(spec: Mapping[str, object]) -> bool:
     """Return whether this is the spec of an AppWrapper of the first generation."""
     return "resources" in spec and "components" not in spec
 
@@ -54,7 +54,7 @@ def pod_sets_of(obj: Object) -> tuple[PodSet, ...]:
     return tuple(one for at, each in enumerate(spec["components"]) for one in component_sets(at, each))
 
 
-def demand(spec: Mapping[str, Any]) -> Object:
+def demand(spec: Mapping[str, object]) -> Object:
     """Return the amounts that all pods of an AppWrapper request together: `totalcpu` in millicores, `totalmemory` in
     bytes, and `totalgpu`. As in MCAD, the amounts of an item come from its `custompodresources`; without that field
     they come from the containers of its pods, and init containers are ignored."""
@@ -90,7 +90,7 @@ def _component(name: str, template: Mapping[str, Any], selector: Mapping[str, st
     return component
 
 
-def _labelled(meta: Any, labels: Mapping[str, str]) -> Object:
+def _labelled(meta: object, labels: Mapping[str, str]) -> Object:
     meta = meta if isinstance(meta, dict) else {}
     return {**meta, "labels": {**(meta.get("labels") or {}), **labels}}
 

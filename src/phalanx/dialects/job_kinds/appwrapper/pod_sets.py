@@ -208,7 +208,7 @@ def _ray(root: str, spec: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
         yield f"{root}.workerGroupSpecs[{at}].template", _count(group.get("replicas"), 1)
 
 
-def _at(component: Mapping[str, Any], path: str) -> Object:
+def _at(component: Mapping[str, object], path: str) -> Object:
     """Return the pod template at the path in the component. The result is part of the component, not a copy. Raise
     WrapError if there is no pod template at the path."""
     here: Any = component

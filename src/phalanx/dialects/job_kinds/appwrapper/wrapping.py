@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from phalanx.client.kind import Kind
 from phalanx.dialects.frame.dialect import Object
@@ -33,7 +33,7 @@ class AppWrapping:
     def read(self, obj: Object) -> Object:
         return generic_items.read(obj)
 
-    def demand(self, spec: Mapping[str, Any]) -> Object | None:
+    def demand(self, spec: Mapping[str, object]) -> Object | None:
         return generic_items.demand(spec) if generic_items.is_mcad(spec) else None
 
     def expected(self, app_wrapper: Object) -> int:
@@ -42,7 +42,7 @@ class AppWrapping:
         except (TypeError, ValueError, AttributeError, KeyError) as error:
             raise WrapError(f"the wrapped objects cannot be read: {error}") from None
 
-    def pod_sets(self, at: int, component: Mapping[str, Any]) -> list[Object]:
+    def pod_sets(self, at: int, component: Mapping[str, object]) -> list[Object]:
         try:
             return [{"path": one.path, "replicas": one.replicas} for one in component_sets(at, component)]
         except (WrapError, TypeError, ValueError, AttributeError, KeyError):
@@ -54,7 +54,7 @@ class AppWrapping:
     def component(self, app_wrapper: Object, at: int) -> Object:
         return component_object(app_wrapper, at)
 
-    def must_leave(self, pod: Mapping[str, Any], node_labels: Mapping[str, str]) -> bool:
+    def must_leave(self, pod: Mapping[str, object], node_labels: Mapping[str, str]) -> bool:
         return any(node_labels.get(label) == LEAVE for label in health(pod))
 
 

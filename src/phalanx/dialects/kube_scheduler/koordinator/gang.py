@@ -80,7 +80,7 @@ def claim(defined: KoordinatorDefinitions, said: Said, objects: Objects) -> Clai
 # --- inside -----------------------------------------------------------------------------------------------------------
 
 
-def _gang(labels: Mapping[str, Any], notes: Mapping[str, Any], namespace: str) -> dict[str, str]:
+def _gang(labels: Mapping[str, object], notes: Mapping[str, object], namespace: str) -> dict[str, str]:
     if group := labels.get(kinds.GROUP_LABEL):
         return {JOB: f"{MARK}{group}", OBJECT: str(group)}
     if light := labels.get(kinds.LIGHT_LABEL):

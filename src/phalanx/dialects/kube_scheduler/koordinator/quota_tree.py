@@ -129,7 +129,7 @@ def profile_roots(profiles: Iterable[Object]) -> Iterator[str]:
             yield str(name)
 
 
-def read_json(text: Any) -> Any:
+def read_json(text: object) -> Any:
     """Parse an annotation in JSON. Return None if it is absent or invalid."""
     try:
         return msgspec.json.decode(str(text)) if text else None
@@ -215,7 +215,7 @@ def _answer(key: str, profile: Object, nodes: Iterable[Object]) -> Answer:
     return Answer(kind=kind, key=key, body=body, spec=bounds, annotations=notes, metadata={"labels": labels})
 
 
-def _resources(notes: Mapping[str, Any]) -> tuple[str, ...]:
+def _resources(notes: Mapping[str, object]) -> tuple[str, ...]:
     said = read_json(notes.get(f"{kinds.QUOTA}resource-keys"))
     return tuple(map(str, said)) if isinstance(said, list) and said else _RESOURCES
 
@@ -229,7 +229,7 @@ def _sum(nodes: Iterable[Object], named: Iterable[str]) -> Asked:
     return found
 
 
-def _ratio(said: Any) -> Fraction:
+def _ratio(said: object) -> Fraction:
     """Return the share of the capacity that a profile states; 1 if the share is absent or invalid."""
     try:
         share = parse(str(said))

@@ -96,7 +96,7 @@ def read_reservation(obj: Object) -> ReservationSpec:
     )
 
 
-def template_of(spec: Mapping[str, Any]) -> Object:
+def template_of(spec: Mapping[str, object]) -> Object:
     """Return the pod template of a Reservation; empty if it is invalid."""
     found = spec.get("template")
     return found if isinstance(found, dict) else {}
@@ -157,7 +157,7 @@ def _is_controlled(meta: Object, controller: Object) -> bool:
     return any(_says(owner, controller, parts) for owner in meta.get("ownerReferences") or ())
 
 
-def _says(has: Mapping[str, Any], said: Mapping[str, Any], parts: Iterable[str]) -> bool:
+def _says(has: Mapping[str, object], said: Mapping[str, object], parts: Iterable[str]) -> bool:
     return all(has.get(part) == said[part] for part in parts if said.get(part))
 
 
@@ -191,7 +191,7 @@ def _compares(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
     return has > said if expression["operator"] == "Gt" else has < said
 
 
-def _tolerates(toleration: Mapping[str, Any], taint: Object) -> bool:
+def _tolerates(toleration: Mapping[str, object], taint: Object) -> bool:
     """Return whether the toleration matches the taint, like `ToleratesTaint` of k8s.io/api/core/v1."""
     if toleration.get("effect") and toleration["effect"] != taint.get("effect"):
         return False
@@ -269,7 +269,7 @@ def available(reservation: ReservationSpec, node: str, now: str) -> Object:
     }
 
 
-def _priority(labels: Mapping[str, Any], spec: Object) -> int:
+def _priority(labels: Mapping[str, object], spec: Object) -> int:
     if isinstance(said := spec.get("priority"), int):
         return said
     text = str(labels.get(kinds.PRIORITY, ""))
@@ -364,7 +364,7 @@ def _allocated(reservation: ReservationSpec, pods: Iterable[Object]) -> dict[str
     return {name: quantity(name, total.get(name, 0)) for name in kept}
 
 
-def _with(status: Object, said: Mapping[str, Any], now: str) -> list[Object]:
+def _with(status: Object, said: Mapping[str, object], now: str) -> list[Object]:
     """Return the conditions after one condition was added or replaced. If the new condition equals the old one, its
     times stay the same."""
     old: list[Object] = list(status.get("conditions") or ())

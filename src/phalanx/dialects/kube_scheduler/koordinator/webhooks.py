@@ -70,7 +70,7 @@ class ColocationProfiles:
 COLOCATION: Final = ColocationProfiles()
 
 
-def percent(said: Any) -> int:
+def percent(said: object) -> int:
     """Return the probability of a profile, from 0 to 100; 100 if it is absent or invalid."""
     found = _PERCENT.fullmatch(str(said)) if said is not None else None
     return min(_ALL, int(found[1])) if found else _ALL
@@ -109,7 +109,7 @@ def _metadata(field: str, values: Mapping[str, str]) -> str:
     return f"Object{{metadata: Object.metadata{{{field}: {{{said}}}}}}}"
 
 
-def _mapped(field: str, keys: Mapping[str, Any]) -> Iterator[str]:
+def _mapped(field: str, keys: Mapping[str, object]) -> Iterator[str]:
     """Yield CEL expressions that copy the value of one key to another, on pods that have the first key."""
     for source, target in sorted(keys.items()):
         yield _copied(field, str(source), str(target))

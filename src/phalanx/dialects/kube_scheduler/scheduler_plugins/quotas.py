@@ -96,7 +96,7 @@ def notes(spec: Object) -> Iterator[str]:
 # --- inside -----------------------------------------------------------------------------------------------------------
 
 
-def _limit(spec: Mapping[str, Any]) -> Asked:
+def _limit(spec: Mapping[str, object]) -> Asked:
     """Return the limit that `max` sets; empty if `max` is not set."""
     said = amounts(spec.get("max"))
     return {**dict.fromkeys(NATIVE, 0), **said} if said else {}

@@ -49,7 +49,7 @@ def sampled(terms: AdmissionFairSharing, old: Mapping[str, Any], in_use: Mapping
     return {"consumedResources": {name: written(each) for name, each in sorted(found.items())}, "lastUpdate": now}
 
 
-def again_s(terms: AdmissionFairSharing, said: Mapping[str, Any]) -> float:
+def again_s(terms: AdmissionFairSharing, said: Mapping[str, object]) -> float:
     """Return the time at which the next sample is due (seconds since the epoch)."""
     return read_moment(said["lastUpdate"]) + terms.sampling_s
 

@@ -120,7 +120,7 @@ def counts(told: Told, before: Iterable[Object]) -> dict[str, int]:
     return {each.name: _size(each, said) for each in told.pod_sets}
 
 
-def changes(told: Told, there: Mapping[str, Any], fresh: Mapping[str, Any]) -> Object:
+def changes(told: Told, there: Mapping[str, Any], fresh: Mapping[str, object]) -> Object:
     """Return the fields of an existing Workload's spec that must change. `fresh`: the spec that a newly created
     Workload would have."""
     spec = there.get("spec") or {}

@@ -85,7 +85,7 @@ def workload_status(
     return {"conditions": said.all(), **status}, again_s
 
 
-def _lost(told: Told, old: Mapping[str, Any]) -> Eviction | None:
+def _lost(told: Told, old: Mapping[str, object]) -> Eviction | None:
     """Return the eviction of the gang since its last state; None if it was not evicted. A gang that waited for nodes
     from an autoscaler, and is held now, has lost its quota. This counts as an eviction, because Kueue then evicts its
     Workload."""

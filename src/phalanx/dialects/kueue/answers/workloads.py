@@ -132,7 +132,7 @@ def _again_s(status: Mapping[str, Any]) -> float | None:
     return read_moment(at) if at else None
 
 
-def _rejected(told: Told, status: Mapping[str, Any]) -> tuple[str, str] | None:
+def _rejected(told: Told, status: Mapping[str, object]) -> tuple[str, str] | None:
     """Return (reason, message) of the deactivation if an AdmissionCheck has rejected the Workload; otherwise None."""
     names = [str(one["name"]) for one in checks.in_state(status_of(status), REJECTED)]
     if not names or told.stage in (Stage.LEAVING, Stage.FINISHED):

@@ -168,7 +168,7 @@ def with_flavors(template: Object, flavors: Sequence[Flavor]) -> Object:
     return {**template, "spec": spec}
 
 
-def vars_of(toleration: Any) -> dict[str, str]:
+def vars_of(toleration: object) -> dict[str, str]:
     """Return the fields of a toleration."""
     return {name: getattr(toleration, name) for name in ("key", "operator", "value", "effect")}
 

@@ -20,7 +20,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from phalanx.client.quantity import QuantityError, parse
 from phalanx.dialects.frame.dialect import Charging, Claim, PodSet, PodUpdate, Said
@@ -94,7 +93,7 @@ def _is_alike(said: WorkloadPodSet, own: PodSet) -> bool:
     return all(_says(theirs.get(key) or [], ours.get(key) or []) for key in _ALIKE)
 
 
-def _says(said: Any, own: Any, *, amount: bool = False) -> bool:
+def _says(said: object, own: object, *, amount: bool = False) -> bool:
     """Return whether `own` (a value of the job) has all fields of `said` (the value in the Workload) with equal values.
     Lists must have the same length. `amount`: True if the values are quantities, so that different spellings of the
     same amount are equal."""

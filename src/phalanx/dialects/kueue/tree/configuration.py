@@ -151,7 +151,7 @@ class KueueConfiguration:
     excluded: tuple[str, ...] = ()
     transformations: tuple[Transformation, ...] = ()
     undeclared: bool = False
-    managed: Mapping[str, Any] = field(default_factory=lambda: _MANAGED)
+    managed: Mapping[str, object] = field(default_factory=lambda: _MANAGED)
     by_usage: AdmissionFairSharing | None = None
     finished_s: float | None = None
     deactivated_s: float | None = None
@@ -290,7 +290,7 @@ class _Said(msgspec.Struct, rename="camel"):
     object_retention_policies: _Retained | None = None
 
 
-def read_configuration(document: Any) -> KueueConfiguration:
+def read_configuration(document: object) -> KueueConfiguration:
     """Return the settings of a Configuration. Raise KueueConfigurationError if a field has the wrong type."""
     try:
         said = msgspec.convert(document, _Said)

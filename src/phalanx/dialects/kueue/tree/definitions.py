@@ -544,7 +544,7 @@ def weight_of(spec: Mapping[str, Any]) -> float:
         return 1.0
 
 
-def _fungibility(said: Mapping[str, Any]) -> FlavorFungibility:
+def _fungibility(said: Mapping[str, object]) -> FlavorFungibility:
     return FlavorFungibility(
         borrow_before_next=said.get("whenCanBorrow", _FIRST[-1]) in _FIRST,
         preempt_before_next=said.get("whenCanPreempt", "TryNextFlavor") in _FIRST,

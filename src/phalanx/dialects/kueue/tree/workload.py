@@ -96,12 +96,12 @@ class WorkloadView(TypedDict, total=False):
     status: WorkloadStatus | None
 
 
-def workload_of(obj: Mapping[str, Any]) -> WorkloadView:
+def workload_of(obj: Mapping[str, object]) -> WorkloadView:
     """Return the same object, typed as a Workload."""
     return cast("WorkloadView", obj)
 
 
-def status_of(status: Mapping[str, Any]) -> WorkloadStatus:
+def status_of(status: Mapping[str, object]) -> WorkloadStatus:
     """Return the same status, typed as the status of a Workload."""
     return cast("WorkloadStatus", status)
 

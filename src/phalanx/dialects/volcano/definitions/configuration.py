@@ -65,7 +65,7 @@ class VolcanoConfiguration:
     of each plugin. `said`: True if a configuration exists."""
 
     actions: tuple[str, ...] = ()
-    plugins: Mapping[str, Mapping[str, Any]]
+    plugins: Mapping[str, Mapping[str, object]]
     said: bool = True
 
     @property
@@ -140,7 +140,7 @@ def settings(found: VolcanoConfiguration) -> Iterator[Setting]:
 # --- inside -----------------------------------------------------------------------------------------------------------
 
 
-def _plugins(tiers: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _plugins(tiers: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for tier in _mappings(tiers, "tiers"):
         for plugin in _mappings(tier.get("plugins"), "plugins"):
             arguments = plugin.get("arguments")
@@ -149,7 +149,7 @@ def _plugins(tiers: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
             yield str(plugin.get("name")), {**switches, **said}
 
 
-def _mappings(listed: Any, name: str) -> list[Mapping[str, Any]]:
+def _mappings(listed: object, name: str) -> list[Mapping[str, Any]]:
     found = listed or []
     if not isinstance(found, list) or not all(isinstance(each, Mapping) for each in found):
         raise VolcanoConfigurationError(f"{FILE}: {name} is no list of mappings")
@@ -175,7 +175,7 @@ def _detail(obj: Object) -> bytes:
 
 @lru_cache(maxsize=_MOST_NODES)
 def _zones(detail: bytes) -> tuple[Zone, ...]:
-    cpus: Mapping[str, Any] = msgspec.json.decode(detail, type=dict[str, Any])
+    cpus: Mapping[str, object] = msgspec.json.decode(detail, type=dict[str, Any])
     said = [each.get("numa") for each in cpus.values() if isinstance(each, Mapping)]
     counts = Counter(zone for zone in said if isinstance(zone, int))
     return tuple(Zone(name=str(zone), allocatable=(("cpu", counts[zone] * _MILLI),)) for zone in sorted(counts))

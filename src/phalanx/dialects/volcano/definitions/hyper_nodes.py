@@ -143,13 +143,13 @@ def read_hyper_nodes(objects: Mapping[str, Object]) -> HyperNodes:
 # --- inside -----------------------------------------------------------------------------------------------------------
 
 
-def _read(name: str, spec: Mapping[str, Any]) -> HyperNode:
+def _read(name: str, spec: Mapping[str, object]) -> HyperNode:
     tier = spec.get("tier")
     members = tuple(_members(spec.get("members")))
     return HyperNode(name, tier if isinstance(tier, int) else 0, str(spec.get("tierName") or ""), members)
 
 
-def _members(listed: Any) -> Iterator[HyperNodeMember]:
+def _members(listed: object) -> Iterator[HyperNodeMember]:
     for one in listed if isinstance(listed, list) else ():
         selector = one.get("selector") or {}
         is_node = one.get("type") == "Node"
@@ -161,7 +161,7 @@ def _members(listed: Any) -> Iterator[HyperNodeMember]:
             yield HyperNodeMember(is_node, selector=_selector_key(labels))
 
 
-def _selector_key(selector: Mapping[str, Any]) -> str:
+def _selector_key(selector: Mapping[str, object]) -> str:
     return msgspec.json.encode(selector, order="sorted").decode()
 
 

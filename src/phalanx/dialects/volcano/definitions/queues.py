@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from phalanx.client.kind import NAMESPACES, PRIORITY_CLASSES
 from phalanx.dialects.frame.dialect import Definitions, Object, Objects
@@ -115,7 +115,7 @@ def _redirects(namespaces: Mapping[str, Object]) -> Mapping[str, str]:
 
 
 def read_queue(
-    name: str, spec: Any, state: str = "", how: VolcanoConfiguration = NONE, *, inner: bool = False
+    name: str, spec: object, state: str = "", how: VolcanoConfiguration = NONE, *, inner: bool = False
 ) -> Queue:
     """Return the queue that a Queue's spec describes. `state`: the state in the Queue's status. `inner`: True if the
     Queue has child queues. Raise Misread if a field is invalid."""

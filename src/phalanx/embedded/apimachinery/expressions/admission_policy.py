@@ -397,7 +397,7 @@ def about(constraints: Mapping[str, Any], review: Review) -> bool:
     return any(_about(rule, review, form) for rule in rules for form in _forms(constraints, review))
 
 
-def _form(constraints: Mapping[str, Any], rules: Iterable[Mapping[str, Any]], review: Review) -> Resource | None:
+def _form(constraints: Mapping[str, object], rules: Iterable[Mapping[str, object]], review: Review) -> Resource | None:
     """Return the first version of the kind that a rule matches. The version of the request is tried first."""
     for form in _forms(constraints, review):
         if any(_rule_matches(rule, review, form) for rule in rules):
@@ -405,7 +405,7 @@ def _form(constraints: Mapping[str, Any], rules: Iterable[Mapping[str, Any]], re
     return None
 
 
-def _forms(constraints: Mapping[str, Any], review: Review) -> Iterator[Resource]:
+def _forms(constraints: Mapping[str, object], review: Review) -> Iterator[Resource]:
     yield review.resource
     if constraints.get("matchPolicy", "Equivalent") == "Equivalent":
         yield from (form for form in review.forms if form is not review.resource)

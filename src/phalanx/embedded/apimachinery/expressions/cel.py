@@ -86,7 +86,7 @@ def _escape_key(_: object, key: str) -> str:
     return key.replace("~", "~0").replace("/", "~1")
 
 
-def _index_of(text: Any, part: Any, start: int = 0) -> int:
+def _index_of(text: Any, part: object, start: int = 0) -> int:
     if isinstance(text, list):
         return text.index(part) if part in text else -1
     return int(text.find(part, start))
@@ -133,7 +133,7 @@ def _split(text: str, separator: str, most: int = -1) -> list[str]:
     return text.split(separator, most - 1 if most > 0 else -1) if separator else list(text)
 
 
-def _bool(value: Any) -> bool:
+def _bool(value: object) -> bool:
     if isinstance(value, bool):
         return value
     if value in ("true", "TRUE", "True", "t", "1"):
@@ -199,7 +199,7 @@ def _library() -> ModuleType:
     return cel
 
 
-def optional(*value: Any) -> Any:
+def optional(*value: object) -> Any:
     """Return an optional value: with the one argument as its value, or without a value."""
     kind = _library().OptionalValue
     return kind.of(value[0]) if value else kind.none()
@@ -212,7 +212,7 @@ class CelScope:
 
     def __init__(
         self,
-        variables: Mapping[str, Any],
+        variables: Mapping[str, object],
         budget: Budget | None = None,
         functions: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
     ) -> None:
@@ -238,7 +238,7 @@ class CelScope:
             return b""
         return data if len(data) <= _REMEMBERED_BYTES else b""
 
-    def add(self, name: str, value: Any) -> None:
+    def add(self, name: str, value: object) -> None:
         """Add the result of an expression as a variable. After that, results of this scope are no longer cached,
         because JSON does not distinguish all values."""
         self.variables[name], self.content = value, b""
@@ -252,7 +252,7 @@ _RESULTS, _REMEMBERED_BYTES = 4096, 2048
 _results: dict[tuple[str, bytes], tuple[bytes, int]] = {}
 
 
-def _as_json(value: Any) -> bytes:
+def _as_json(value: object) -> bytes:
     """Return a result as JSON for the cache; empty if it is too long, or is not plain JSON."""
     try:
         data = msgspec.json.encode(value)
@@ -277,7 +277,7 @@ class Expression:
         limited."""
         return self._growth > _SMALL_GROWTH
 
-    def evaluate(self, variables: CelScope | Mapping[str, Any]) -> Any:
+    def evaluate(self, variables: CelScope | Mapping[str, object]) -> Any:
         """Return the result as plain JSON. Raises `ExpressionError`, for example if a field does not exist."""
         scope = variables if isinstance(variables, CelScope) else CelScope(variables)
         if self.grows and self._growth * (len(self.text) + _size(scope)) > MOST_SIGNS:
@@ -356,7 +356,7 @@ def _enter(wanted: Wanted, path: tuple[str, ...]) -> None:
         _enter(inner, tuple(rest))
 
 
-def _only(value: Any, wanted: Wanted | None) -> Any:
+def _only(value: object, wanted: Wanted | None) -> Any:
     if wanted is None or not isinstance(value, dict):
         return value
     return {field: _only(value[field], inner) for field, inner in wanted.items() if field in value}

@@ -142,7 +142,7 @@ class Resource:
     from_stored: Callable[[Object], Object] | None = None
     # For a custom resource: the additionalPrinterColumns, and subresources.scale with three JSON paths, from its
     # definition.
-    printer_columns: tuple[Mapping[str, Any], ...] = ()
+    printer_columns: tuple[Mapping[str, object], ...] = ()
     scale: Mapping[str, str] | None = None
 
     @property

@@ -42,9 +42,9 @@ class ApiError(Exception):
         reason: str,
         message: str,
         *,
-        details: Mapping[str, Any] | None = None,
+        details: Mapping[str, object] | None = None,
         retry_after_s: int | None = None,
-        metadata: Mapping[str, Any] | None = None,
+        metadata: Mapping[str, object] | None = None,
     ) -> None:
         super().__init__(message)
         self.code, self.reason, self.message = code, reason, message

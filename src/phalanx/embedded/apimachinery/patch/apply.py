@@ -59,7 +59,7 @@ from phalanx.embedded.apimachinery.schema.typed import (
 def apply(
     resource: Resource,
     live: Object | None,
-    config: Any,
+    config: object,
     manager: str,
     *,
     force: bool = False,
@@ -145,7 +145,7 @@ def _left(value: Any) -> Object:
 # --- refusals ----------------------------------------------------------------------------------------------------
 
 
-def _check(resource: Resource, config: Any, kind: Type) -> None:
+def _check(resource: Resource, config: object, kind: Type) -> None:
     if config is None:
         config = {}
     if not isinstance(config, dict):
@@ -163,7 +163,7 @@ def _check(resource: Resource, config: Any, kind: Type) -> None:
         raise ApiError(500, "", f"failed to create typed patch object ({_described(config)}): {text}")
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 

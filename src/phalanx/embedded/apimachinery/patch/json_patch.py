@@ -29,7 +29,7 @@ class _DoesNotApply(Exception):
     """Raised if the operation cannot be applied to this document."""
 
 
-def json_patch(current: Any, patch: Any) -> Any:
+def json_patch(current: object, patch: object) -> Any:
     """Return `current` after all operations, in their order. Raises ApiError 400 if the patch is not a list of
     operations, and 422 if an operation cannot be applied."""
     if not isinstance(patch, list) or not all(isinstance(one, dict | None) for one in patch):
@@ -51,7 +51,7 @@ def json_patch(current: Any, patch: Any) -> Any:
     return current
 
 
-def _cost(document: Any, operation: Mapping[str, Any]) -> int:
+def _cost(document: object, operation: Mapping[str, object]) -> int:
     """Return the cost of the operation. The cost is the number of values in the containers on the operation's path,
     because these containers are copied. For a `copy`, ten times the number of copied values is added, because these
     values are decoded from text."""
@@ -71,7 +71,7 @@ def _cost(document: Any, operation: Mapping[str, Any]) -> int:
     return cost + (10 * values if op == "copy" else 0)
 
 
-def _apply(document: Any, operation: Mapping[str, Any]) -> Any:
+def _apply(document: object, operation: Mapping[str, object]) -> Any:
     path = _parts(operation["path"])
     match operation["op"]:
         case "add":
@@ -92,7 +92,7 @@ def _apply(document: Any, operation: Mapping[str, Any]) -> Any:
     raise _DoesNotApply
 
 
-def _parts(pointer: Any) -> list[str]:
+def _parts(pointer: object) -> list[str]:
     """Return the parts of a JSON pointer; for `/metadata/labels/ex.io~1y` these are metadata, labels and ex.io/y."""
     if not isinstance(pointer, str):
         raise _DoesNotApply
@@ -103,7 +103,7 @@ def _parts(pointer: Any) -> list[str]:
     return [part.replace("~1", "/").replace("~0", "~") for part in pointer[1:].split("/")]
 
 
-def _index(items: list[Any], part: str, *, end: int) -> int:
+def _index(items: list[object], part: str, *, end: int) -> int:
     """Return the index that `part` names. A negative number counts from the end. `end`: the lowest index that is too
     large."""
     place = int(part) if _INDEX.fullmatch(part) else None
@@ -112,7 +112,7 @@ def _index(items: list[Any], part: str, *, end: int) -> int:
     return place + end if place < 0 else place
 
 
-def _step(container: Any, part: str) -> Any:
+def _step(container: object, part: str) -> Any:
     """Return the value at `part` of the container; None if an object has no field of this name."""
     if isinstance(container, list):
         return container[_index(container, part, end=len(container))]
@@ -121,13 +121,13 @@ def _step(container: Any, part: str) -> Any:
     raise _DoesNotApply
 
 
-def _get(document: Any, path: list[str]) -> Any:
+def _get(document: object, path: list[str]) -> Any:
     for part in path:
         document = _step(document, part)
     return document
 
 
-def _with(container: Any, part: str, value: Any) -> Any:
+def _with(container: Any, part: str, value: object) -> Any:
     """Return a copy of the container with another value at a valid place. In an object every field name is valid."""
     if isinstance(container, list):
         place = _index(container, part, end=len(container))
@@ -135,7 +135,7 @@ def _with(container: Any, part: str, value: Any) -> Any:
     return {**container, part: value}
 
 
-def _changed(document: Any, path: list[str], change: Any) -> Any:
+def _changed(document: object, path: list[str], change: Any) -> Any:
     """Return a copy of the document in which the container at the end of the path is replaced by `change(container,
     last part of the path)`. Only the containers on the path are copied."""
     if not isinstance(document, dict | list):
@@ -145,7 +145,7 @@ def _changed(document: Any, path: list[str], change: Any) -> Any:
     return _with(document, path[0], _changed(_step(document, path[0]), path[1:], change))
 
 
-def _add(document: Any, path: list[str], value: Any) -> Any:
+def _add(document: object, path: list[str], value: object) -> Any:
     def add(container: Any, part: str) -> Any:
         if isinstance(container, dict):
             return {**container, part: value}
@@ -155,11 +155,11 @@ def _add(document: Any, path: list[str], value: Any) -> Any:
     return _changed(document, path, add) if path else value
 
 
-def _replace(document: Any, path: list[str], value: Any) -> Any:
+def _replace(document: object, path: list[str], value: object) -> Any:
     return _changed(document, path, lambda container, part: _with(container, part, value)) if path else value
 
 
-def _remove(document: Any, path: list[str]) -> Any:
+def _remove(document: object, path: list[str]) -> Any:
     def remove(container: Any, part: str) -> Any:
         if isinstance(container, list):
             place = _index(container, part, end=len(container))
@@ -173,7 +173,7 @@ def _remove(document: Any, path: list[str]) -> Any:
     return _changed(document, path, remove)
 
 
-def _equal(found: Any, wanted: Any) -> bool:
+def _equal(found: object, wanted: object) -> bool:
     """Return True if two JSON values are equal. Unlike in Python, true does not equal 1."""
     if isinstance(found, bool) or isinstance(wanted, bool):
         return found is wanted
@@ -184,7 +184,7 @@ def _equal(found: Any, wanted: Any) -> bool:
     return bool(found == wanted)
 
 
-def merge_patch(current: Any, patch: Any) -> Any:
+def merge_patch(current: object, patch: object) -> Any:
     """Return `current` after a merge patch: objects are merged, null removes a field, and any other value replaces the
     old value."""
     if not isinstance(patch, dict):
@@ -192,7 +192,7 @@ def merge_patch(current: Any, patch: Any) -> Any:
     return _merged(current, patch)
 
 
-def _merged(current: Any, patch: dict[str, Any]) -> dict[str, Any]:
+def _merged(current: object, patch: dict[str, object]) -> dict[str, Any]:
     result = dict(current) if isinstance(current, dict) else {}
     for key, value in patch.items():
         if value is None:
@@ -204,7 +204,7 @@ def _merged(current: Any, patch: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def without_nulls(value: Any) -> Any:
+def without_nulls(value: object) -> Any:
     """Return a new value without the nulls in its objects, because a new object has no fields that they could
     remove."""
     if isinstance(value, dict):
@@ -217,7 +217,7 @@ def without_nulls(value: Any) -> Any:
 _FIELDS = ("op", "path", "from", "value")
 
 
-def wrong_operation(patch: Any) -> str:
+def wrong_operation(patch: object) -> str:
     """Return the error about a part of a JSON patch that has the wrong type, with the message of the strict decoder; ""
     if all types are right."""
     if patch is None:
@@ -239,7 +239,7 @@ def unknown_fields(patch: Iterable[Any]) -> Iterator[str]:
         yield from (f"[{place}].{name}" for name in operation or () if name not in _FIELDS)
 
 
-def go_kind(value: Any) -> str:
+def go_kind(value: object) -> str:
     """Return the Go decoder's name for the type of a JSON value."""
     match value:
         case dict():

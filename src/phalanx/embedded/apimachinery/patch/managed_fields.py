@@ -95,7 +95,7 @@ def _read_sent(sent: Iterable[Mapping[str, Any]]) -> list[FieldOwner]:
     return read({"managedFields": ordered})
 
 
-def _is_record(sent: Any) -> bool:
+def _is_record(sent: object) -> bool:
     """Return True if the entries that a client sent have the form of field sets. Otherwise the server keeps the stored
     record, like kube-apiserver."""
     return isinstance(sent, list) and all(
@@ -103,7 +103,7 @@ def _is_record(sent: Any) -> bool:
     )
 
 
-def _is_set(node: Any) -> bool:
+def _is_set(node: object) -> bool:
     return isinstance(node, dict) and all(
         (key == SELF or _is_element(key)) and _is_set(below) for key, below in node.items()
     )
@@ -191,7 +191,7 @@ def type_for(resource: Resource) -> Type:
 
 
 _CUSTOM_TYPES_KEPT = 256
-_custom_types: dict[int, tuple[Mapping[str, Any], Type]] = {}
+_custom_types: dict[int, tuple[Mapping[str, object], Type]] = {}
 
 
 def _custom_type(found: Mapping[str, Any]) -> Type:
@@ -260,7 +260,7 @@ def _born_again(kind: Type, schema_name: str, key: str, data: bytes) -> Node:
     return _born(kind, schema_name, key, msgspec.json.decode(data))
 
 
-def _born(kind: Type, schema_name: str, key: str, value: Any) -> Node:
+def _born(kind: Type, schema_name: str, key: str, value: object) -> Node:
     """Return the set of fields that one top-level field of a new object sets."""
     empty = empty_object(schema_name)
     change = compare({key: empty[key]} if key in empty else {}, {key: value}, kind)

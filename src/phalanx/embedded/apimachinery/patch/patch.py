@@ -20,10 +20,10 @@ STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 
 
-def apply_patch(media_type: str, current: dict[str, Any], patch: Any, schema_name: str | None) -> dict[str, Any]:
+def apply_patch(media_type: str, current: dict[str, object], patch: object, schema_name: str | None) -> dict[str, Any]:
     """Return the object after the patch, before defaulting and validation. `schema_name`: the definition of a built-in
     kind; None for a custom resource. Raises ApiError: 400 (malformed), 415 (unsupported media type), 422, 500."""
-    result: Any
+    result: object
     match media_type:
         case "application/json-patch+json":
             result = json_patch(current, patch)

@@ -33,7 +33,7 @@ ELEMENT_ORDER = "$setElementOrder/"
 Json = dict[str, Any]
 
 
-def strategic_merge(current: Json, patch: Any, kind: Type | None) -> Json:
+def strategic_merge(current: Json, patch: object, kind: Type | None) -> Json:
     """Return `current` with the patch merged into it. Raises ApiError 400, 422 or 500, like kube-apiserver."""
     if not isinstance(patch, dict):
         raise bad_request(f"json: cannot unmarshal {go_kind(patch)} into Go value of type map[string]interface {{}}")
@@ -69,7 +69,7 @@ def _child(kind: Type | None, key: str) -> Type | None:
     return kind.child(key) if kind is not None else None
 
 
-def _merge_field(result: Json, key: str, value: Any, kind: Type | None) -> None:
+def _merge_field(result: Json, key: str, value: object, kind: Type | None) -> None:
     if value is None:
         result.pop(key, None)
         return
@@ -102,7 +102,7 @@ def _retained(current: Json, patch: Json) -> Json:
 # --- lists -------------------------------------------------------------------------------------------------------
 
 
-def _merge_list(old: list[Any], patch: list[Any], kind: Type | None, order: list[Any] | None = None) -> list[Any]:
+def _merge_list(old: list[Any], patch: list[Any], kind: Type | None, order: list[object] | None = None) -> list[Any]:
     if kind is None or "merge" not in kind.patch_strategy:
         return patch
     if not old and not patch:
@@ -117,7 +117,7 @@ def _merge_list(old: list[Any], patch: list[Any], kind: Type | None, order: list
     return _ordered(merged, old, patch if order is None else order, lambda item: item.get(key))
 
 
-def _all_objects(old: list[Any], patch: list[Any]) -> bool:
+def _all_objects(old: list[object], patch: list[object]) -> bool:
     """Return True if all items of both lists are objects, and False if all are scalars. Raises ApiError for mixed items
     or for lists of lists, which cannot be merged."""
     items = [*old, *patch]
@@ -167,11 +167,11 @@ def _key_of(item: Json, key: str) -> Any:
     return item[key]
 
 
-def _same(item: Any) -> Any:
+def _same(item: object) -> Any:
     return item
 
 
-def _ordered(merged: list[Any], old: list[Any], order: list[Any], key: Callable[[Any], Any]) -> list[Any]:
+def _ordered(merged: list[Any], old: list[object], order: list[object], key: Callable[[Any], Any]) -> list[Any]:
     """Return the merged items in their final order. Items that `order` names are in that order, and the other items
     stay in the order of the old list; the two sequences are interleaved."""
     wanted = _places(order, key)
@@ -219,14 +219,14 @@ def _merge_ordered(result: Json, patch: Json, name: str, kind: Type | None) -> N
     result[name] = _merge_list(old or [], new or [], kind, order)
 
 
-def _can_order(order: list[Any], *lists: list[Any] | None) -> bool:
+def _can_order(order: list[object], *lists: list[object] | None) -> bool:
     """Return True if `order` fits the lists: a list of objects needs an order of objects, and a list of scalars an
     order of scalars."""
     of_objects = any(isinstance(item, dict) for items in lists for item in items or ())
     return all(isinstance(item, dict) == of_objects and not isinstance(item, list) for item in order)
 
 
-def _check_order(items: list[Any], order: list[Any], key: str) -> None:
+def _check_order(items: list[object], order: list[object], key: str) -> None:
     """Check that every item of the patch is in the list `$setElementOrder`, and that both lists have the same order."""
     wanted = [item.get(key) if isinstance(item, dict) else item for item in order]
     have = [
@@ -241,7 +241,7 @@ def _check_order(items: list[Any], order: list[Any], key: str) -> None:
         )
 
 
-def _delete_from_primitive_list(result: Json, name: str, gone: Any) -> None:
+def _delete_from_primitive_list(result: Json, name: str, gone: object) -> None:
     if not isinstance(gone, list):
         raise bad_request("invalid patch format of primitive list")
     if isinstance(result.get(name), list):
@@ -252,7 +252,7 @@ def _delete_from_primitive_list(result: Json, name: str, gone: Any) -> None:
 _GONE = object()
 
 
-def _fresh(value: Any) -> Any:
+def _fresh(value: object) -> Any:
     """Return a value of the patch without its nulls and directives. The caller uses it for a field that the object does
     not have, in which the patch has nothing to remove or to sort."""
     if isinstance(value, dict):
@@ -278,7 +278,7 @@ def _failure(message: str) -> ApiError:
     return ApiError(500, "", message)
 
 
-def go_text(value: Any) -> str:
+def go_text(value: object) -> str:
     """Return a decoded JSON value in Go's notation: `map[image:i3]`."""
     match value:
         case dict():

@@ -28,7 +28,7 @@ class DecodeError(ValueError):
     """Raised for a value of the wrong type. `str()` returns the message of kube-apiserver's decoder, without its
     prefix."""
 
-    def __init__(self, template: str, *, typed: bool = False, value: Any = None) -> None:
+    def __init__(self, template: str, *, typed: bool = False, value: object = None) -> None:
         super().__init__(template)
         self.template, self.owner, self.path, self.typed = template, "", "", typed
         self.value = value  # the value that has the wrong type
@@ -69,7 +69,7 @@ class DecodeError(ValueError):
 def text(go: str) -> Decoder:
     """Return the decoder of texts. `go`: the name of the Go type, for messages."""
 
-    def decode_text(value: Any, _: list[str]) -> Any:
+    def decode_text(value: object, _: list[str]) -> Any:
         if value.__class__ is not str:
             raise mismatch(value, go)
         return value
@@ -80,7 +80,7 @@ def text(go: str) -> Decoder:
 _NOT_BASE64 = re.compile(r"[^A-Za-z0-9+/\r\n]")
 
 
-def base64(value: Any, _: list[str]) -> Any:
+def base64(value: object, _: list[str]) -> Any:
     """Decode bytes: check that the value is a base64 text, and return that text."""
     if value.__class__ is not str:
         raise mismatch(value, "[]uint8")
@@ -92,7 +92,7 @@ def base64(value: Any, _: list[str]) -> Any:
     return value
 
 
-def boolean(value: Any, _: list[str]) -> Any:
+def boolean(value: object, _: list[str]) -> Any:
     if value.__class__ is not bool:
         raise mismatch(value, "bool")
     return value
@@ -101,7 +101,7 @@ def boolean(value: Any, _: list[str]) -> Any:
 def integer(go: str) -> Decoder:
     limit = _INT_LIMITS.get(go, 2**63)
 
-    def decode_integer(value: Any, _: list[str]) -> Any:
+    def decode_integer(value: object, _: list[str]) -> Any:
         if value.__class__ is not int or not -limit <= value < limit:
             raise mismatch(value, go)
         return value
@@ -109,23 +109,23 @@ def integer(go: str) -> Decoder:
     return decode_integer
 
 
-def number(value: Any, _: list[str]) -> Any:
+def number(value: object, _: list[str]) -> Any:
     if value.__class__ not in (int, float):
         raise mismatch(value, "float64")
     return value
 
 
-def amount(value: Any, _: list[str]) -> str:
+def amount(value: object, _: list[str]) -> str:
     """Decode a quantity, and return its canonical form."""
     return _quantity(value, quantity.canonical)
 
 
-def resource_amount(value: Any, _: list[str]) -> str:
+def resource_amount(value: object, _: list[str]) -> str:
     """Decode a quantity of a resource list (such as requests, limits or capacity), and return its canonical form."""
     return _quantity(value, quantity.in_thousandths)
 
 
-def _quantity(value: Any, canonicalise: Callable[[str], str]) -> str:
+def _quantity(value: object, canonicalise: Callable[[str], str]) -> str:
     if value.__class__ is str:
         text = value
     elif value.__class__ in (int, float):
@@ -138,7 +138,7 @@ def _quantity(value: Any, canonicalise: Callable[[str], str]) -> str:
         raise DecodeError(str(error)) from None
 
 
-def int_or_string(value: Any, _: list[str]) -> Any:
+def int_or_string(value: object, _: list[str]) -> Any:
     if value.__class__ is int and not -(2**31) <= value < 2**31:
         raise mismatch(value, "int32")
     if value.__class__ not in (str, int):
@@ -146,24 +146,24 @@ def int_or_string(value: Any, _: list[str]) -> Any:
     return value
 
 
-def _unparsable(value: Any, go: str) -> DecodeError:
+def _unparsable(value: object, go: str) -> DecodeError:
     """Return the error of a Go type that parses its JSON itself, as times and quantities do."""
     error = mismatch(value, go)
     error.parsed = True
     return error
 
 
-def _timed(value: Any, canonicalise: Callable[[str], str]) -> str:
+def _timed(value: object, canonicalise: Callable[[str], str]) -> str:
     if value.__class__ is not str:
         raise _unparsable(value, "string")
     return canonicalise(value)
 
 
-def time(value: Any, _: list[str]) -> str:
+def time(value: object, _: list[str]) -> str:
     return _timed(value, canonical_time)
 
 
-def microtime(value: Any, _: list[str]) -> str:
+def microtime(value: object, _: list[str]) -> str:
     return _timed(value, canonical_microtime)
 
 
@@ -206,7 +206,7 @@ def _out_of_range(text: str) -> str:
     return "hour" if hour > 23 else "minute" if minute > 59 else "second" if second > 59 else "day"
 
 
-def mismatch(value: Any, go: str) -> DecodeError:
+def mismatch(value: object, go: str) -> DecodeError:
     match value:
         case bool():
             found = "bool"

@@ -55,7 +55,7 @@ _SPECIAL: dict[str, Shape] = {
     "io.k8s.apimachinery.pkg.runtime.RawExtension": "any",
 }
 _SCALARS: dict[str, Shape] = {"string": "string", "boolean": "boolean", "integer": "integer", "number": "number"}
-_ZEROS: dict[Shape, Any] = {"string": "", "integer": 0}
+_ZEROS: dict[Shape, object] = {"string": "", "integer": 0}
 _PLAIN: dict[Shape, type] = {"string": str, "boolean": bool}
 
 
@@ -78,7 +78,7 @@ def type_of(name: str) -> Type:
     return Type(definitions()[name], name=name)
 
 
-def structural(schema: Mapping[str, Any]) -> Type:
+def structural(schema: Mapping[str, object]) -> Type:
     """Return the node of a custom resource's `openAPIV3Schema`."""
     return Type(schema)
 
@@ -237,7 +237,7 @@ class Type:
         return _compile(self)
 
 
-def decode(root: Type, obj: dict[str, Any]) -> list[str]:
+def decode(root: Type, obj: dict[str, object]) -> list[str]:
     """Change `obj` into the stored form, in place. Return the paths of the unknown fields that were dropped. Raises
     DecodeError if a value has a wrong type.
     """
@@ -281,7 +281,7 @@ _SCHEMA_OR_OTHER = ("JSONSchemaPropsOrArray", "JSONSchemaPropsOrBool")
 _SCHEMA = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
 
 
-def _schema_or_other(value: Any, unknown: list[str]) -> Any:
+def _schema_or_other(value: object, unknown: list[str]) -> Any:
     """Return the decoded schema of `items` or `additionalProperties`, or the value itself if it is not an object.
     Kube-apiserver does not report unknown fields in such a schema."""
     return type_of(_SCHEMA).decoder(value, []) if value.__class__ is dict else value
@@ -297,7 +297,7 @@ def _object(node: Type) -> Decoder:
     fills = tuple(_fills(node))
     nulls = tuple(key for key in node.body.get("required", ()) if fields[key].shape in ("list", "map"))
 
-    def decode_object(obj: Any, unknown: list[str]) -> Any:
+    def decode_object(obj: object, unknown: list[str]) -> Any:
         if obj.__class__ is not dict:
             raise mismatch(obj, go)
         gone: list[str] = []
@@ -398,7 +398,7 @@ def _map(node: Type) -> Decoder:
     plain = None if inner is None else _plain_class(inner)
     decode = None if inner is None or inner.shape != "quantity" else scalars.resource_amount
 
-    def decode_map(obj: Any, unknown: list[str]) -> Any:
+    def decode_map(obj: object, unknown: list[str]) -> Any:
         if obj.__class__ is not dict:
             raise mismatch(obj, go)
         for key, value in obj.items():
@@ -419,7 +419,7 @@ def _list(node: Type) -> Decoder:
     inner, go = node.items, node.go
     plain = None if inner is None else _plain_class(inner)
 
-    def decode_list(values: Any, unknown: list[str]) -> Any:
+    def decode_list(values: object, unknown: list[str]) -> Any:
         if values.__class__ is not list:
             raise mismatch(values, go)
         for index, value in enumerate(values):

@@ -38,11 +38,11 @@ from phalanx.embedded.apimachinery.schema.schema import Type
 
 Kind = Type | None
 Form = Literal["leaf", "map", "list"]
-ABSENT: Any = object()
+ABSENT: object = object()
 _encode = msgspec.json.encode
 
 
-def form_of(value: Any, kind: Kind) -> Form:
+def form_of(value: object, kind: Kind) -> Form:
     """Return the form in which managers own a value."""
     owned = kind.owned if kind is not None else "free"
     if owned == "free":
@@ -55,7 +55,7 @@ def below(kind: Kind, key: str) -> Kind:
     return kind.child(key) if kind is not None else None
 
 
-def item_element(item: Any, kind: Type) -> str:
+def item_element(item: object, kind: Type) -> str:
     """Return the path element of a list item, such as `k:{"name":"c"}` or `v:"x"`."""
     if kind.list_type == "map" and isinstance(item, dict):
         defaults = kind.map_key_defaults
@@ -64,7 +64,7 @@ def item_element(item: Any, kind: Type) -> str:
     return "v:" + _encode(item).decode()
 
 
-def _items(value: Any, kind: Type) -> dict[str, Any]:
+def _items(value: object, kind: Type) -> dict[str, Any]:
     """Return the items of a list by their path elements. Of duplicate items, only the first is in the result."""
     found: dict[str, Any] = {}
     for item in value if isinstance(value, list) else ():
@@ -72,19 +72,19 @@ def _items(value: Any, kind: Type) -> dict[str, Any]:
     return found
 
 
-def _fields(value: Any) -> Mapping[str, Any]:
+def _fields(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
 # --- the set of fields of a value --------------------------------------------------------------------------------
 
 
-def field_set(value: Any, kind: Kind) -> Node:
+def field_set(value: object, kind: Kind) -> Node:
     """Return the fields that a configuration sets: its leaves, its list items, and the keys of its maps."""
     return dict(_set_children(value, kind))
 
 
-def _set_children(value: Any, kind: Kind) -> Iterator[tuple[str, Node]]:
+def _set_children(value: object, kind: Kind) -> Iterator[tuple[str, Node]]:
     match form_of(value, kind):
         case "map":
             named = kind.fields if kind is not None else {}
@@ -98,7 +98,7 @@ def _set_children(value: Any, kind: Kind) -> Iterator[tuple[str, Node]]:
                 yield element, _set_node(one, kind.items, member=True) or MEMBER
 
 
-def _set_node(value: Any, kind: Kind, *, member: bool) -> Node | None:
+def _set_node(value: object, kind: Kind, *, member: bool) -> Node | None:
     if form_of(value, kind) == "leaf":
         return MEMBER
     return node_of(dict(_set_children(value, kind)), member=member)
@@ -122,14 +122,14 @@ class Comparison:
         return union(self.written, self.removed)
 
 
-def compare(old: Any, new: Any, kind: Kind) -> Comparison:
+def compare(old: object, new: object, kind: Kind) -> Comparison:
     """Return the difference of two objects. The cost depends only on the differences, because equal subtrees are
     skipped."""
     removed, written = _compare(old, new, kind)
     return Comparison(removed or {}, written or {})
 
 
-def _compare(old: Any, new: Any, kind: Kind) -> tuple[Node | None, Node | None]:
+def _compare(old: object, new: object, kind: Kind) -> tuple[Node | None, Node | None]:
     """Return the removed and the written fields of two different values. One of the two values may be absent."""
     if old is ABSENT:
         return None, _all_of(new, kind)
@@ -202,7 +202,7 @@ def _all_of(value: Any, kind: Kind) -> Node:
 # --- merging two values ------------------------------------------------------------------------------------------
 
 
-def merged(live: Any, config: Any, kind: Kind) -> Any:
+def merged(live: object, config: Any, kind: Kind) -> Any:
     """Return `live` with the fields that `config` sets. The other fields are shared with `live`."""
     if config is ABSENT:
         return live
@@ -220,14 +220,14 @@ def merged(live: Any, config: Any, kind: Kind) -> Any:
             return config
 
 
-def _merged_list(live: list[Any], config: list[Any], kind: Type) -> list[Any]:
+def _merged_list(live: list[object], config: list[object], kind: Type) -> list[Any]:
     """Return the merged list. Items that are in both lists have the order of `config`. Items that are only in `live`
     keep their positions between these items."""
     held = [(item_element(item, kind), item) for item in live]
     wanted, before = _items(config, kind), dict(reversed(held))
     shared = (element for element in wanted if element in before)
     turn, waiting = next(shared, None), iter(wanted.items())
-    result: list[Any] = []
+    result: list[object] = []
     for element, item in held:
         if element not in wanted:
             result.append(item)
@@ -243,7 +243,7 @@ def _merged_list(live: list[Any], config: list[Any], kind: Type) -> list[Any]:
 # --- removing fields ---------------------------------------------------------------------------------------------
 
 
-def without(value: Any, fields: Node, kind: Kind) -> Any:
+def without(value: object, fields: Node, kind: Kind) -> Any:
     """Return `value` without the fields in the set; ABSENT if the resulting object or list would be empty."""
     form = form_of(value, kind)
     if form == "map" and isinstance(value, dict):
@@ -260,7 +260,7 @@ def without(value: Any, fields: Node, kind: Kind) -> Any:
     return value
 
 
-def _left(value: Any, node: Node | None, kind: Kind) -> Any:
+def _left(value: object, node: Node | None, kind: Kind) -> Any:
     if node is None:
         return value
     return ABSENT if is_member(node) else without(value, node, kind)
@@ -289,7 +289,7 @@ def with_named_fields(root: Node, kind: Kind) -> Node:
 _GO_TYPES = {str: "string", bool: "bool", int: "int64", float: "float64"}
 
 
-def problems(value: Any, kind: Kind, path: tuple[str, ...] = ()) -> Iterator[str]:
+def problems(value: object, kind: Kind, path: tuple[str, ...] = ()) -> Iterator[str]:
     """Yield one line for each error, such as `.spec.nope: field not declared in schema`."""
     if kind is None or value is None:
         return
@@ -308,7 +308,7 @@ def problems(value: Any, kind: Kind, path: tuple[str, ...] = ()) -> Iterator[str
             yield _said(path, f"expected any scalar, got {_shown(value)}")
 
 
-def _object_problems(value: Any, kind: Type, path: tuple[str, ...]) -> Iterator[str]:
+def _object_problems(value: object, kind: Type, path: tuple[str, ...]) -> Iterator[str]:
     if not isinstance(value, dict):
         yield _said(path, f"expected map, got &{{{_shown(value)}}}")
         return
@@ -321,7 +321,7 @@ def _object_problems(value: Any, kind: Type, path: tuple[str, ...]) -> Iterator[
             yield from problems(one, below(kind, key), here)
 
 
-def _list_problems(value: Any, kind: Type, path: tuple[str, ...]) -> Iterator[str]:
+def _list_problems(value: object, kind: Type, path: tuple[str, ...]) -> Iterator[str]:
     if not isinstance(value, list):
         yield _said(path, f"expected list, got &{{{_shown(value)}}}")
         return
@@ -339,7 +339,7 @@ def _list_problems(value: Any, kind: Type, path: tuple[str, ...]) -> Iterator[st
         yield from problems(item, kind.items, (*path, element))
 
 
-def _item_problem(item: Any, kind: Type) -> str:
+def _item_problem(item: object, kind: Type) -> str:
     """Return the reason why a list item has no valid key; "" if its key is valid."""
     if kind.list_type != "map":
         return ""
@@ -358,11 +358,11 @@ def _said(path: tuple[str, ...], text: str) -> str:
     return f"{path_text(path)}: {text}" if path else text
 
 
-def _type(value: Any) -> str:
+def _type(value: object) -> str:
     return _GO_TYPES.get(type(value), "map[string]interface {}" if isinstance(value, dict) else "[]interface {}")
 
 
-def _literal(value: Any) -> str:
+def _literal(value: object) -> str:
     """Return a decoded value as Go prints it with `%#v`."""
     match value:
         case dict():
@@ -375,7 +375,7 @@ def _literal(value: Any) -> str:
     return _shown(value)
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     """Return a decoded value in Go's notation."""
     match value:
         case bool():

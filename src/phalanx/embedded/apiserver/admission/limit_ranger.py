@@ -35,7 +35,7 @@ def apply(resource: Resource, obj: Object, ranges: Sequence[Object]) -> None:
         raise forbidden(resource.group, resource.plural, obj["metadata"].get("name", ""), why)
 
 
-def _defaults(pod: Object, items: Iterable[Mapping[str, Any]]) -> None:
+def _defaults(pod: Object, items: Iterable[Mapping[str, object]]) -> None:
     notes: list[str] = []
     for item in items:
         for key, sort in (("containers", "container"), ("initContainers", "init container")):
@@ -60,7 +60,7 @@ def _fill(container: Object, item: Mapping[str, Any], sort: str) -> list[str]:
     return notes
 
 
-def _pod_problems(spec: Object, item: Mapping[str, Any]) -> list[str]:
+def _pod_problems(spec: Object, item: Mapping[str, object]) -> list[str]:
     if item.get("type") == "Container":
         containers = (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))
         parts = [one.get("resources") or {} for one in containers]

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from phalanx.embedded.apimachinery.expressions.admission_policy import (
     GROUP,
@@ -169,7 +168,7 @@ class Policies:
         return [key for key in self._store.keys() if key[0] == group]  # noqa: SIM118 a method, not a mapping's
 
 
-def _merge(resource: Resource, obj: Object, value: Any) -> Object:
+def _merge(resource: Resource, obj: Object, value: object) -> Object:
     """Return the object with an apply configuration merged into it. Lists with keys are merged by their keys, as in a
     server-side apply. Raises `ApiError` for a field that the schema does not have."""
     kind = schema.type_of(resource.schema_name) if resource.schema_name else None
@@ -180,7 +179,7 @@ def _merge(resource: Resource, obj: Object, value: Any) -> Object:
     return changed
 
 
-def _json(resource: Resource, obj: Object, value: Any) -> Object:
+def _json(resource: Resource, obj: Object, value: object) -> Object:
     """Return the object after a JSON patch. If a test in the patch fails, return the object unchanged. Raises
     `ApiError`."""
     if not isinstance(value, list):

@@ -102,7 +102,7 @@ def _join_group(meta: Object) -> None:
     meta["annotations"] = {**(meta.get("annotations") or {}), GROUP_NAME: f"{OF_PODS}{whose}"}
 
 
-def _number(holder: Any, key: str) -> int:
+def _number(holder: object, key: str) -> int:
     found = holder.get(key) if isinstance(holder, Mapping) else None
     return found if isinstance(found, int) else 0
 
@@ -227,7 +227,7 @@ def _task(at: int, task: Object, job: Object) -> Iterator[str]:
     yield from _template(task.get("template"), f"spec.task[{at}].template")
 
 
-def _template(written: Any, path: str) -> Iterator[str]:
+def _template(written: object, path: str) -> Iterator[str]:
     """Yield the errors in a pod template, which is decoded and checked like that of a PodTemplate."""
     holder = {"apiVersion": "v1", "kind": "PodTemplate", "metadata": {}, "template": copy.deepcopy(written or {})}
     try:

@@ -144,7 +144,7 @@ def _protobuf_form(resource: Resource, accept: Accept, listing: bool) -> Form | 
 def _in_version(resource: Resource) -> Callable[[dict[str, Any]], dict[str, Any]]:
     """Return a function that returns an object in the version of `resource`."""
 
-    def shown(obj: dict[str, Any]) -> dict[str, Any]:
+    def shown(obj: dict[str, object]) -> dict[str, Any]:
         return obj if obj["apiVersion"] == resource.api_version else converted(resource, obj)
 
     return shown
@@ -213,13 +213,13 @@ def one(resource: Resource, request: Request, stored: Stored, code: int = 200) -
     return Response(code=code, body=body, media=form.media)
 
 
-def value(request: Request, obj: Any, code: int = 200) -> Response:
+def value(request: Request, obj: object, code: int = 200) -> Response:
     """Return a response with an object that is not stored, such as a Status or a Scale."""
     media, body = negotiation.render(request.accept, obj)
     return Response(code=code, body=body, media=media)
 
 
-async def many(resource: Resource, request: Request, found: Sequence[Stored], meta: dict[str, Any]) -> Response:
+async def many(resource: Resource, request: Request, found: Sequence[Stored], meta: dict[str, object]) -> Response:
     """Return a response with a list of objects, in the form that the request accepts."""
     form = form_of(resource, request, listing=True)
     version = f"{META}/{form.version}"
@@ -255,7 +255,7 @@ async def _in_turns(item: Callable[[Stored], bytes], found: Sequence[Stored]) ->
     return made
 
 
-def _list_head(resource: Resource, meta: dict[str, Any]) -> dict[str, Any]:
+def _list_head(resource: Resource, meta: dict[str, object]) -> dict[str, Any]:
     kind = resource.list_kind or resource.kind + "List"
     if resource.custom:
         meta = {"continue": "", **meta}  # lists of custom kinds have this field even if it is empty
@@ -272,5 +272,5 @@ def _items(resource: Resource, form: Form, found: Sequence[Stored]) -> list[byte
     return [b"{" + one[skip:] for one in rendered]
 
 
-def _joined(head: dict[str, Any], items: list[bytes]) -> bytes:
+def _joined(head: dict[str, object], items: list[bytes]) -> bytes:
     return encode(head)[:-1] + b',"items":[' + b",".join(items) + b"]}"

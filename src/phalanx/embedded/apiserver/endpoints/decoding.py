@@ -145,7 +145,7 @@ def _report(unknown: Sequence[str], intent: Intent) -> str:
 
 
 def from_patch(
-    knowledge: parts.Knowledge, resource: Resource, media: str, current: Object, patch: Any, intent: Intent
+    knowledge: parts.Knowledge, resource: Resource, media: str, current: Object, patch: object, intent: Intent
 ) -> Object:
     """Return the current object after a patch, in the form of its schema. Fields that the patch cannot change are
     shared with the current object. Raises `ApiError`."""
@@ -208,7 +208,7 @@ def _unshared(old: Object, touched: Collection[str]) -> Object:
     return old | copied
 
 
-def _copied(value: Any) -> Any:
+def _copied(value: object) -> Any:
     """Return a copy of a patch. The original is needed later: the message of a refusal quotes it, and a second attempt
     applies it again."""
     match value:
@@ -232,7 +232,7 @@ def _opened_by(patch: Any) -> Mapping[str, Any]:
     return tree
 
 
-def _as_go_orders(value: Any, opened: Any, kind: Type | None) -> Any:
+def _as_go_orders(value: object, opened: object, kind: Type | None) -> Any:
     """Return a patched value with its keys in the order in which kube-apiserver quotes them."""
     if isinstance(value, list) and isinstance(opened, dict):  # a JSON patch may change single items of a list
         inner = kind and kind.items

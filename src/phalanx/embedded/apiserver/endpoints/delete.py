@@ -70,7 +70,7 @@ class DeleteOptions:
     warnings: list[str] = field(default_factory=list)
 
 
-def delete_options(request: Request, body: Any) -> DeleteOptions:
+def delete_options(request: Request, body: object) -> DeleteOptions:
     """Return the options of a deletion: those of the body (a DeleteOptions object), or, if the request has no body
     (None), those of the query. Raises `ApiError` 400 or 422."""
     given = _from_query(request) if body is None else _decoded(body)

@@ -285,13 +285,13 @@ class Knowledge:
         else:
             obj["metadata"].pop("managedFields", None)
 
-    def patched(self, resource: Resource, media: str, current: Object, patch: Any) -> Object:
+    def patched(self, resource: Resource, media: str, current: Object, patch: object) -> Object:
         """Return `current` after a patch. The result shares with `current` the parts that the patch does not touch.
         Raises `ApiError`."""
         return patches.apply_patch(media, current, patch, resource.schema_name or None)
 
     def applied(
-        self, resource: Resource, current: Object | None, intent: Any, manager: str, force: bool, subresource: str
+        self, resource: Resource, current: Object | None, intent: object, manager: str, force: bool, subresource: str
     ) -> Object:
         """Return the object after a server-side apply of `intent`. Raises `ApiError` 409 for conflicts."""
         return apply(resource, current, intent, manager, force=force, subresource=subresource, now=now_text())
@@ -312,7 +312,7 @@ def table_row(
 
 
 def table_list(
-    resource: Resource, found: Sequence[Stored], meta: Mapping[str, Any], include: str, version: str
+    resource: Resource, found: Sequence[Stored], meta: Mapping[str, object], include: str, version: str
 ) -> bytes:
     """Return a Table with one row for each object."""
     objects = [converted(resource, one.obj) for one in found]
@@ -366,7 +366,7 @@ def patch_body(media: str, body: bytes, validation: str) -> tuple[Any, list[str]
     return _or_empty(media, patch), found
 
 
-def _or_empty(media: str, patch: Any) -> Any:
+def _or_empty(media: str, patch: object) -> Any:
     """Return the patch; for `null`, return an empty patch, without operations or fields. `null` as a merge patch is an
     error, so it is returned unchanged."""
     if patch is not None or media == patches.MERGE_PATCH:
@@ -374,7 +374,7 @@ def _or_empty(media: str, patch: Any) -> Any:
     return [] if media == patches.JSON_PATCH else {}
 
 
-def touched_fields(media: str, patch: Any, current: Object) -> set[str]:
+def touched_fields(media: str, patch: object, current: Object) -> set[str]:
     """Return the top-level fields of an object that a patch can change. `metadata` is always one of them."""
     found = {"metadata"}
     match media, patch:

@@ -55,11 +55,11 @@ from phalanx.embedded.apiserver.registry.kinds.workloads.storage import ClaimStr
 from phalanx.embedded.apiserver.registry.routing import PROXY
 
 
-def _core(kind: str, plural: str, **rest: Any) -> Resource:
+def _core(kind: str, plural: str, **rest: object) -> Resource:
     return _kind("", "v1", "core", kind, plural, **rest)
 
 
-def _kind(group: str, version: str, package: str, kind: str, plural: str, **rest: Any) -> Resource:
+def _kind(group: str, version: str, package: str, kind: str, plural: str, **rest: object) -> Resource:
     """Return a built-in kind. Its singular name, its list kind and the name of its OpenAPI definition are derived from
     `kind`."""
     prefix = "io.k8s.apiextensions-apiserver.pkg.apis." if package == "apiextensions" else "io.k8s.api."

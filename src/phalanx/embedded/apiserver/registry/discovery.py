@@ -314,7 +314,7 @@ def _media(version: str) -> str:
     return f"{JSON};g={AGGREGATED_GROUP};v={version};as={AGGREGATED_KIND}"
 
 
-def _document(value: Any, media: str) -> CatalogueDocument:
+def _document(value: object, media: str) -> CatalogueDocument:
     return _tagged(_encode(value) + b"\n", media)
 
 

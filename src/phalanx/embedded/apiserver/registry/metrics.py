@@ -3,27 +3,25 @@ request."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from phalanx.embedded.apimachinery.meta.resource import Resource
 
 GROUP = "metrics.k8s.io"
-_USAGE: dict[str, Any] = {
+_USAGE: dict[str, object] = {
     "type": "object",
     "description": "What is used: cpu, averaged over the window, and the memory that is not given back under pressure.",
     "additionalProperties": {"x-kubernetes-int-or-string": True},
 }
-_WHEN: dict[str, Any] = {
+_WHEN: dict[str, object] = {
     "timestamp": {"type": "string", "format": "date-time", "description": "The end of the window."},
     "window": {"type": "string", "description": "The time over which cpu is averaged."},
 }
-_CONTAINER: dict[str, Any] = {
+_CONTAINER: dict[str, object] = {
     "type": "object",
     "properties": {"name": {"type": "string"}, "usage": _USAGE},
 }
 
 
-def _kind(kind: str, plural: str, fields: dict[str, Any], path: str) -> Resource:
+def _kind(kind: str, plural: str, fields: dict[str, object], path: str) -> Resource:
     columns = (
         {"name": "CPU", "type": "string", "jsonPath": f"{path}.cpu"},
         {"name": "Memory", "type": "string", "jsonPath": f"{path}.memory"},

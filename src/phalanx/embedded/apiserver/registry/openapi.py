@@ -128,7 +128,7 @@ def _closure(names: Iterable[str]) -> Iterator[str]:
             waiting.extend(_named_in([_published(name)]))
 
 
-def _named_in(schemas: Iterable[Any]) -> list[str]:
+def _named_in(schemas: Iterable[object]) -> list[str]:
     """Return the names of the definitions to which the schemas refer directly."""
     found: list[str] = []
     waiting = list(schemas)
@@ -156,7 +156,7 @@ def _published(name: str) -> Json:
     return found
 
 
-def _openapi(schema: Any) -> Any:
+def _openapi(schema: object) -> Any:
     if isinstance(schema, list):
         return [_openapi(one) for one in schema]
     if not isinstance(schema, Mapping):

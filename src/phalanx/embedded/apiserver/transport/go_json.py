@@ -126,7 +126,7 @@ def _literal(text: str, at: int, word: str) -> int:
     return at + len(word)
 
 
-def duplicates(data: bytes, decoded: Any) -> list[str]:
+def duplicates(data: bytes, decoded: object) -> list[str]:
     """Return the paths of fields that occur twice in a JSON object, but only the first `CAUSES` of them."""
     if not _WRITTEN_OUT.search(data) and _count(data) <= _count(msgspec.json.encode(decoded)):
         return []
@@ -139,7 +139,7 @@ def _count(data: bytes) -> int:
     return data.translate(None, _BLANKS).count(b'":')
 
 
-def _twice(value: Any, path: str) -> Iterator[str]:
+def _twice(value: object, path: str) -> Iterator[str]:
     """Yield the paths of duplicate fields. In `value`, JSON objects are tuples of (key, value) pairs."""
     if isinstance(value, list):
         for number, item in enumerate(value):
@@ -173,7 +173,7 @@ def check_json(body: bytes) -> None:
             raise Unbounded(f"invalid character '{chr(brackets[place])}' exceeded max depth")
 
 
-def check_values(body: bytes, value: Any) -> None:
+def check_values(body: bytes, value: object) -> None:
     """Check the number of values in a JSON text. Raises `Unbounded` if there are too many."""
     if body.count(b",") + body.count(b"[") + body.count(b"{") >= VALUES and extent(value, VALUES)[0] > VALUES:
         raise Unbounded(f"more than {VALUES} values")

@@ -180,7 +180,7 @@ def unrecognized(why: str, body: bytes, kind: str) -> ApiError:
 _KIND_STRUCT = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 
 
-def kind_problem(value: Any) -> str:
+def kind_problem(value: object) -> str:
     """Return the reason why the kind of an object cannot be read, with Go's message; "" if it can."""
     failed = "couldn't get version/kind; json parse error: json: cannot unmarshal"
     if value is None:
@@ -320,7 +320,7 @@ def _yaml_error(error: Exception) -> str:
     return f"line {line}: {error.problem}" if line else str(error.problem)
 
 
-def _textual(value: Any) -> Any:
+def _textual(value: object) -> Any:
     match value:
         case dict():
             return {_key(key): _textual(one) for key, one in value.items()}
@@ -334,7 +334,7 @@ def _textual(value: Any) -> Any:
             raise ValueError(f"cannot represent {type(value).__name__} in JSON")
 
 
-def _key(key: Any) -> str:
+def _key(key: object) -> str:
     match key:
         case str():
             return key
@@ -365,7 +365,7 @@ _READ_OTHERWISE = re.compile(r"[yYnN]|[-+]?[0-9][0-9_]*(\.[0-9]*)?[eE][-+]?[0-9]
 _Dumper.add_representer(str, _written_text)
 
 
-def encode_yaml(value: Any) -> bytes:
+def encode_yaml(value: object) -> bytes:
     """Return the body of a response to `Accept: application/yaml`."""
     text: str = yaml.dump(value, Dumper=_Dumper, sort_keys=True, allow_unicode=True, default_flow_style=False)
     return text.encode()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 from urllib.parse import parse_qs
 
 from phalanx.embedded.apimachinery.meta.resource import User
@@ -89,7 +89,7 @@ def parse_query(raw: bytes) -> Query:
     return parse_qs(raw.decode("latin-1"), keep_blank_values=True) if raw else _NO_QUERY
 
 
-def json_response(value: Any, code: int = 200) -> Response:
+def json_response(value: object, code: int = 200) -> Response:
     return Response(code=code, body=encode(value) + b"\n")
 
 

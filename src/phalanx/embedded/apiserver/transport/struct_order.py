@@ -43,7 +43,7 @@ _ORDERS: Mapping[str, str] = {
 }
 
 
-def in_go_order(value: Any, kind: Type | None) -> Any:
+def in_go_order(value: object, kind: Type | None) -> Any:
     """Return a value of a built-in type with its keys in Go's order."""
     match value:
         case list():

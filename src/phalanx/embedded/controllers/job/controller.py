@@ -246,7 +246,7 @@ class JobController:
             self._tell(job, notes)
         return errors
 
-    async def _write_status(self, key: str, job: Object, status: dict[str, Any]) -> Object | None:
+    async def _write_status(self, key: str, job: Object, status: dict[str, object]) -> Object | None:
         """Write the status, and return the Job; None after a conflict or if the Job was deleted. The Job is then
         reconciled again."""
         try:

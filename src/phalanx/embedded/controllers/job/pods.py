@@ -54,7 +54,7 @@ class PodMaker:
         self._spec = _with_index_variable(spec) if job["spec"].get("completionMode") == "Indexed" else spec
         if group:
             self._spec = self._spec | {"schedulingGroup": {"podGroupName": group}}
-        self._common: dict[str, Any] = {
+        self._common: dict[str, object] = {
             "namespace": job["metadata"]["namespace"],
             "finalizers": [*(one for one in meta.get("finalizers") or () if one != TRACKING), TRACKING],
             "ownerReferences": [owner_reference(JOBS, job)],

@@ -84,7 +84,7 @@ def track(view: JobObservation, step: JobStep, done: Done, now_s: float, begun: 
 
 
 def settle(
-    tracked: Track, still_tracked: Collection[str], spec: dict[str, Any], now_s: float
+    tracked: Track, still_tracked: Collection[str], spec: dict[str, object], now_s: float
 ) -> tuple[Any, list[TrackNote]]:
     """Return the status after the removal of finalizers, and the Events to emit. `still_tracked`: the uids of pods that
     keep their finalizer."""
@@ -151,7 +151,7 @@ def _copied(status: dict[str, Any]) -> dict[str, Any]:
     return copied
 
 
-def _count(status: dict[str, Any], field: str, value: int) -> None:
+def _count(status: dict[str, object], field: str, value: int) -> None:
     """Set a counter in the status. A counter that is zero is removed, as by omitempty of the Go type."""
     if value:
         status[field] = value
@@ -165,7 +165,7 @@ def _ending(view: JobObservation, step: JobStep, done: Done, active: int) -> End
     return COMPLETIONS_REACHED if is_complete(view, active) else None
 
 
-def _suspend_or_resume(status: dict[str, Any], suspended: bool, now_s: float) -> tuple[TrackNote, ...]:
+def _suspend_or_resume(status: dict[str, object], suspended: bool, now_s: float) -> tuple[TrackNote, ...]:
     """Remove startTime when the Job is suspended, and set it again at the resumption, because the deadline counts
     active time. (Before Kubernetes 1.36, startTime stayed, and a client that changed the template of a suspended Job
     had to remove it first.)"""
@@ -227,7 +227,7 @@ def _list_for(view: JobObservation, pod: Object, ending: Ending | None) -> str |
     return "failed"
 
 
-def _write_indexes(view: JobObservation, status: dict[str, Any]) -> None:
+def _write_indexes(view: JobObservation, status: dict[str, object]) -> None:
     if not view.indexed:
         return
     _count(status, "succeeded", len(view.done_indexes))
@@ -239,7 +239,7 @@ def _write_indexes(view: JobObservation, status: dict[str, Any]) -> None:
         status["failedIndexes"] = str(view.failed_indexes)
 
 
-def _completion_notes(status: dict[str, Any], spec: dict[str, Any]) -> list[TrackNote]:
+def _completion_notes(status: dict[str, Any], spec: dict[str, object]) -> list[TrackNote]:
     """Return the Events of a Job that is complete. A Job without failed pods gets no such Event, because its conditions
     show the same."""
     notes = []

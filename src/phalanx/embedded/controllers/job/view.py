@@ -126,12 +126,12 @@ class PodFailureEffect:
     message: str | None = None
 
 
-def replaces_only_failed(spec: Mapping[str, Any]) -> bool:
+def replaces_only_failed(spec: Mapping[str, object]) -> bool:
     """Return True if a terminating pod is replaced only when it has ended (podReplacementPolicy: Failed, KEP-3939)."""
     return spec.get("podReplacementPolicy") == "Failed" or "podFailurePolicy" in spec
 
 
-def has_failed(pod: Object, spec: Mapping[str, Any]) -> bool:
+def has_failed(pod: Object, spec: Mapping[str, object]) -> bool:
     """Return True if the pod has failed. A pod that is being deleted and has not succeeded counts as failed if such
     pods are replaced at once."""
     if phase(pod) == "Failed":
@@ -159,7 +159,7 @@ def judge(pod: Object, spec: Mapping[str, Any]) -> PodFailureEffect:
 
 def success_message(spec: Mapping[str, Any], succeeded: Indexes) -> str | None:
     """Return the message of the first rule of successPolicy that the set of indexes `succeeded` satisfies."""
-    rules: Iterable[Mapping[str, Any]] = spec.get("successPolicy", {}).get("rules") or ()
+    rules: Iterable[Mapping[str, object]] = spec.get("successPolicy", {}).get("rules") or ()
     for number, rule in enumerate(rules):
         if len(succeeded) and _meets(rule, succeeded, spec["completions"]):
             return f"Matched rules at index {number}"
@@ -250,7 +250,7 @@ class JobObservation:
         return found if found is not None and found.get("status") == "True" else None
 
 
-def is_indexed(spec: dict[str, Any]) -> bool:
+def is_indexed(spec: dict[str, object]) -> bool:
     return spec.get("completionMode") == "Indexed"
 
 
@@ -304,11 +304,11 @@ def view_of(job: Object, pods: Sequence[Object]) -> JobObservation:
     )
 
 
-def _has_place(pod: Object, spec: dict[str, Any]) -> bool:
+def _has_place(pod: Object, spec: dict[str, object]) -> bool:
     return valid_index(pod, spec) is not None
 
 
-def _per_index(spec: dict[str, Any]) -> bool:
+def _per_index(spec: dict[str, object]) -> bool:
     return "backoffLimitPerIndex" in spec
 
 
@@ -326,7 +326,7 @@ def _fails_its_index(pod: Object, spec: dict[str, Any]) -> bool:
 
 
 def _waiting(
-    spec: dict[str, Any], open_pods: Sequence[Object], active: Sequence[Object], done: Indexes, failed: Indexes
+    spec: dict[str, object], open_pods: Sequence[Object], active: Sequence[Object], done: Indexes, failed: Indexes
 ) -> dict[int, Object]:
     running = {completion_index(pod) for pod in active}
     last: dict[int, Object] = {}

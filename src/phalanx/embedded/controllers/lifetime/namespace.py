@@ -183,7 +183,7 @@ def merged(before: list[dict[str, Any]], after: list[dict[str, str]], now: str) 
     """Return the conditions `before`, in which those of `after` replace conditions of the same type. A condition whose
     status did not change keeps its time of transition; a condition whose status changed gets the time `now`."""
     known = {entry["type"]: entry for entry in before}
-    result: list[dict[str, Any]] = []
+    result: list[dict[str, object]] = []
     for entry in after:
         old = known.pop(entry["type"], None)
         same = old is not None and old["status"] == entry["status"]

@@ -166,7 +166,7 @@ class Calls:
             if known is not None and known["metadata"]["uid"] == obj["metadata"]["uid"]:
                 informer.forget(known)
 
-    async def request(self, method: str, path: str, body: Any = None) -> Any:
+    async def request(self, method: str, path: str, body: object = None) -> Any:
         """Send a request that does not concern a single object: discovery, or the deletion of a collection."""
         async with self._room:
             return await self._connection.request(method, path, body=body)

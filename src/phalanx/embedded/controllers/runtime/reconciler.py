@@ -20,7 +20,6 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from phalanx.client.connection import ApiError, ApiRefusal, Object
 from phalanx.client.informer import Change, key_of
@@ -205,7 +204,7 @@ class Reconciler(ABC):
         """Reconcile the object again after `delay_s` seconds, even if nothing changes."""
         self.queue.add_after(key_of(obj), delay_s)
 
-    async def write_status(self, obj: Object, status: Mapping[str, Any]) -> bool:
+    async def write_status(self, obj: Object, status: Mapping[str, object]) -> bool:
         """Write the status for this version of the object, if it has changed. If another client has changed the object
         in the meantime, reconcile it again. Return True if the object has this status now. Raises ApiError."""
         if status == (obj.get("status") or {}):

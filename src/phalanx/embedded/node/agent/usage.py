@@ -69,7 +69,7 @@ class Meter:
 
     def summary(self) -> dict[str, Any]:
         """Return the usage of the node and of its pods, with that of each container."""
-        told: dict[str, list[dict[str, Any]]] = {}
+        told: dict[str, list[dict[str, object]]] = {}
         for one in self._containers():
             start = Reading(at_s=one.started_s, cpu_ns=0, working_set_bytes=0)
             earlier = self._before.get(one.key) or self._last.get(one.key) or start

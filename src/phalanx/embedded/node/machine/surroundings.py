@@ -173,7 +173,7 @@ class Surroundings:
                 return None
             raise
 
-    async def token(self, namespace: str, account: str, source: Mapping[str, Any]) -> str:
+    async def token(self, namespace: str, account: str, source: Mapping[str, object]) -> str:
         """Return a service account's token by the TokenRequest API. Raises ApiError, EnvironmentFault."""
         spec: dict[str, Any] = {"expirationSeconds": source.get("expirationSeconds") or _TOKEN_S}
         if source.get("audience"):

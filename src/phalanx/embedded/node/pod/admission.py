@@ -59,7 +59,7 @@ def limits(container: Mapping[str, Any]) -> Amounts:
     return {name: amount(name, text) for name, text in found.items()}
 
 
-def oom_score(pod: Mapping[str, Any], container: Mapping[str, Any], memory_bytes: int) -> int:
+def oom_score(pod: Mapping[str, Any], container: Mapping[str, object], memory_bytes: int) -> int:
     """Return the container's oom_score_adj by the kubelet's rule (pkg/kubelet/qos/policy.go): when memory is short, the
     kernel first kills containers with small memory requests. `memory_bytes`: the memory of the machine. Raises
     QuantityError."""
@@ -89,7 +89,7 @@ def is_ephemeral(pod: Mapping[str, Any], name: str) -> bool:
     return any(one["name"] == name for one in pod["spec"].get("ephemeralContainers") or ())
 
 
-def is_sidecar(container: Mapping[str, Any]) -> bool:
+def is_sidecar(container: Mapping[str, object]) -> bool:
     """Return True if the init container is a sidecar, that is, keeps running together with the main containers."""
     return container.get("restartPolicy") == "Always"
 

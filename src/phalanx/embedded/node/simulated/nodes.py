@@ -310,7 +310,7 @@ class SimulatedNodes:
             except Exception:  # a defect that one pod causes must not stop other pods
                 log.exception("simulated pod")
 
-    async def _patch(self, pod: Object, status: Mapping[str, Any]) -> None:
+    async def _patch(self, pod: Object, status: Mapping[str, object]) -> None:
         meta = pod["metadata"]
         body = {"metadata": {"uid": meta["uid"]}, "status": status}
         answer = await self._connection.patch(PODS, meta["name"], body, meta["namespace"], "status", MERGE_PATCH)
@@ -372,7 +372,7 @@ def _conditions(pod: Object, now_s: float, ready: str, reason: str | None = None
     return [*found, *others]
 
 
-def _containers(pod: Object, state: Mapping[str, Any], *, ready: bool) -> list[dict[str, Any]]:
+def _containers(pod: Object, state: Mapping[str, object], *, ready: bool) -> list[dict[str, Any]]:
     return [
         {
             "name": one["name"],

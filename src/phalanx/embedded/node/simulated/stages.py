@@ -209,7 +209,7 @@ def ending(pod: Object, *, fake: bool) -> StageEnding | None:
     return None
 
 
-def _failure(words: Mapping[str, Any]) -> StageEnding:
+def _failure(words: Mapping[str, object]) -> StageEnding:
     code = str(words.get(f"{_FAIL}/exit-code", "1"))
     return StageEnding(
         after_s=_delay_s(words, _FAIL, _FAIL_AFTER_S),
@@ -221,7 +221,7 @@ def _failure(words: Mapping[str, Any]) -> StageEnding:
     )
 
 
-def _delay_s(words: Mapping[str, Any], stage: str, default_s: float) -> float:
+def _delay_s(words: Mapping[str, object], stage: str, default_s: float) -> float:
     """Return the delay of a stage in seconds. As in KWOK, if the jitter is longer than the delay, the result is a
     random time between the two; if the jitter is shorter, the result is the jitter."""
     delay_s = _seconds(words.get(f"{stage}/delay"), default_s)
@@ -231,7 +231,7 @@ def _delay_s(words: Mapping[str, Any], stage: str, default_s: float) -> float:
     return jitter_s if jitter_s <= delay_s else random.uniform(delay_s, jitter_s)
 
 
-def _seconds(text: Any, default_s: float) -> float:
+def _seconds(text: object, default_s: float) -> float:
     """Return the seconds of a Go duration; the default if the text is not a duration."""
     if text is None or not _DURATION.fullmatch(str(text)):
         return default_s

@@ -44,7 +44,7 @@ class AdmissionDefaults:
     words: Words = lambda kind, meta, scheduler: _NO_META
 
     def requirements(
-        self, namespace: str, spec: Mapping[str, Any], meta: Mapping[str, Any] = _NO_META
+        self, namespace: str, spec: Mapping[str, Any], meta: Mapping[str, object] = _NO_META
     ) -> PodRequirements:
         """Return the requirements of a pod that is created from the template with this spec and this metadata."""
         runtime_class = self.runtime_classes.get(spec.get("runtimeClassName") or "")
@@ -66,7 +66,7 @@ class AdmissionDefaults:
     def _ranges(self, namespace: str) -> list[Object]:
         return [obj for obj in self.limit_ranges.values() if obj["metadata"]["namespace"] == namespace]
 
-    def priority_and_preemption(self, spec: Mapping[str, Any]) -> tuple[int, bool]:
+    def priority_and_preemption(self, spec: Mapping[str, object]) -> tuple[int, bool]:
         """Return the priority of the pod, and whether the pod may preempt other pods."""
         return self.priority(spec), self.preempts(spec)
 

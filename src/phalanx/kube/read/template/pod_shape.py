@@ -52,7 +52,7 @@ Sums = dict[str, int]
 _NONE: Mapping[str, Any] = {}
 
 
-def pod_requests(spec: Spec, status: Mapping[str, Any] = _NONE) -> Amounts:
+def pod_requests(spec: Spec, status: Mapping[str, object] = _NONE) -> Amounts:
     """Return the requests of one pod, with 1 of the resource `pods`. Raises QuantityError for an invalid quantity."""
     running = _statuses(status)
     stuck = _infeasible(status)
@@ -173,7 +173,7 @@ class ShapeCache:
             PodRequirements(Shape(requests=())),
         )
 
-    def of_pod(self, spec: Spec, status: Mapping[str, Any] | None = None, meta: Spec = _NO_META) -> PodRequirements:
+    def of_pod(self, spec: Spec, status: Mapping[str, object] | None = None, meta: Spec = _NO_META) -> PodRequirements:
         """Return the shape of the pod. `status`: the pod's status, which is used only for bound pods, because the
         kubelet may have resized them. `meta`: the pod's metadata, of which the namespace, labels and annotations are
         used."""
@@ -187,7 +187,9 @@ class ShapeCache:
             self._last = (spec, self._seen(meta), found)
         return found
 
-    def _of_content(self, spec: Spec, granted: Mapping[str, Any] | None, seen: Metadata, meta: Spec) -> PodRequirements:
+    def _of_content(
+        self, spec: Spec, granted: Mapping[str, object] | None, seen: Metadata, meta: Spec
+    ) -> PodRequirements:
         key = _content(spec, granted, seen)
         found = self._known.get(key)
         if found is None:
@@ -282,7 +284,7 @@ def with_limit_ranges(spec: Spec, limit_ranges: Iterable[Spec]) -> Spec:
     return full
 
 
-def _with_defaults(container: Spec, defaults: Mapping[str, Any], limits: Mapping[str, Any]) -> Spec:
+def _with_defaults(container: Spec, defaults: Mapping[str, object], limits: Mapping[str, object]) -> Spec:
     resources = container.get("resources") or {}
     said = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
     most = {**limits, **(resources.get("limits") or {})}
@@ -302,7 +304,7 @@ def with_runtime_class(spec: Spec, runtime_class: Spec | None) -> Spec:
     }
 
 
-def _read(spec: Spec, status: Mapping[str, Any], meta: Spec) -> PodRequirements:
+def _read(spec: Spec, status: Mapping[str, object], meta: Spec) -> PodRequirements:
     try:
         shape = Shape(
             requests=pod_requests(spec, status),
@@ -323,7 +325,7 @@ def _read(spec: Spec, status: Mapping[str, Any], meta: Spec) -> PodRequirements:
     return PodRequirements(shape, unsupported(spec), bool(_claims(spec)))
 
 
-def _alignment(words: Mapping[str, Any]) -> str:
+def _alignment(words: Mapping[str, object]) -> str:
     """Return whether the pod's resources must come from one NUMA zone: `required`, `preferred`, or "" for no alignment.
     Raises ValueError."""
     said = str(words.get(NUMA_ALIGNMENT) or "")
@@ -332,7 +334,7 @@ def _alignment(words: Mapping[str, Any]) -> str:
     return said
 
 
-def _content(spec: Spec, granted: Mapping[str, Any] | None, seen: object) -> bytes:
+def _content(spec: Spec, granted: Mapping[str, object] | None, seen: object) -> bytes:
     get = spec.get
     containers = [
         (c.get("resources"), c.get("ports"), c.get("name") if granted else None) for c in get("containers") or ()

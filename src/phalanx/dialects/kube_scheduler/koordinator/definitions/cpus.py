@@ -53,7 +53,7 @@ _MILLI: Final = 1000
 _MOST_CPUS: Final = 1 << 13  # the maximum number of cpus in Linux (CONFIG_NR_CPUS)
 _RANGE = re.compile(r"(\d{1,4})(?:-(\d{1,4}))?")
 _ZONE_NAME = re.compile(r"\D*(\d{1,4})")
-_NOTHING: Mapping[str, Any] = {}
+_NOTHING: Mapping[str, object] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +225,7 @@ def is_bound(pod: Object) -> bool:
     return not any(low <= priority <= high for low, high in others) if isinstance(priority, int) else True
 
 
-def cpus_in(text: Any) -> frozenset[int]:
+def cpus_in(text: object) -> frozenset[int]:
     """Return the cpus in a text in the kernel's list format (cpuset(7)), for example `0-3,8`. Invalid parts are
     ignored."""
     ranges = [_RANGE.fullmatch(part.strip()) for part in str(text or "").split(",")]
@@ -290,7 +290,7 @@ def _described(topology: str, allocated: str, reserved: str, kubelet: str) -> No
     )
 
 
-def _memory(zone: Any) -> Iterator[tuple[str, dict[str, int]]]:
+def _memory(zone: object) -> Iterator[tuple[str, dict[str, int]]]:
     """Yield the number of a zone, as text, and its allocatable memory, if the zone is a NUMA node (`node-0`)."""
     said = _mapping(zone)
     name = _ZONE_NAME.fullmatch(str(said.get("name")))
@@ -301,7 +301,7 @@ def _memory(zone: Any) -> Iterator[tuple[str, dict[str, int]]]:
     yield name[1], amounts(memory)
 
 
-def _policy(spec: Mapping[str, Any]) -> tuple[str, bool]:
+def _policy(spec: Mapping[str, object]) -> tuple[str, bool]:
     """Return the policy for choosing cpus, and whether it is required. `spec`: the annotation `resource-spec`. Without
     a policy, Koordinator's default applies."""
     required, preferred = spec.get("requiredCPUBindPolicy"), spec.get("preferredCPUBindPolicy")
@@ -321,5 +321,5 @@ def _annotation(pod: Object, word: str) -> Mapping[str, Any]:
     return _mapping(read_json((pod["metadata"].get("annotations") or _NOTHING).get(word)))
 
 
-def _mapping(said: Any) -> Mapping[str, Any]:
+def _mapping(said: object) -> Mapping[str, Any]:
     return said if isinstance(said, Mapping) else _NOTHING

@@ -46,7 +46,7 @@ _MOST_GANGS: Final = 64  # the maximum number of gangs in one group
 _NOTHING: Mapping[str, Any] = {}
 
 
-def together(text: Any, namespace: str, name: str) -> tuple[str, ...]:
+def together(text: object, namespace: str, name: str) -> tuple[str, ...]:
     """Return the names of all gangs in the group of the gang `name`, including that gang; empty if the gang is in no
     group. `text`: the annotation that lists the gangs of the group."""
     try:
@@ -223,7 +223,7 @@ def _share_of(device: Object, asks: Asked) -> dict[str, str]:
     return {name: quantity("memory" if name == MEMORY else name, amount) for name, amount in sorted(words.items())}
 
 
-def _bytes(text: Any) -> int:
+def _bytes(text: object) -> int:
     try:
         return max(0, whole(text))
     except (QuantityError, TypeError):

@@ -26,7 +26,7 @@ from importlib.resources import files
 from itertools import islice
 from typing import Any
 
-_ZEROS: Mapping[str, Any] = {"s": "", "i": 0, "b": False, "q": "0", "o": 0}
+_ZEROS: Mapping[str, object] = {"s": "", "i": 0, "b": False, "q": "0", "o": 0}
 _OF_POD = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers")
 
 
@@ -56,13 +56,13 @@ def internal(value: Any, kind: str) -> Any:
     return _ZEROS.get(kind) if value is None else value
 
 
-def changes(old: Any, new: Any, kind: str) -> str:
+def changes(old: object, new: object, kind: str) -> str:
     """Return the lines in which two values of an internal type differ, each with three lines of context."""
     before, after = (f"{_indented(internal(one, kind))}\n".splitlines(keepends=True) for one in (old, new))
     return "".join(islice(difflib.unified_diff(before, after), 2, None))  # the first two lines name files
 
 
-def _indented(value: Any) -> str:
+def _indented(value: object) -> str:
     text = json.dumps(value, indent=1, ensure_ascii=False)
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 

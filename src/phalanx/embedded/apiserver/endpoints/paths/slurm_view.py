@@ -110,7 +110,7 @@ class SlurmView:
         return replace(request, query=query)
 
     def _jobs(self, request: Request) -> Iterator[bytes]:
-        owners: dict[str, Mapping[str, Any]] = {}
+        owners: dict[str, Mapping[str, object]] = {}
         listed: dict[str, bool] = {}
         users = frozenset(request.text("users").split(",")) if request.text("users") else frozenset()
         live = request.text("live") == "true"
@@ -166,7 +166,7 @@ def _users(obj: Object, owner: Mapping[str, Any]) -> Iterator[str]:
             yield who.user
 
 
-def _is_true(obj: Object, owner: Mapping[str, Any]) -> bool:
+def _is_true(obj: Object, owner: Mapping[str, object]) -> bool:
     """Return True if the user and the uid in the job's annotations are those of the namespace's owner."""
     said = [_decoded(text, _Who) for _, text in _asks(obj)]
     return all(one is not None and one.user == owner["user"] and one.uid == owner.get("uid", one.uid) for one in said)
@@ -178,7 +178,7 @@ def _asks(obj: Object) -> Iterator[tuple[str, str]]:
             yield key, text
 
 
-def _job(obj: Object, owner: Mapping[str, Any], *, whole: bool) -> Object:
+def _job(obj: Object, owner: Mapping[str, object], *, whole: bool) -> Object:
     """Return the Job as it is shown to its reader; the owner of the namespace is always its user. `whole`: True for all
     fields; False for the fields that every user may see."""
     meta, status = obj["metadata"], obj.get("status") or {}

@@ -112,7 +112,7 @@ async def furnish(writer: ObjectWriter, registry: Registry, store: Store) -> Non
 
 
 async def _grant(
-    writer: ObjectWriter, registry: Registry, store: Store, name: str, rules: list[dict[str, Any]]
+    writer: ObjectWriter, registry: Registry, store: Store, name: str, rules: list[dict[str, object]]
 ) -> None:
     """Ensure that a system role has at least these rules, because an earlier version of Phalanx, which had fewer kinds,
     may have created the role. Rules that an administrator added stay. A role with the annotation `autoupdate: false` is

@@ -77,7 +77,7 @@ def _first(obj: Object, path: str | None) -> Any:
     return found[0] if found else None
 
 
-def scaled(resource: Resource, obj: Object, scale: Any) -> Object:
+def scaled(resource: Resource, obj: Object, scale: object) -> Object:
     """Return `obj` with the number of replicas of a Scale. All other fields are shared with `obj`. For a custom
     resource, this function accepts a negative number, because the schema is checked later. Raises ApiError 400 or
     422."""
@@ -92,7 +92,7 @@ def scaled(resource: Resource, obj: Object, scale: Any) -> Object:
     return found
 
 
-def _with(obj: Any, keys: list[str], value: Any) -> Any:
+def _with(obj: object, keys: list[str], value: object) -> Any:
     """Return a copy of `obj` with `value` at the path `keys`. The path has plain keys only, because the API allows no
     other paths for the number of replicas."""
     if not keys:
@@ -156,7 +156,7 @@ class Scales:
     def read(self, target: RouteTarget) -> Stored:
         return _shown(scale_of(target.resource, self._object(target)))
 
-    async def update(self, target: RouteTarget, scale: Any, intent: Intent) -> Stored:
+    async def update(self, target: RouteTarget, scale: object, intent: Intent) -> Stored:
         """Set the number of replicas by a Scale (PUT). Raises `ApiError`."""
         scale = from_body(self._knowledge, SCALE, scale, intent)
         now = self._owned_scale(target)

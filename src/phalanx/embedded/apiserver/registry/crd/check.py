@@ -87,7 +87,7 @@ def definition_causes(obj: Json, old: Json | None = None) -> list[Cause]:
     return [*found, *_approval_causes(obj, spec, old)]
 
 
-def _has_defaults(schema: Any) -> bool:
+def _has_defaults(schema: object) -> bool:
     """Return True if a schema has a default for any field."""
     if not isinstance(schema, Mapping):
         return False

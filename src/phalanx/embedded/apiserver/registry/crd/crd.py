@@ -45,7 +45,7 @@ _UNCHECKED = invalid_value(
     "some validation rules were not checked because the object was invalid; correct the existing errors to complete "
     "validation",
 )
-_FREE: Mapping[str, Any] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+_FREE: Mapping[str, object] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
 class DefinitionStrategy(ResourceStrategy):
@@ -224,7 +224,7 @@ def _stamped(kind: str, api_version: str) -> Callable[[Object], Object]:
     return lambda obj: head | {key: value for key, value in obj.items() if key not in head}
 
 
-def _subresources(kind: str, given: Mapping[str, Any]) -> Iterable[Subresource]:
+def _subresources(kind: str, given: Mapping[str, object]) -> Iterable[Subresource]:
     if "status" in given:
         yield Subresource(name="status", kind=kind)
     if "scale" in given:
@@ -260,11 +260,11 @@ class CustomStrategy(ResourceStrategy):
 
     def __init__(
         self,
-        schema: Mapping[str, Any],
+        schema: Mapping[str, object],
         *,
         has_status: bool = False,
         selectable: tuple[str, ...] = (),
-        scale: Mapping[str, Any] | None = None,
+        scale: Mapping[str, object] | None = None,
     ) -> None:
         self._schema, self._has_status, self._scale = schema, has_status, scale or {}
         self._selectable = {path.removeprefix("."): path for path in selectable}
@@ -335,11 +335,11 @@ class CustomStrategy(ResourceStrategy):
         schema = _own_properties(self._schema).get("status") or {}
         return obj["status"], schema, old.get("status", ABSENT)
 
-    def _wrong(self, obj: Object, old: Any) -> list[Cause]:
+    def _wrong(self, obj: Object, old: object) -> list[Cause]:
         found = [*causes(obj, self._schema, old), *replica_causes(obj, self._scale)]
         return self._by_rules(found, obj, old)
 
-    def _by_rules(self, found: list[Cause], obj: Object, old: Any) -> list[Cause]:
+    def _by_rules(self, found: list[Cause], obj: Object, old: object) -> list[Cause]:
         """Return `found` with the errors of violated rules. The rules are not evaluated if an error in `found` means
         that the object may not have the types that the rules expect."""
         if not self._ruled:
@@ -364,7 +364,7 @@ def _own_properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     return {key: value for key, value in found.items() if key not in ("apiVersion", "kind", "metadata")}
 
 
-def _copied(value: Any) -> Any:
+def _copied(value: object) -> Any:
     """Return a copy of a value with new dictionaries and lists, because readers share the parts that a patch did not
     change."""
     if isinstance(value, dict):
@@ -383,7 +383,7 @@ def _content(obj: Object) -> Object:
     return {key: value for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata")}
 
 
-def _as_text(found: list[Any]) -> str:
+def _as_text(found: list[object]) -> str:
     if not found or found[0] is None:
         return ""
     value = found[0]

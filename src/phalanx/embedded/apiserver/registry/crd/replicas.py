@@ -25,7 +25,7 @@ _GO_TYPES = {
 }
 
 
-def replica_causes(obj: Mapping[str, Any], scale: Mapping[str, Any]) -> Iterator[Cause]:
+def replica_causes(obj: Mapping[str, object], scale: Mapping[str, Any]) -> Iterator[Cause]:
     """Yield the errors in the fields that `scale` names. `scale`: the subresource in the definition. A field may be
     absent."""
     for key in _REPLICAS:
@@ -41,7 +41,7 @@ def replica_causes(obj: Mapping[str, Any], scale: Mapping[str, Any]) -> Iterator
             yield invalid_value(path, "", mistake)
 
 
-def _found(obj: Mapping[str, Any], path: str, wanted: type, word: str) -> tuple[Any, str]:
+def _found(obj: Mapping[str, object], path: str, wanted: type, word: str) -> tuple[Any, str]:
     """Return the value at a path of plain keys, and an error message. The value is None if it is missing or wrong. The
     message is "" if the value is missing or correct. `wanted`: the type of the value. `word`: the name of the type in
     messages."""
@@ -57,11 +57,11 @@ def _found(obj: Mapping[str, Any], path: str, wanted: type, word: str) -> tuple[
     return value, ""
 
 
-def _mistake(path: str, value: Any, wanted: str) -> str:
+def _mistake(path: str, value: object, wanted: str) -> str:
     return f"{path} accessor error: {_as_go(value)} is of the type {_GO_TYPES[type(value)]}, expected {wanted}"
 
 
-def _as_go(value: Any) -> str:
+def _as_go(value: object) -> str:
     """Return a value as Go prints it with `%v`."""
     match value:
         case None:

@@ -57,7 +57,7 @@ _DECLARED = frozenset({"self", "oldSelf"})
 
 
 def broken(
-    value: Any, schema: Schema, old: Any = ABSENT, path: str = "", budget: Budget | None = None
+    value: object, schema: Schema, old: object = ABSENT, path: str = "", budget: Budget | None = None
 ) -> Iterator[Cause]:
     """Yield one cause for each violated rule. Unchanged values are checked only by transition rules. `budget`: the
     total cost that all rules of an object may have."""
@@ -88,11 +88,11 @@ def ruled(schema: Schema) -> Schema | None:
     return rest | {"properties": properties} | {key: found for key, found in inner.items() if found}
 
 
-def _ruled(schema: Any) -> Schema | None:
+def _ruled(schema: object) -> Schema | None:
     return ruled(schema) if isinstance(schema, Mapping) else None
 
 
-def _inner(value: Mapping[str, Any], schema: Schema) -> Iterator[tuple[str, Schema]]:
+def _inner(value: Mapping[str, object], schema: Schema) -> Iterator[tuple[str, Schema]]:
     properties, extra = schema.get("properties") or {}, schema.get("additionalProperties")
     for key in value:
         inner = properties.get(key, extra)
@@ -100,7 +100,7 @@ def _inner(value: Mapping[str, Any], schema: Schema) -> Iterator[tuple[str, Sche
             yield key, inner
 
 
-def _broken_here(schema: Schema, value: Any, old: Any, path: str, budget: Budget) -> Iterator[Cause]:
+def _broken_here(schema: Schema, value: object, old: object, path: str, budget: Budget) -> Iterator[Cause]:
     """Yield the causes of violated rules of this schema node. All rules that read the unchanged value share one
     scope."""
     due = [rule for rule in schema.get(RULES) or () if _is_due(rule, value, old, path)]
@@ -121,7 +121,7 @@ def _broken_here(schema: Schema, value: Any, old: Any, path: str, budget: Budget
             yield cause
 
 
-def _is_due(rule: Mapping[str, Any], value: Any, old: Any, path: str) -> bool:
+def _is_due(rule: Mapping[str, Any], value: object, old: object, path: str) -> bool:
     text = rule["rule"]
     transition = is_transition(text)
     if old is ABSENT and transition and not rule.get("optionalOldSelf"):
@@ -139,7 +139,7 @@ def _sees_all(text: str) -> bool:
 
 
 def _broken(
-    rule: Mapping[str, Any], variables: Mapping[str, Any], scope: CelScope | None, path: str, budget: Budget
+    rule: Mapping[str, Any], variables: Mapping[str, object], scope: CelScope | None, path: str, budget: Budget
 ) -> Cause | None:
     """Return the cause if the rule is violated. `scope`: a scope that several rules share; None to create a new one."""
     text, place = rule["rule"], path + (rule.get("fieldPath") or "")
@@ -164,7 +164,7 @@ def _broken(
             return invalid_value(place or "<nil>", value, said)
 
 
-def _message(rule: Mapping[str, Any], variables: Mapping[str, Any]) -> str:
+def _message(rule: Mapping[str, Any], variables: Mapping[str, object]) -> str:
     if rule.get("messageExpression") and not unsupported(rule["messageExpression"]):
         try:
             said = compiled(rule["messageExpression"]).evaluate(variables)
@@ -247,7 +247,7 @@ _OF_RESOURCES: dict[str, Type] = {"apiVersion": "string", "kind": "string", "met
 _FORMATS = {"date-time": "timestamp", "date": "timestamp", "duration": "duration", "byte": "bytes"}
 
 
-def type_of(schema: Any) -> Type:
+def type_of(schema: object) -> Type:
     """Return the type that values of a schema have in rules (k8s.io/apiserver/pkg/cel/common, `SchemaDeclType`)."""
     if not isinstance(schema, Mapping) or schema.get("nullable") or schema.get("x-kubernetes-int-or-string"):
         return DYN
@@ -308,7 +308,7 @@ def unescaped(name: str) -> str:
     return name
 
 
-def _has_typed_texts(schema: Any) -> bool:
+def _has_typed_texts(schema: object) -> bool:
     """Return True if the schema has texts that rules read as times, durations or bytes."""
     if not isinstance(schema, Mapping):
         return False
@@ -334,7 +334,7 @@ def _typed_text(text: str, form: str) -> Any:
     return text
 
 
-def _escaped(value: Any, schema: Any) -> Any:
+def _escaped(value: object, schema: object) -> Any:
     """Return a value as rules read it: properties have their escaped names, keys of maps are unchanged, and texts of
     some formats are times, durations or bytes."""
     if not isinstance(schema, Mapping):

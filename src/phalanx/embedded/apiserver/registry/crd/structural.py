@@ -62,7 +62,7 @@ def pruned(obj: Object, schema: Schema) -> list[str]:
     return sorted(unknown)
 
 
-def _prune(value: Any, schema: Schema, path: str, unknown: list[str], *, root: bool = False) -> None:
+def _prune(value: object, schema: Schema, path: str, unknown: list[str], *, root: bool = False) -> None:
     if isinstance(value, list):
         if isinstance(items := schema.get("items"), Mapping):
             for place, item in enumerate(value):
@@ -83,7 +83,7 @@ def _prune(value: Any, schema: Schema, path: str, unknown: list[str], *, root: b
             unknown.append(_at(path, key))
 
 
-def embedded_metadata(value: Any, schema: Schema, path: str = "") -> Iterator[tuple[str, Any]]:
+def embedded_metadata(value: object, schema: Schema, path: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the path and the metadata of each object that a value embeds."""
     if isinstance(value, list) and isinstance(items := schema.get("items"), Mapping):
         for place, item in enumerate(value):
@@ -100,7 +100,7 @@ def embedded_metadata(value: Any, schema: Schema, path: str = "") -> Iterator[tu
 # --- defaulting --------------------------------------------------------------------------------------------------
 
 
-def defaulted(value: Any, schema: Schema) -> None:
+def defaulted(value: object, schema: Schema) -> None:
     """Set defaults in place. A null that the schema does not allow is treated as a missing field."""
     if isinstance(value, list):
         if isinstance(items := schema.get("items"), Mapping):
@@ -154,7 +154,7 @@ def causes(value: Any, schema: Schema, old: Any = ABSENT, path: str = "") -> Ite
         yield not_supported(path, value, [_plain(one) for one in schema["enum"]])
 
 
-def _equals(value: Any, allowed: Any) -> bool:
+def _equals(value: object, allowed: object) -> bool:
     """Return True if a value equals an allowed value of an enumeration. A float is compared with an allowed integer as
     an integer."""
     if isinstance(value, float) and type(allowed) is int:
@@ -162,11 +162,11 @@ def _equals(value: Any, allowed: Any) -> bool:
     return equal(value, allowed)
 
 
-def _plain(value: Any) -> str:
+def _plain(value: object) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-def type_name(value: Any) -> str:
+def type_name(value: object) -> str:
     """Return the name of the value's type in OpenAPI."""
     names = {str: "string", bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
     return names.get(type(value), "null")
@@ -192,18 +192,18 @@ def _in_body(path: str, said: str) -> str:
     return f"{path} in body {said}" if path else f"in body {said}"
 
 
-def _wrong(path: str, value: Any, said: str) -> Cause:
+def _wrong(path: str, value: object, said: str) -> Cause:
     return Cause("FieldValueInvalid", f"Invalid value: {_shown(value)}: {_in_body(path, said)}", path)
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
 _GO_FORMATS = {"integer": "int64", "number": "double"}
 
 
-def _type_causes(value: Any, schema: Schema, wanted: str, kind: str, path: str) -> Iterator[Cause]:
+def _type_causes(value: object, schema: Schema, wanted: str, kind: str, path: str) -> Iterator[Cause]:
     """Yield the error for a value of a wrong type. If the schema names a known format, the type of texts and lists is
     not checked. The message about a value of any other type names the format as the required type."""
     form = schema.get("format") or ""
@@ -276,7 +276,7 @@ def _number_causes(value: float, schema: Schema, path: str) -> Iterator[Cause]:
         yield invalid_value("<nil>", "", text)
 
 
-def _list_causes(value: list[Any], schema: Schema, old: Any, path: str) -> Iterator[Cause]:
+def _list_causes(value: list[object], schema: Schema, old: object, path: str) -> Iterator[Cause]:
     most, least = schema.get("maxItems"), schema.get("minItems")
     if most is not None and len(value) > most:
         yield too_many(path, len(value), most)
@@ -289,7 +289,7 @@ def _list_causes(value: list[Any], schema: Schema, old: Any, path: str) -> Itera
     yield from _duplicates(value, schema, path)
 
 
-def correlated(old: Any, schema: Schema) -> Any:
+def correlated(old: object, schema: Schema) -> Any:
     """Return a function that finds, for an item of the new list, the item of the old list with the same keys. If there
     is none, the function returns ABSENT. If the items of the list have no keys, the function always returns ABSENT."""
     keys = schema.get("x-kubernetes-list-map-keys") or ()
@@ -299,7 +299,7 @@ def correlated(old: Any, schema: Schema) -> Any:
     return lambda item: held.get(_identity(item, keys), ABSENT)
 
 
-def _identity(item: Any, keys: Any) -> str:
+def _identity(item: object, keys: Any) -> str:
     return _shown([item.get(key) for key in keys] if isinstance(item, dict) and keys else item)
 
 
@@ -323,7 +323,7 @@ def _duplicates(value: list[Any], schema: Schema, path: str) -> Iterator[Cause]:
             yield duplicate(f"{path}[{place}]", shown)
 
 
-def _object_causes(value: Object, schema: Schema, old: Any, path: str) -> Iterator[Cause]:
+def _object_causes(value: Object, schema: Schema, old: object, path: str) -> Iterator[Cause]:
     """Yield the errors of an object."""
     most, least = schema.get("maxProperties"), schema.get("minProperties")
     if most is not None and len(value) > most:
@@ -343,7 +343,7 @@ def _object_causes(value: Object, schema: Schema, old: Any, path: str) -> Iterat
             yield from causes(one, inner, before.get(key, ABSENT), _at(path, key))
 
 
-def _combined_causes(value: Any, schema: Schema, path: str) -> Iterator[Cause]:
+def _combined_causes(value: object, schema: Schema, path: str) -> Iterator[Cause]:
     """Yield an error if a value does not match a combination of schemas. For anyOf and oneOf, also yield the errors
     against the schema with the fewest errors; for allOf, yield the errors against all schemas."""
     if any_of := schema.get("anyOf"):

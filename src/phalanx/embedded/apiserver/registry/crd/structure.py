@@ -158,7 +158,7 @@ def _incomplete(values: Json, schema: Json, path: str, named: str) -> Iterator[C
         yield from _incomplete_part(inner, schema, path, here)
 
 
-def _incomplete_part(values: Json, schema: Any, path: str, named: str) -> Iterator[Cause]:
+def _incomplete_part(values: Json, schema: object, path: str, named: str) -> Iterator[Cause]:
     if not isinstance(schema, Mapping):
         yield required(path, f"because it is defined in {named}")
         return

@@ -45,7 +45,7 @@ STANDARD_RESOURCES = (
 QUOTA_HUGE_PAGES = ("hugepages-", "requests.hugepages-")
 
 
-def complain(found: Found, field: str, value: Any, problems: Problems) -> None:
+def complain(found: Found, field: str, value: object, problems: Problems) -> None:
     """Add an error `Invalid value` for each problem of a format."""
     for problem in problems:
         found.append(invalid_value(field, value, problem))
@@ -71,7 +71,7 @@ def chosen(found: Found, field: str, value: str | None, choices: Collection[str]
         found.append(not_supported(field, value, choices))
 
 
-def unchanged(found: Found, field: str, now: Any, before: Any) -> None:
+def unchanged(found: Found, field: str, now: object, before: object) -> None:
     if now != before:
         found.append(invalid_value(field, now, IMMUTABLE))
 

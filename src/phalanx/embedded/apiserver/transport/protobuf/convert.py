@@ -59,7 +59,7 @@ def values(name: str) -> Callable[[Mapping[str, Any]], Object]:
     """Return the function that converts an object of a definition into the arguments of its message."""
     ways = _ways(name, node_of(name))
 
-    def convert(obj: Mapping[str, Any]) -> Object:
+    def convert(obj: Mapping[str, object]) -> Object:
         found: Object = {}
         for key, value in obj.items():
             way = ways.get(key)
@@ -137,7 +137,7 @@ def _instant(value: str) -> Object:
     return {"seconds": since.days * 86400 + since.seconds, "nanos": since.microseconds * 1000}
 
 
-def _raw(value: Any) -> Object:
+def _raw(value: object) -> Object:
     return {"raw": _encode(value)}
 
 
@@ -220,7 +220,7 @@ def _reader(node: Type) -> Reader:
     return lambda value, budget: value
 
 
-def _read_object(node: Type, value: Any, budget: SizeBudget) -> Object:
+def _read_object(node: Type, value: object, budget: SizeBudget) -> Object:
     return reader(node.name)(value, budget)
 
 

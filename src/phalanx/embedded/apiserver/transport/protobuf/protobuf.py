@@ -71,12 +71,12 @@ def encode(obj: Mapping[str, Any]) -> bytes:
     return enveloped(api_version, kind, encode_message(definition(api_version, kind), obj))
 
 
-def encode_message(name: str, obj: Mapping[str, Any]) -> bytes:
+def encode_message(name: str, obj: Mapping[str, object]) -> bytes:
     """Return only the message of an object, without the envelope, as lists contain it."""
     return _serialized(name, values(name)(obj))
 
 
-def encode_list(api_version: str, kind: str, meta: Mapping[str, Any], items: Iterable[bytes]) -> bytes:
+def encode_list(api_version: str, kind: str, meta: Mapping[str, object], items: Iterable[bytes]) -> bytes:
     """Return a list as a body. `items`: the messages of its objects, which are of one kind."""
     return enveloped(
         api_version, kind, _serialized("List", {"metadata": values(_LIST_META)(meta), "items": list(items)})
@@ -94,6 +94,6 @@ def frame(event: str, body: bytes) -> bytes:
     return struct.pack(">I", len(one)) + one
 
 
-def _serialized(name: str, fields: Mapping[str, Any]) -> bytes:
+def _serialized(name: str, fields: Mapping[str, object]) -> bytes:
     found: bytes = message(name)(**fields).SerializeToString(deterministic=True)
     return found

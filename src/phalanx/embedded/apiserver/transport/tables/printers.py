@@ -83,7 +83,7 @@ def claim_state(claim: Object) -> str:
     return ",".join([*states, "allocated", *(["reserved"] if status.get("reservedFor") else [])])
 
 
-def _int_or_string(value: Any) -> str:
+def _int_or_string(value: object) -> str:
     return "N/A" if value is None else str(value)
 
 

@@ -40,7 +40,7 @@ def as_table(
     include_object: str = "",
     *,
     now_s: float,
-    metadata: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, object] | None = None,
     version: str = "v1",
 ) -> Object:
     """Return a Table of the objects. `include_object`: the query parameter includeObject, which is Metadata (or empty),
@@ -137,7 +137,7 @@ _METADATA_FIELDS = ("name", "age", "createdAt")
 # --- custom resources --------------------------------------------------------------------------------------------
 
 
-def _custom_printer(definitions: Iterable[Mapping[str, Any]]) -> Printer:
+def _custom_printer(definitions: Iterable[Mapping[str, object]]) -> Printer:
     wanted = tuple(definitions)
 
     def cells(obj: Object, now_s: float) -> list[Any]:
@@ -194,5 +194,5 @@ def _date(value: str, now_s: float) -> str:
         return "<invalid>"
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value, order="sorted").decode()

@@ -12,7 +12,7 @@ The caller supplies the facts and functions that depend on the kind AppWrapper, 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from phalanx.client.connection import ApiError, ApiRefusal, Object
 from phalanx.client.informer import Change
@@ -48,14 +48,14 @@ class Wrapping(Protocol):
     def read(self, obj: Object) -> Object:
         """Return the AppWrapper in the format of v1beta2, whichever version it has."""
 
-    def demand(self, spec: Mapping[str, Any]) -> Object | None:
+    def demand(self, spec: Mapping[str, object]) -> Object | None:
         """Return the part of the status of an AppWrapper of the first generation (MCAD) that states its demand; None
         for an AppWrapper of the second generation."""
 
     def expected(self, app_wrapper: Object) -> int:
         """Return the expected number of pods. Raises PhalanxError if the components can never be created."""
 
-    def pod_sets(self, at: int, component: Mapping[str, Any]) -> Sequence[Object]:
+    def pod_sets(self, at: int, component: Mapping[str, object]) -> Sequence[Object]:
         """Return the `podSets` of a component, as its status shows them."""
 
     def component_name(self, app_wrapper: Object, at: int) -> str:
@@ -64,7 +64,7 @@ class Wrapping(Protocol):
     def component(self, app_wrapper: Object, at: int) -> Object:
         """Return the object to create for a component. Raises PhalanxError if the object can never be created."""
 
-    def must_leave(self, pod: Mapping[str, Any], node_labels: Mapping[str, str]) -> bool:
+    def must_leave(self, pod: Mapping[str, object], node_labels: Mapping[str, str]) -> bool:
         """Return True if a pod with this spec must leave a node with these labels."""
 
 

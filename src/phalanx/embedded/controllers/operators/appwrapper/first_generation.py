@@ -31,7 +31,7 @@ _SHORT: Final = "Insufficient resources to dispatch AppWrapper."
 
 
 def step(
-    status: Object, spec: Mapping[str, Any], demand: Object, suspended: bool, seen: Seen, now_s: float
+    status: Object, spec: Mapping[str, object], demand: Object, suspended: bool, seen: Seen, now_s: float
 ) -> PhaseStep:
     """Return the next step of an AppWrapper. `spec`: its spec; `demand`: the part of its status that states its
     demand."""
@@ -97,7 +97,7 @@ def _dispatch(at: PhaseStep, seen: Seen) -> None:
     at.do = Do.CREATE
 
 
-def _run(at: PhaseStep, spec: Mapping[str, Any], seen: Seen) -> None:
+def _run(at: PhaseStep, spec: Mapping[str, object], seen: Seen) -> None:
     counts = _count(at, seen)
     completed = _completed(spec, seen)
     if seen.fault and seen.fatal:
@@ -169,7 +169,7 @@ def _conditions(found: Object | None) -> list[Object]:
     return list(((found or {}).get("status") or {}).get("conditions") or ())
 
 
-def _is_late(at: PhaseStep, spec: Mapping[str, Any]) -> bool:
+def _is_late(at: PhaseStep, spec: Mapping[str, object]) -> bool:
     limit_s = _limit_s(spec)
     first = at.status.get("controllerfirstdispatchtimestamp")
     return bool(limit_s and first) and at.wait(seconds(str(first)) + limit_s)
@@ -179,7 +179,7 @@ def _limit_s(spec: Mapping[str, Any]) -> int:
     return int(((spec.get("schedulingSpec") or {}).get("dispatchDuration") or {}).get("limit") or 0)
 
 
-def _late(spec: Mapping[str, Any]) -> str:
+def _late(spec: Mapping[str, object]) -> str:
     return f"Dispatch deadline exceeded. allowed to run for {_limit_s(spec)} seconds"
 
 

@@ -85,7 +85,7 @@ def settings_of(meta: Mapping[str, Any]) -> RetrySettings:
     )
 
 
-def _seconds(text: Any, name: str) -> float:
+def _seconds(text: object, name: str) -> float:
     default = _DEFAULTS_S[name]
     if text is None or not _DURATION.fullmatch(str(text)):
         return default
@@ -93,7 +93,7 @@ def _seconds(text: Any, name: str) -> float:
     return min(seconds, max(_DAY_S, default))
 
 
-def _read_codes(text: Any) -> frozenset[int]:
+def _read_codes(text: object) -> frozenset[int]:
     parts = (part.strip() for part in str(text or "").split(","))
     return frozenset(int(part) for part in parts if part.isascii() and part.isdigit() and len(part) < 9)
 
@@ -142,7 +142,7 @@ class PhaseStep:
 
     def set(self, kind: str, value: bool, reason: str, message: str = "") -> None:
         """Set the condition. Its time of transition changes only if its status changes."""
-        entries: list[dict[str, Any]] = self.status.setdefault("conditions", [])
+        entries: list[dict[str, object]] = self.status.setdefault("conditions", [])
         old = next((one for one in entries if one["type"] == kind), None)
         status = "True" if value else "False"
         since = old["lastTransitionTime"] if old is not None and old["status"] == status else write_moment(self.now_s)

@@ -91,7 +91,7 @@ def judge(job_set: Object, jobs: Sequence[Object], now_s: float) -> JobSetAction
 
 @dataclass(slots=True)
 class _Said:
-    conditions: list[dict[str, Any]]
+    conditions: list[dict[str, object]]
     now: str
 
     def set(self, kind: str, value: bool, reason: str, message: str) -> None:
@@ -103,7 +103,7 @@ class _Said:
 
 def _live(
     job_set: Object,
-    status: dict[str, Any],
+    status: dict[str, object],
     said: _Said,
     parts: Mapping[str, _Part],
     current: Sequence[Object],
@@ -191,7 +191,7 @@ def _failure(job_set: Object, status: dict[str, Any], said: _Said, failed: Objec
     return JobSetActions(status=status, delete=(failed,) if not _is_going(failed) else ())
 
 
-def _fail(status: dict[str, Any], said: _Said, reason: str, message: str) -> JobSetActions:
+def _fail(status: dict[str, object], said: _Said, reason: str, message: str) -> JobSetActions:
     said.set("Failed", True, reason, message)
     return JobSetActions(status={**status, "conditions": said.conditions, "terminalState": "Failed"})
 

@@ -201,7 +201,7 @@ def launcher_template(job: Object) -> Object:
 # --- inside -----------------------------------------------------------------------------------------------------------
 
 
-def _object(job: Object, kind: str, name: str, *, api_version: str = "v1", **parts: Any) -> Object:
+def _object(job: Object, kind: str, name: str, *, api_version: str = "v1", **parts: object) -> Object:
     meta = {
         "name": name,
         "namespace": job["metadata"]["namespace"],
@@ -221,7 +221,7 @@ def _pod(job: Object, said: Mapping[str, Any], role: str, name: str) -> tuple[Ob
     return (found | ({"annotations": meta["annotations"]} if meta.get("annotations") else {})), spec
 
 
-def _restart_policy(said: Mapping[str, Any], default: str) -> str:
+def _restart_policy(said: Mapping[str, object], default: str) -> str:
     policy = str(said.get("restartPolicy") or default)
     return "Never" if policy == "ExitCode" else policy
 

@@ -103,13 +103,15 @@ def _size(trainer: Object, nodes: int) -> None:
     spec |= {"parallelism": nodes, "completions": nodes}
 
 
-def _names(over_mpi: Mapping[str, Any] | None) -> tuple[str, ...]:
+def _names(over_mpi: Mapping[str, object] | None) -> tuple[str, ...]:
     """Return the names of the containers that run the command of the TrainJob. `over_mpi`: the MPI policy of the
     runtime; None: it has none."""
     return (_CONTAINER, LAUNCHER) if over_mpi is not None and over_mpi.get("runLauncherAsNode") else (_CONTAINER,)
 
 
-def _over_mpi(job: Object, policy: Mapping[str, Any], said: Mapping[str, Any], parts: Mapping[str, Object]) -> None:
+def _over_mpi(
+    job: Object, policy: Mapping[str, object], said: Mapping[str, object], parts: Mapping[str, Object]
+) -> None:
     try:
         check(policy, said, parts)
         count = node_count(policy, said)
@@ -149,7 +151,7 @@ def _merge_env(container: Object, more: Sequence[Object]) -> None:
 
 
 def _torch(
-    job: Object, policy: Mapping[str, Any], said: Mapping[str, Any], nodes: int, trainer: Object
+    job: Object, policy: Mapping[str, object], said: Mapping[str, object], nodes: int, trainer: Object
 ) -> dict[str, Any]:
     """Return the environment variables that contain torchrun's settings (torch.distributed.run)."""
     processes = said.get("numProcPerNode") or policy.get("numProcPerNode") or "auto"

@@ -38,7 +38,7 @@ class Unsupported(ValueError):
     """Raised if a policy requests a feature that is not supported. The text states a remedy."""
 
 
-def node_count(policy: Mapping[str, Any], said: Mapping[str, Any]) -> int | None:
+def node_count(policy: Mapping[str, object], said: Mapping[str, Any]) -> int | None:
     """Return the number of pods of the replicated job `node`; None: the runtime's number applies. `said`: the field
     `trainer` of the TrainJob."""
     if said.get("numNodes") is None:
@@ -47,7 +47,7 @@ def node_count(policy: Mapping[str, Any], said: Mapping[str, Any]) -> int | None
     return max(nodes - 1, 1) if policy.get("runLauncherAsNode") else nodes
 
 
-def check(policy: Mapping[str, Any], said: Mapping[str, Any], names: Iterable[str]) -> None:
+def check(policy: Mapping[str, object], said: Mapping[str, Any], names: Iterable[str]) -> None:
     """Raise Unsupported if the policy cannot be carried out. `names`: the names of the runtime's replicated jobs."""
     kind = policy.get("mpiImplementation") or "OpenMPI"
     if kind != "OpenMPI":
@@ -60,7 +60,7 @@ def check(policy: Mapping[str, Any], said: Mapping[str, Any], names: Iterable[st
         )
 
 
-def tell(job: Object, policy: Mapping[str, Any], said: Mapping[str, Any], parts: Mapping[str, Object]) -> None:
+def tell(job: Object, policy: Mapping[str, object], said: Mapping[str, Any], parts: Mapping[str, Object]) -> None:
     """Add the key, the hosts and the variables to the pod templates of the launcher and the nodes."""
     slots = _slots(policy, said, _first(parts))
     for name, pod in _pods(parts):
@@ -74,7 +74,7 @@ def tell(job: Object, policy: Mapping[str, Any], said: Mapping[str, Any], parts:
                 _put(container, "env", *env, *(said.get("env") or ()))
 
 
-def companions(job: Object, policy: Mapping[str, Any], job_set: Object) -> list[tuple[Kind, Object]]:
+def companions(job: Object, policy: Mapping[str, object], job_set: Object) -> list[tuple[Kind, Object]]:
     """Return the Secret and the ConfigMap that the pods of the TrainJob's JobSet mount."""
     said, parts = job["spec"].get("trainer") or {}, {str(one["name"]): one for one in replicated_jobs(job_set)}
     subdomain = str((job_set["spec"].get("network") or {}).get("subdomain") or job["metadata"]["name"])
@@ -168,7 +168,7 @@ def _volumes(job: Object, *, with_hosts: bool, here: bool) -> Iterator[Object]:
         yield {"name": "mpi-hostfile", "configMap": hosts}
 
 
-def _mount(job: Object, policy: Mapping[str, Any], container: Object, *, is_launcher: bool) -> None:
+def _mount(job: Object, policy: Mapping[str, object], container: Object, *, is_launcher: bool) -> None:
     here = on_this_machine(container)
     if here:  # the user's own .ssh on this machine must not change
         _put(container, "env", *variables(_secret_name(job)))

@@ -73,7 +73,7 @@ class TrainingActions:
 class _Conditions:
     """The list status.conditions: one condition of each type, the newest last."""
 
-    entries: list[dict[str, Any]]
+    entries: list[dict[str, object]]
     now: str
 
     def set(self, kind: str, reason: str, message: str, *, value: bool = True) -> None:
@@ -143,7 +143,7 @@ def finished(job: Object) -> bool:
 
 
 def _live(
-    job: Object, status: dict[str, Any], conditions: _Conditions, pods: Sequence[Object], now_s: float
+    job: Object, status: dict[str, object], conditions: _Conditions, pods: Sequence[Object], now_s: float
 ) -> TrainingActions:
     specs, name = replica_specs(job), job["metadata"]["name"]
     tallies = {kind: _tally(pods, kind, restart_policy(spec)) for kind, spec in specs.items()}
@@ -209,7 +209,7 @@ def _exit_code(pod: Object) -> int:
     return max((int(one["exitCode"]) for one in ended if "exitCode" in one), default=_RETRYABLE)
 
 
-def _deadline_s(status: dict[str, Any], policy: Object) -> float:
+def _deadline_s(status: dict[str, object], policy: Object) -> float:
     limit_s = policy.get("activeDeadlineSeconds")
     return seconds(status["startTime"]) + float(limit_s) if limit_s is not None else 0.0
 
@@ -239,7 +239,7 @@ def _with_cause(message: str, pods: Sequence[Object]) -> str:
 
 def _end(
     job: Object,
-    status: dict[str, Any],
+    status: dict[str, object],
     conditions: _Conditions,
     pods: Sequence[Object],
     kind: str,
@@ -261,7 +261,7 @@ def _leftovers(job: Object, pods: Sequence[Object]) -> tuple[Object, ...]:
     return tuple(pod for pod in pods if not is_deleting(pod) and (policy == "All" or is_active(pod)))
 
 
-def _after_end(job: Object, status: dict[str, Any], pods: Sequence[Object], now_s: float) -> TrainingActions:
+def _after_end(job: Object, status: dict[str, object], pods: Sequence[Object], now_s: float) -> TrainingActions:
     ttl_s = (job["spec"].get("runPolicy") or {}).get("ttlSecondsAfterFinished")
     end = status.get("completionTime")
     expires_s = seconds(end) + float(ttl_s) if ttl_s is not None and end else 0.0

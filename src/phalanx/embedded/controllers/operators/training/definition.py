@@ -60,7 +60,7 @@ def count(spec: Mapping[str, Any]) -> int:
     return found
 
 
-def restart_policy(spec: Mapping[str, Any]) -> str:
+def restart_policy(spec: Mapping[str, object]) -> str:
     return str(spec.get("restartPolicy") or "OnFailure")
 
 
@@ -150,7 +150,7 @@ def _environment(job: Object, replica: TrainingReplica) -> list[dict[str, str]]:
     return [{"name": name, "value": value} for name, value in found.items()]
 
 
-def _elastic(policy: Mapping[str, Any], host: str, listens: str, nodes: int) -> dict[str, str]:
+def _elastic(policy: Mapping[str, object], host: str, listens: str, nodes: int) -> dict[str, str]:
     """Return the environment variables for torchrun's rendezvous (torch.distributed.run), which counts the nodes
     itself."""
     least, most = policy.get("minReplicas") or nodes, policy.get("maxReplicas") or nodes
@@ -183,7 +183,7 @@ _AMOUNTS: Final[Object] = {
 }
 
 
-def _fields(*required: str, **properties: Any) -> Object:
+def _fields(*required: str, **properties: object) -> Object:
     return {**OPEN, "properties": properties, **({"required": list(required)} if required else {})}
 
 
@@ -264,7 +264,7 @@ _QUANTITY = {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-i
 _COUNT = {"type": "integer", "format": "int32", "minimum": 0}
 
 
-def _of(kind: str, **more: Any) -> Object:
+def _of(kind: str, **more: object) -> Object:
     return {"type": kind, **more}
 
 

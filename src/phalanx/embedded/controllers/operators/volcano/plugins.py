@@ -227,7 +227,7 @@ def environment(job: JobSpec, task: VolcanoTask, index: int, pod: Object, argume
 
 
 def _set(containers: Sequence[Object], told: Mapping[str, str]) -> None:
-    variables: list[dict[str, Any]] = [{"name": name, "value": value} for name, value in told.items()]
+    variables: list[dict[str, object]] = [{"name": name, "value": value} for name, value in told.items()]
     for container in containers:
         container["env"] = [*(container.get("env") or ()), *variables]
 

@@ -156,7 +156,7 @@ def least_resources(job: JobSpec, priorities: Mapping[str, int]) -> dict[str, st
     return {resource: _quantity(resource, amount) for resource, amount in sorted(total.items())}
 
 
-def least_of(spec: Mapping[str, Any], pods: int) -> dict[str, str]:
+def least_of(spec: Mapping[str, object], pods: int) -> dict[str, str]:
     """Return the requests of `pods` pods of one spec."""
     found = _requests(spec)
     return {resource: _quantity(resource, amount * pods) for resource, amount in sorted(found.items())}
@@ -201,7 +201,7 @@ def _asked(container: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     return _amounts({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
 
 
-def _amounts(said: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _amounts(said: Mapping[str, object]) -> Iterator[tuple[str, Any]]:
     """Yield (resource, amount). A value that is not a valid amount is left out, because the API server refuses such a
     pod anyway."""
     for resource, text in said.items():

@@ -29,7 +29,7 @@ class PodStatusWriter:
     """Writes the status of one pod. `written`: the status that was written last; None: none was written."""
 
     def __init__(self, around: Surroundings) -> None:
-        self.written: dict[str, Any] | None = None
+        self.written: dict[str, object] | None = None
         self._around = around
         self._backed_off: dict[str, set[int]] = defaultdict(set)  # container -> restarts with a reported back-off
 
@@ -49,7 +49,7 @@ class PodStatusWriter:
         self._tell_back_off(pod, status)
         return status
 
-    async def write(self, pod: Object, status: dict[str, Any]) -> bool:
+    async def write(self, pod: Object, status: dict[str, object]) -> bool:
         """Write the status if it changed. Return False if the pod's object does not exist any more. Raises
         ApiUnknown."""
         if status == self.written:

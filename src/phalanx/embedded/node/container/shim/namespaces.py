@@ -58,7 +58,7 @@ _KINDS = {
 }
 
 
-def has_own_processes(spec: dict[str, Any]) -> bool:
+def has_own_processes(spec: dict[str, object]) -> bool:
     """Return True if the program sees only its own processes."""
     return bool(spec.get("confined")) or spec.get("root") is not None
 
@@ -109,7 +109,7 @@ def isolate(spec: dict[str, Any]) -> None:
         _mount_all(mounts, spec)
 
 
-def _mount_all(mounts: list[dict[str, Any]], spec: dict[str, Any]) -> None:
+def _mount_all(mounts: list[dict[str, object]], spec: dict[str, object]) -> None:
     """Make the mounts in this mount namespace: other processes do not see them, while later mounts of the machine
     appear here as well (mount_namespaces(7)). All sources are opened before the first mount, because a mount may hide
     another source."""
@@ -137,7 +137,7 @@ def _mount_here(source: int, one: dict[str, Any]) -> None:
         mount(f"making {target} read-only", "none", target, None, MS_BIND | MS_REMOUNT | MS_RDONLY)
 
 
-def _mount_for_user(source: int, one: dict[str, Any], spec: dict[str, Any], account: int | None) -> None:
+def _mount_for_user(source: int, one: dict[str, Any], spec: dict[str, object], account: int | None) -> None:
     """Make the mount for a confined program with file handles only. With paths, root could be led through mounts of the
     user, even of /proc, and the user could change a path at the same time."""
     target = one["target"]
@@ -186,7 +186,7 @@ def _make_account_point() -> None:
     step(f"making the mount point {_ACCOUNT}", partial(os.makedirs, _ACCOUNT, exist_ok=True))
 
 
-def _opened(one: dict[str, Any], spec: dict[str, Any]) -> int:
+def _opened(one: dict[str, Any], spec: dict[str, object]) -> int:
     """Return a handle on the source of the mount. The user must be able to reach a path that the user named, on the
     machine or below a volume. A missing folder below a volume is created as this user. Raises SyscallRefused."""
     source, below = one["source"], one.get("below", "")
@@ -201,7 +201,7 @@ def _opened(one: dict[str, Any], spec: dict[str, Any]) -> int:
     return int(handle)
 
 
-def _opened_source(one: dict[str, Any], spec: dict[str, Any]) -> int:
+def _opened_source(one: dict[str, Any], spec: dict[str, object]) -> int:
     """Return a handle on the source path of the mount. Raises OSError, SyscallRefused."""
     if not spec.get("confined"):
         return os.open(one["source"], os.O_PATH | os.O_CLOEXEC)
@@ -214,7 +214,7 @@ def _opened_source(one: dict[str, Any], spec: dict[str, Any]) -> int:
         raise
 
 
-def _require_kind(handle: int, one: dict[str, Any]) -> None:
+def _require_kind(handle: int, one: dict[str, object]) -> None:
     """Check the type of a hostPath volume. Raises SyscallRefused."""
     kind, mode = one.get("kind", ""), os.fstat(handle).st_mode
     if kind in _KINDS and not _KINDS[kind](mode):
@@ -258,7 +258,7 @@ def fork_below_init(ended: int) -> None:
     os.closerange(0, ended)  # close the program's and the shim's descriptors, so that no process waits for this one
     os.closerange(ended + 1, _HANDLES)
 
-    def pass_on(number: int, _: Any) -> None:
+    def pass_on(number: int, _: object) -> None:
         with suppress(ProcessLookupError):  # the program has no process group yet, or has ended
             os.kill(program, number) if os.getpgid(program) != program else os.killpg(program, number)
 

@@ -62,7 +62,7 @@ def become(spec: dict[str, Any], shim: int, streams: tuple[int, int, int], ended
     _execute(spec, spec["argv"])
 
 
-def _take_oom_score(spec: dict[str, Any]) -> None:
+def _take_oom_score(spec: dict[str, object]) -> None:
     with suppress(OSError):  # only root may lower the score
         write_text("/proc/self/oom_score_adj", str(spec.get("oom_score", 0)))
 
@@ -130,6 +130,6 @@ def _end_as(program: int) -> NoReturn:
     os._exit(128 + by_signal if by_signal else os.WEXITSTATUS(status))
 
 
-def _pass_on(program: int, number: int, _: Any) -> None:
+def _pass_on(program: int, number: int, _: object) -> None:
     with suppress(ProcessLookupError):
         os.kill(program, number)

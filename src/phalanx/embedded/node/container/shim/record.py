@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
 
 
-def write_whole(path: str, value: dict[str, Any]) -> None:
+def write_whole(path: str, value: dict[str, object]) -> None:
     """Write `value` durably to the file. After a crash, the file has either the whole value or its earlier content."""
     handle = os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(handle, "w") as file:

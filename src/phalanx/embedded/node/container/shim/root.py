@@ -84,7 +84,7 @@ def make_root(spec: dict[str, Any], volumes: list[tuple[int, dict[str, Any]]]) -
         mount("making the root read-only", "none", "/", None, MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NODEV)
 
 
-def _copied(handle: int, one: dict[str, Any]) -> int:
+def _copied(handle: int, one: dict[str, object]) -> int:
     tree = copied_tree(f"taking {one['source']}", handle)
     if one["read_only"]:
         make_read_only(f"making {one['target']} read-only", tree)
@@ -139,7 +139,7 @@ def _attach(target: str, tree: int, point: int) -> None:
 
 
 def mount_point(
-    target: str, spec: dict[str, Any], *, file: bool = False, own: tuple[tuple[str, int, int], ...] = ()
+    target: str, spec: dict[str, object], *, file: bool = False, own: tuple[tuple[str, int, int], ...] = ()
 ) -> int:
     """Return a handle on the directory (or, with `file`, the file) `target` of the container, and create it if it is
     missing. Root creates it in the container's own tree. In any other tree, it is created with the user's rights.
@@ -205,7 +205,7 @@ def _make_dev(devices: list[tuple[int, str]], *, user_namespace: bool) -> None:
     os.symlink("pts/ptmx", "/dev/ptmx")
 
 
-def _hide(spec: dict[str, Any]) -> None:
+def _hide(spec: dict[str, object]) -> None:
     for path in _HIDDEN:
         if os.path.isdir(path):
             mount(f"hiding {path}", "tmpfs", path, "tmpfs", MS_RDONLY, "size=0")

@@ -111,7 +111,7 @@ class Shim:
         for handle in {*its, go[0], failed[1], ended[1]}:
             os.close(handle)
         self.ended = ended[0]
-        record: dict[str, Any] = {"shim_pid": shim, "shim_start": start_ticks(shim), "pid": self.main}
+        record: dict[str, object] = {"shim_pid": shim, "shim_start": start_ticks(shim), "pid": self.main}
         record |= {"pid_start": start_ticks(self.main), "started_s": time.time(), "boot_id": boot_id()}
         write_whole(self.stem + ".run.json", record)
         os.write(go[1], b"g")
@@ -271,7 +271,7 @@ def probe_confined(folder: str) -> str:
     return ""
 
 
-def probe_root(root: dict[str, Any], user_namespace: bool) -> str:
+def probe_root(root: dict[str, object], user_namespace: bool) -> str:
     """Return "" if this process can give a program a root of its own, otherwise the reason why it cannot."""
     spec = {"root": root, "mounts": [], "host_name": "probe", "user_namespace": user_namespace}
     try:

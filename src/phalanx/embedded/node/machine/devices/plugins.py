@@ -109,7 +109,7 @@ class DevicePlugin:
             raise PhalanxError(f"the device plugin of {self._resource} returned no answer for the container")
         return _granted(self._resource, answer.container_responses[0])
 
-    def _call(self, method: str, request: str, response: str, value: Any = None, *, stream: bool = False) -> Any:
+    def _call(self, method: str, request: str, response: str, value: object = None, *, stream: bool = False) -> Any:
         make = self._channel.unary_stream if stream else self._channel.unary_unary
         call = make(
             service("DevicePlugin", method),

@@ -8,7 +8,6 @@ import pwd
 import re
 import time
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
@@ -175,7 +174,7 @@ def _update_one(api: Api, job: Job, said: dict[str, str], within: update_asked.A
     before = there["metadata"].get("annotations") or {}
     ask = read_ask(before) or update_asked.copied(job.ask)
     needs = _change(api, job, ask, said, within)
-    changed: dict[str, Any] = {**_UNSAID, **scheduling_words(ask, needs or numbers.Needs())}
+    changed: dict[str, object] = {**_UNSAID, **scheduling_words(ask, needs or numbers.Needs())}
     kept = _HELD if needs is not None else (*_HELD, *_AFTER)
     changed |= {name: before.get(name) for name in kept}
     if ask.hold != job.ask.hold:

@@ -9,7 +9,7 @@ import base64
 import os
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -331,7 +331,7 @@ def refused(error: Refused) -> Refusal:
     return Refusal(error.message)
 
 
-def with_change(changed: Mapping[str, Any], more: Object) -> Object:
+def with_change(changed: Mapping[str, object], more: Object) -> Object:
     """Return one patch for the Job. `changed`: the annotations. `more`: the result of `patch_of`."""
     metadata = {"annotations": dict(changed), **more.get("metadata", {})}
     return {"metadata": metadata, **({"spec": more["spec"]} if "spec" in more else {})}

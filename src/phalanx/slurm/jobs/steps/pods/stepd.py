@@ -146,7 +146,7 @@ class _Daemon:
         if kind == channel.FINISH:
             self.end(int(content))
 
-    def _run(self, link: Channel, asked: dict[str, Any]) -> None:
+    def _run(self, link: Channel, asked: dict[str, object]) -> None:
         step = _Step(link, asked)
         self._steps.add(step)
         try:

@@ -137,7 +137,7 @@ def _each(
     values = values or ()
     if len(values) > most:
         found.append(too_many(path, len(values), most))
-    seen: list[Any] = []
+    seen: list[object] = []
     for index, value in enumerate(values):
         check(found, value, f"{path}[{index}]")
         name = value.get(key) if key else value

@@ -124,7 +124,7 @@ def _pod_term(found: Found, term: Mapping[str, Any], path: str) -> None:
     formatted(found, f"{path}.topologyKey", key, formats.qualified_name)
 
 
-def tolerations(found: Found, given: Sequence[Mapping[str, Any]], path: str) -> None:
+def tolerations(found: Found, given: Sequence[Mapping[str, object]], path: str) -> None:
     for index, one in enumerate(given):
         _toleration(found, one, f"{path}[{index}]")
 

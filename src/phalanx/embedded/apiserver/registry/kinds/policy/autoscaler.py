@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import Any
 
 from phalanx.embedded.apimachinery.meta.resource import Object
 from phalanx.embedded.apimachinery.meta.status import (
@@ -36,7 +35,7 @@ _SELECTIONS = ("Disabled", "Max", "Min")
 _LONGEST_WINDOW_S, _LONGEST_PERIOD_S = 3600, 1800
 _DOUBLE = {"type": "Percent", "value": 100, "periodSeconds": 15}
 _FOUR_PODS = {"type": "Pods", "value": 4, "periodSeconds": 15}
-_BEHAVIOR: Mapping[str, Mapping[str, Any]] = {
+_BEHAVIOR: Mapping[str, Mapping[str, object]] = {
     "scaleUp": {"stabilizationWindowSeconds": 0, "selectPolicy": "Max", "policies": [_FOUR_PODS, _DOUBLE]},
     "scaleDown": {"selectPolicy": "Max", "policies": [_DOUBLE]},
 }

@@ -26,7 +26,7 @@ class RoleStrategy(ResourceStrategy):
         return found
 
 
-def _rule(found: Found, rule: Mapping[str, Any], path: str, *, namespaced: bool) -> None:
+def _rule(found: Found, rule: Mapping[str, object], path: str, *, namespaced: bool) -> None:
     urls = rule.get("nonResourceURLs") or []
     if not rule.get("verbs"):
         found.append(required(f"{path}.verbs", "verbs must contain at least one value"))

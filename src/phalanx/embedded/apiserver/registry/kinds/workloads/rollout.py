@@ -8,7 +8,6 @@ pkg/apis/apps/validation.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from phalanx.embedded.apimachinery.meta.resource import Object
 from phalanx.embedded.apimachinery.meta.status import (
@@ -29,8 +28,8 @@ from phalanx.embedded.apiserver.registry.kinds.workloads import storage
 
 _ON_DELETE, _ROLLING = "OnDelete", "RollingUpdate"
 _KEPT = ("Retain", "Delete")
-_REPLACED: Mapping[str, Any] = {"maxUnavailable": 0, "maxSurge": 0}
-_PARTITIONED: Mapping[str, Any] = {"partition": 0, "maxUnavailable": None}
+_REPLACED: Mapping[str, object] = {"maxUnavailable": 0, "maxSurge": 0}
+_PARTITIONED: Mapping[str, object] = {"partition": 0, "maxUnavailable": None}
 
 
 def deployment(found: Found, spec: Object) -> None:
@@ -94,7 +93,7 @@ def with_claims(found: Found, spec: Object, template: Object) -> Object:
     return {**template, "spec": {**(template.get("spec") or {}), "volumes": [*volumes, *own]}}
 
 
-def _shown(sort: str, rolling: Object | None, fields: Mapping[str, Any]) -> Object:
+def _shown(sort: str, rolling: Object | None, fields: Mapping[str, object]) -> Object:
     """Return an update strategy as messages show it, with the names of the fields in Go."""
     parts = {key[0].upper() + key[1:]: rolling.get(key, zero) for key, zero in fields.items()} if rolling else rolling
     return {"Type": sort, "RollingUpdate": parts}
