@@ -167,7 +167,7 @@ def test_a_command_that_does_not_exist_is_found(line: str) -> None:
 RUN = [block for block in BLOCKS if not block.reason]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_blocks_run_as_they_are_documented(tmp_path: Path) -> None:
     """One cluster for all of them. The home directory has it where `phalanx up` keeps it by default."""
     assert {block.page for block in RUN} >= {"README.md", "command-line.md"}

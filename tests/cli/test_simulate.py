@@ -430,7 +430,7 @@ def test_what_a_killed_process_played_is_lost_and_no_more() -> None:
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_same_schedule_whatever_order_sets_have(tmp_path: Path) -> None:
     """Python gives the names in sets another order in every process; the schedule's hash must not follow it."""
     recipe = (

@@ -164,7 +164,7 @@ def looked_at(few: int) -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("seed", mostly_slow(seeds(count=100), fast=3, sample=20))
+@pytest.mark.parametrize("seed", mostly_slow(seeds(count=100), fast=3, sample=12))
 def test_every_cycle_decides_as_if_nothing_were_remembered(seed: int) -> None:
     world, cluster = World(seed), Cluster()
     events = world.listed()

@@ -168,7 +168,7 @@ def decide_of(book: Cluster) -> Plan:
     return decide(book, Policy(), 0.0)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_ten_thousand_queues() -> None:
     book = cluster(node("n", gpu=8))
     started_s = time.process_time()

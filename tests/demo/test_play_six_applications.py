@@ -62,6 +62,7 @@ async def watched(up: Up, link: str) -> list[dict[str, Any]]:
     return states
 
 
+@pytest.mark.long
 @pytest.mark.skipif(bool(missing()), reason="the libraries of the page are not installed (`make page`)")
 async def test_the_page_shows_the_deadlock_and_then_the_gangs(tmp_path: Path) -> None:
     with started(tmp_path / "data", "--dashboard", "--local-cpu", str(CPUS), "--local-gpu", "0") as up:

@@ -26,7 +26,7 @@ SEEDS = [seed for first in (TWO, THREE) for seed in range(first, first + WORLDS 
 SEEDS += range(WORLDS)
 
 
-@pytest.mark.parametrize("first", mostly_slow(range(0, len(SEEDS), BLOCK), fast=1, sample=6))
+@pytest.mark.parametrize("first", mostly_slow(range(0, len(SEEDS), BLOCK), fast=1, sample=3))
 def test_no_world_breaks_a_rule_but_those_known(first: int) -> None:
     reports = [play(seed) for seed in SEEDS[first : first + BLOCK]]
     broken = [each for each in reports if each.rule and each.seed not in KNOWN.get(each.rule, ())]

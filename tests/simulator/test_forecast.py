@@ -22,7 +22,7 @@ def played(*options: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_learned_starts_are_nearer_than_those_by_limits() -> None:
     found = played("--first", "1500", "--every", "25")
     assert found["compared"] > 10

@@ -23,7 +23,7 @@ def without_speed(printed: str) -> str:
     return "".join(re.sub(r"\s+\S+$", "", line) + "\n" for line in printed.splitlines())
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_the_example_is_what_the_command_prints(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -86,7 +86,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("seed", mostly_slow(range(12), fast=2))
+@pytest.mark.parametrize("seed", mostly_slow(range(12), fast=2, sample=6))
 @pytest.mark.parametrize(("policy", "estimates", "unknown"), CASES)
 def test_it_starts_and_ends_when_the_rules_say(
     tmp_path: Path, seed: int, policy: str, estimates: str, unknown: tuple[int, ...]

@@ -25,6 +25,7 @@ from phalanx.simulator.schedule import Schedule
 from phalanx.simulator.workload import GPU, SimulatedGroup, Task, Workload
 from phalanx.state.cluster import Cluster
 from tests.invariants import check_invariants
+from tests.seeds import mostly_slow
 
 DAY_S = 86_400.0
 
@@ -103,8 +104,7 @@ class Watcher:
         return plan
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", mostly_slow(range(6), fast=0, sample=2))
 def test_a_day_with_a_bad_provider(seed: int) -> None:
     """Nodes arrive late, never, or leave. No gang starts in part, no node is left, and no job asks again and again."""
     draw, faulty = Random(seed), seed % 3 > 0
