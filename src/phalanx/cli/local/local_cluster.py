@@ -157,7 +157,7 @@ class LocalMachines:
             offered(self.kinds)
         if self.node_group or self.node_groups is not None:
             from phalanx.cli.local.node_groups.option import (
-                read_local_groups,  # most starts have no group, and it is much to import
+                read_local_groups,  # imported late, because most starts have no node groups
             )
 
             read_local_groups(self.node_group, self.node_groups)

@@ -10,7 +10,7 @@ DEPTH = 200
 # The largest definitions in use (for example of RayJobs) have 30,000 values. The server needs half a second to read,
 # check and store such a definition.
 VALUES = 50_000
-CAUSES = 100  # the most causes in the Status of a refusal
+CAUSES = 100  # the maximum number of causes in the Status of a refusal
 OBJECT_BYTES = 3 * 2**20  # the largest object as JSON, and the largest request (as in kube-apiserver)
 
 

@@ -152,7 +152,7 @@ async def _claimed(api: Connection, name: str, account: LoginAccount, max_priori
     if said.get(UID) != notes[UID]:
         return False
     missing = {key: text for key, text in notes.items() if key not in said or (key == USER and said[key] != text)}
-    if missing:  # an older version of Phalanx created it, or the user was renamed
+    if missing:  # the namespace is from an older version of Phalanx, or the user was renamed
         await api.patch(NAMESPACES, name, {"metadata": {"annotations": missing}})
     return True
 

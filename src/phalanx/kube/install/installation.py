@@ -151,7 +151,7 @@ async def install_all(
 ) -> Installation:
     """Install everything, and return the result. `clock`: a function that returns seconds since the epoch. `dialects`:
     the dialects to install."""
-    _, mode, key, left = await asyncio.gather(  # concurrently, because they are independent
+    _, mode, key, left = await asyncio.gather(  # concurrently, because these steps are independent
         until_answered(lambda: install(api)),
         until_answered(lambda: install_policy(api)),
         obtain_record_key(api, clock),

@@ -75,7 +75,7 @@ GPU_COUNT = "phalanx.dev/gpu-count"  # on pods (templates): the number of GPUs t
 GPU_MEMORY = "phalanx.dev/gpu-memory"  # on pods (templates): the amount of a GPU's memory, `8Gi`
 
 # Written by the admission policy that Phalanx installs (admission_policy.py); no user can write it.
-USER = "phalanx.dev/user"  # on Jobs: who created it
+USER = "phalanx.dev/user"  # on Jobs: the user who created the Job
 
 # Written by `phalanx move` (records.py, cli/submission/moving).
 MOVING = "phalanx.dev/moving"  # the job is held, because it is being copied to, or from, another cluster
@@ -87,7 +87,7 @@ DELETED_BY = "phalanx.dev/deleted-by"  # on pods and jobs: the user who deleted 
 
 # Written by Phalanx.
 ADMITTED = "phalanx.dev/admitted"  # the record of a start: JSON, see records.py
-REASON = "phalanx.dev/reason"  # on Jobs: why it waits, `Code: text`
+REASON = "phalanx.dev/reason"  # on Jobs: why the Job waits, `Code: text`
 REASON_NUMBERS = "phalanx.dev/reason-numbers"  # on Jobs: the numbers of the reason that programs read, JSON
 AFTER_OUTCOMES = "phalanx.dev/after-outcomes"  # outcomes of the job's dependencies: JSON, dependency_outcomes.py
 GATE = "phalanx.dev/pinned"  # the scheduling gate of pods that another scheduler binds (write/binding.py)
@@ -101,7 +101,7 @@ LIMITED = "phalanx.dev/limited"  # on Jobs: `600 of 3600`, activeDeadlineSeconds
 TEMPLATE = "phalanx.dev/template"  # on Jobs with a flavor: the original fields of the template
 POLICY = "phalanx.dev/policy"  # on the Lease: the settings of the scheduler that leads, JSON
 DEVICES = "phalanx.dev/devices"  # on pods: the granted devices; on nodes: the existing devices
-PART = "phalanx.dev/part"  # on pods: the part of their node that they are in, see node_parts.py
+PART = "phalanx.dev/part"  # on pods: the part of the node that the pod uses, see node_parts.py
 
 # The scheduler's annotations on Jobs and pods. The policies of deploy/ refuse other writers.
 WRITTEN = (

@@ -31,7 +31,7 @@ from phalanx.model.reason import Reason
 
 log = logging.getLogger(__name__)
 
-_WRITERS = 8  # the most gangs whose answers are written concurrently
+_WRITERS = 8  # the answers of only so many gangs are written concurrently
 _LEISURE = 20.0  # statuses of definitions take at most a twentieth of the time
 
 

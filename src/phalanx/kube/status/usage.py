@@ -73,7 +73,7 @@ async def load_usage(api: Connection) -> list[UsageTold]:
 async def _load(api: Connection) -> list[UsageTold]:
     try:
         text = ((await api.get(CONFIG_MAPS, NAME, NAMESPACE)).get("data") or {}).get(_KEY, "")
-        if not text:  # deploy/ creates it empty, so that the scheduler needs no right to create ConfigMaps
+        if not text:  # deploy/ creates an empty ConfigMap, so that the scheduler needs no right to create one
             return []
         found = msgspec.json.decode(text, type=SavedUsage)
     except ApiRefusal as error:

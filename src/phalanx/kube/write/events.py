@@ -41,7 +41,7 @@ from phalanx.model.reason import Reason, ReasonCode
 
 log = logging.getLogger(__name__)
 
-_AT_ONCE = 64  # the most concurrent writes about one gang
+_AT_ONCE = 64  # the maximum number of concurrent writes about one gang
 _LONGEST = 1024  # characters, the API's limit for the text of an Event; longer texts are cut
 _FOR_PROGRAMS = ("enough_s", "reservation")  # the numbers of a reason that are written on Jobs, for Slurm's commands
 

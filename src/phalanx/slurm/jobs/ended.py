@@ -71,7 +71,8 @@ def recorded_of(numbers: Sequence[int]) -> list[Job]:
     numbers of the tasks follow the number of the array."""
     found = {job.number: job for job in recorded(numbers=list(numbers))} if numbers else {}
     if missing := [number for number in numbers if number not in found]:
-        # They may be components of heterogeneous jobs, which are in the entry of their first component.
+        # The missing numbers may be components of heterogeneous jobs: the ledger has one entry for all components,
+        # under the number of the first component.
         before = sorted({number - back for number in missing for back in range(1, min(number, _COMPONENTS))})
         found |= {job.number: job for job in recorded(numbers=before) if job.number in missing}
     for array in [job for job in found.values() if job.ask.array == job.number]:

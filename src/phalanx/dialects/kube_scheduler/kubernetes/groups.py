@@ -28,7 +28,8 @@ OBJECT: Final = f"{kinds.GROUP}/group"  # the option of a pod that names its Pod
 # The option of a pod in 1.35 that names its Workload, and the group in it.
 OF_WORKLOAD: Final = f"{kinds.GROUP}/workload"
 _SCHEDULERS: Final = frozenset({"phalanx", "default-scheduler"})  # other pods belong to other schedulers
-_UNSPOKEN: Final = frozenset({ReasonCode.WAITING_FOR_MEMBERS, ReasonCode.BEHIND_HEAD})  # the scheduler has not tried it
+# Reasons for which the scheduler has not tried to start a gang.
+_UNSPOKEN: Final = frozenset({ReasonCode.WAITING_FOR_MEMBERS, ReasonCode.BEHIND_HEAD})
 _SCHEDULED, _TARGET = "Scheduled", "DisruptionTarget"
 
 

@@ -32,7 +32,8 @@ PAST = "accumulatedPastExecutionTimeSeconds"
 _KEPT = ("admission", "admissionChecks", "reclaimablePods", "requeueState", "schedulingStats", PAST)
 UNSPOKEN = frozenset({ReasonCode.BEHIND_HEAD, ReasonCode.WAITING_FOR_MEMBERS})
 _HELD_AS = {"deactivated": "Deactivated", "gated": "AdmissionGated"}
-_UNWEIGHED = frozenset({ReasonCode.QUEUE_HELD, ReasonCode.QUEUE_UNKNOWN})  # no check of the quota yet
+# Reasons of jobs whose requests were not compared with the quota.
+_UNWEIGHED = frozenset({ReasonCode.QUEUE_HELD, ReasonCode.QUEUE_UNKNOWN})
 
 
 def workload_status(

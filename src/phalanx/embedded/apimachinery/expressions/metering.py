@@ -199,8 +199,8 @@ def _variables(words: Sequence[tuple[str, str]]) -> Iterator[str]:
 
 
 def _names_something_else(words: list[tuple[str, str, int]], number: int) -> bool:
-    """Return True if the word `number` does not name a variable. It may name a called function, a struct (`A.b{`), or a
-    field of a struct (`f:`)."""
+    """Return True if the word at the index `number` does not name a variable. It may name a called function, a struct
+    (`A.b{`), or a field of a struct (`f:`)."""
     after = number + 1
     while after + 1 < len(words) and words[after][1] == "." and words[after + 1][0] == "name":
         after += 2

@@ -70,7 +70,7 @@ def ordered(resource: Resource, body: object, *, patched: bool = False) -> Objec
         raise _of_another_kind(resource, body, kind, version, patched=patched)
     metadata = body.get("metadata")
     if isinstance(metadata, dict) and metadata.get("managedFields") == [] and not resource.custom:
-        metadata = {**metadata, "managedFields": [{}]}  # in Kubernetes, both clear the list
+        metadata = {**metadata, "managedFields": [{}]}  # in Kubernetes, [] and [{}] both clear the list
     obj = {"kind": kind, "apiVersion": version, "metadata": {} if metadata is None else metadata}
     for key, value in body.items():
         obj.setdefault(key, value)

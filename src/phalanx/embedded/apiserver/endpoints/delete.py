@@ -45,7 +45,7 @@ _KIND = "DeleteOptions"
 _POLICIES = ("Background", "Foreground", "Orphan")
 _DELETED_BY = objectmeta.DELETED_BY
 _PODS = ("", "pods")
-_TRIES = 5  # the most admission checks of one deletion, if the object changes during each check
+_TRIES = 5  # the maximum number of admission checks of a deletion, if the object changes during each check
 _TRACKING, _JOB_CONTROLLER = "batch.kubernetes.io/job-tracking", "kubernetes.io/job-controller"
 # Pods, and objects of these API groups, record the user who deleted them, because other users ask why a job ended.
 _SIGNED_GROUPS = ("batch", "kubeflow.org", "jobset.x-k8s.io", "trainer.kubeflow.org")
@@ -57,8 +57,8 @@ _PROTECTED_NAMESPACES = ("default", "kube-system", "kube-public")
 class DeleteOptions:
     """The options of a deletion. `grace_s`: the grace period in seconds; None for the default of the kind. `policy`:
     the propagation policy; "" if the request has none. `by`: the name of the deleting user; "" for a system component.
-    `user`: the user whom admission checks; None if the server itself deletes. `warnings`: the warnings of admission,
-    which the deletion adds."""
+    `user`: the user whom admission checks; None if the server itself deletes. `warnings`: a list, to which the deletion
+    adds the warnings of admission."""
 
     grace_s: int | None = None
     policy: str = ""
@@ -211,7 +211,8 @@ class Deleter:
         owner = next((one for one in meta.get("ownerReferences") or () if one.get("controller")), None)
         if owner is None or owner["kind"] != "Job":
             return True
-        # Read the stored Job, not the newest decided one: if the newest write failed, the pod would stay uncounted.
+        # Read the Job that is on the disk. A newer write of the Job may still fail, and then the pod would never be
+        # counted.
         job = self._store.get(("batch", "jobs"), meta["namespace"], owner["name"])
         if job is None or job.obj["metadata"]["uid"] != owner["uid"]:
             return False

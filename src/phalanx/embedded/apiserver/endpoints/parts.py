@@ -391,7 +391,8 @@ def touched_fields(media: str, patch: object, current: Object) -> set[str]:
 
 
 class Discovery:
-    """The discovery documents: /api, /apis and /openapi. `last`: see `Catalogue`."""
+    """The discovery documents: /api, /apis and /openapi. `last`: a function that returns the groups that clients search
+    last for a resource without a group."""
 
     def __init__(self, registry: Registry, last: Callable[[], tuple[str, ...]] = tuple) -> None:
         self._registry, self._catalogue = registry, Catalogue(registry, last)

@@ -41,7 +41,8 @@ def api_versions(server_address: str) -> Json:
 
 
 def api_group_list(resources: Iterable[Resource], last: Sequence[str] = ()) -> Json:
-    """Return the document `/apis`: all groups except the core group. `last`: see `Catalogue`."""
+    """Return the document `/apis`: all groups except the core group. `last`: the groups that clients search last for a
+    resource that is named without a group."""
     found = list(resources)
     return {
         "kind": "APIGroupList",
@@ -68,7 +69,8 @@ def api_resource_list(resources: Iterable[Resource], group: str, version: str) -
 
 def aggregated(resources: Iterable[Resource], last: Sequence[str] = (), *, core: bool, version: str = "v2") -> Json:
     """Return the document `/api` (`core`) or `/apis` (all other groups) with all resources, in the format
-    apidiscovery.k8s.io/`version`. `last`: see `Catalogue`."""
+    apidiscovery.k8s.io/`version`. `last`: the groups that clients search last for a resource that is named without a
+    group."""
     found = [one for one in resources if core is not bool(one.group)]
     items = [_aggregated_group(found, name) for name in _groups(found, last)]
     return {

@@ -76,8 +76,8 @@ Application = Callable[[RawRequest], Awaitable[Response]]
 class HttpLimits:
     """The limits of a connection. `held_bytes`: the limit on the total size of bodies without a response, over all
     connections. A connection whose bodies have less than `small_bytes` is not closed because of this limit.
-    `request_s`: the most time from the first byte of a request to its last. `unread_s`: the most time in which a client
-    reads nothing of its response."""
+    `request_s`: the longest time from the first byte of a request to its last. `unread_s`: the longest time for which a
+    client may read nothing of its response."""
 
     body_bytes: int
     held_bytes: int = 256 * 2**20

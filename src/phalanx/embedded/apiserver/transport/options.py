@@ -22,7 +22,7 @@ from phalanx.embedded.apimachinery.meta.status import (
 from phalanx.embedded.apiserver.transport.request import Request
 
 _INTEGER = re.compile("[+-]?[0-9]+")
-_INTEGER_SIGNS = 40  # the most characters of an integer in a query, including leading zeros
+_INTEGER_SIGNS = 40  # the maximum length of an integer in a query, with leading zeros
 _GROUP = "meta.k8s.io"
 _MANAGER_BYTES = 128
 NOT_OLDER, EXACT = "NotOlderThan", "Exact"
@@ -30,8 +30,8 @@ NOT_OLDER, EXACT = "NotOlderThan", "Exact"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListOptions:
-    """The options of a list or watch. `version`: the resourceVersion; None if the query has none. `limit`: the most
-    objects on a page; 0 for all objects. `timeout_s`: None for the server's default."""
+    """The options of a list or watch. `version`: the resourceVersion; None if the query has none. `limit`: the maximum
+    number of objects on a page; 0 for all objects. `timeout_s`: None for the server's default."""
 
     label_selector: str = ""
     field_selector: str = ""

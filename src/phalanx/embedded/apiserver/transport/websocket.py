@@ -19,7 +19,7 @@ _CONTINUED, _TEXT, _BINARY, _CLOSE, _PING, _PONG = 0x0, 0x1, 0x2, 0x8, 0x9, 0xA
 _NO_MASK = bytes(4)  # Phalanx's own client masks with zeros, because its connections cross no proxy
 _FINAL, _MASKED = 0x80, 0x80
 _SHORT, _TWO_BYTES, _EIGHT_BYTES = 125, 126, 127
-_CONTROL_MOST_BYTES = 125  # the most bytes of a ping or close (RFC 6455, section 5.5)
+_CONTROL_MOST_BYTES = 125  # the maximum size of a ping or close (RFC 6455, section 5.5)
 _INPUT_MOST_BYTES = 64 * 1024  # a watch needs no input, so a client that sends more is disconnected
 NORMAL_CLOSURE = 1000
 

@@ -209,8 +209,8 @@ def _may_release(view: JobObservation, pod: Object, ending: Ending | None) -> bo
 
 
 def _list_for(view: JobObservation, pod: Object, ending: Ending | None) -> str | None:
-    """Return the list to which the pod must be added: `succeeded` or `failed` (lists of uids), or `index`
-    (completedIndexes contains it); None if the pod is not to be counted."""
+    """Return the list to which the pod must be added: `succeeded` or `failed` (lists of uids), or `index` (the pod's
+    index is added to completedIndexes); None if the pod is not to be counted."""
     uid, lists = uid_of(pod), view.status.get("uncountedTerminatedPods") or {}
     on_failed = uid in (lists.get("failed") or ())
     index = valid_index(pod, view.spec) if view.indexed else None

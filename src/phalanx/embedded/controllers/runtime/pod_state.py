@@ -40,7 +40,7 @@ INDEX_FAILURES = "batch.kubernetes.io/job-index-failure-count"
 INDEX_IGNORED = "batch.kubernetes.io/job-index-ignored-failure-count"
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 
-_CAUSE_CHARS = 2048  # the most characters of a pod's message that the message of its Job quotes
+_CAUSE_CHARS = 2048  # the message of a Job quotes only so many characters of a pod's message
 _INT32_CHARS = len("-2147483648")
 _PHASE_ORDER = {"Pending": 0, "Unknown": 1, "Running": 2}
 

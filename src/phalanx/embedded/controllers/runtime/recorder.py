@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 BROKEN = "ReconcileError"  # the reason of Events about objects that a controller cannot reconcile
 COMBINED = "(combined from similar events): "
-_SIMILAR = 3  # the most messages of one reason that are written separately
+_SIMILAR = 3  # only so many messages of one reason are written separately
 _MOST_WAITING = 10_000
 _MOST_REMEMBERED = 4096
 _FORGOTTEN_AFTER_S = 600.0

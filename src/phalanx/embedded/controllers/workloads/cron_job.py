@@ -46,8 +46,8 @@ _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _BOUNDS = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 6))
 _DURATION = re.compile(r"(\d+)([smh])")
 _UNITS_S = {"s": 1, "m": 60, "h": 3600}
-# The most days that are searched for a due time. They are nearly always enough to find a 29 February on a given day of
-# the week.
+# The maximum number of days that are searched for a due time. It is nearly always enough to find a 29 February on a
+# given day of the week.
 _MOST_DAYS = 366 * 8
 
 Next = Callable[[datetime], datetime | None]
@@ -130,7 +130,7 @@ def _number(text: str, low: int, names: tuple[str, ...]) -> int:
 
 
 SCHEDULED_AT = "batch.kubernetes.io/cronjob-scheduled-timestamp"
-_MOST_MISSED = 10_000  # the most due times that are examined, one by one
+_MOST_MISSED = 10_000  # only so many due times are examined, one by one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from phalanx.embedded.node.container.attempt import Attempt, RunningAttempt, RunSpec
 from phalanx.embedded.node.container.shim.fork_server import interpreter, shim_command
 
-_OUTPUT_BYTES = 10 * 1024  # the most bytes of a probe's output that are kept
+_OUTPUT_BYTES = 10 * 1024  # only so many bytes of a probe's output are kept
 _AS_WHOM = ("user", "group", "groups", "confined", "user_namespace", "capabilities", "no_new_rights")
 _ENTERED = (*_AS_WHOM, "cwd", "oom_score")
 _LET_GO_S = 1.0  # how long to wait for the end of a killed process

@@ -28,8 +28,8 @@ import msgspec
 from phalanx.embedded.node.images.unpack import folder, open_inside, read_bounded
 from phalanx.errors import PhalanxError
 
-_JSON_BYTES = 8 << 20  # the most bytes of a manifest or configuration
-_MOST_LAYERS = 127  # the most layers, as in Docker
+_JSON_BYTES = 8 << 20  # the maximum size of a manifest or configuration
+_MOST_LAYERS = 127  # the maximum number of layers, as in Docker
 _DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}  # image-spec uses Go's names of architectures
 _TAG = "org.opencontainers.image.ref.name"

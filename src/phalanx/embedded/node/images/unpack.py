@@ -33,7 +33,7 @@ from phalanx.embedded.node.container.shim.syscalls import IN_ROOT, NO_MAGICLINKS
 from phalanx.errors import PhalanxError
 
 _HOW = IN_ROOT | NO_MAGICLINKS
-_DEEPEST = 128  # the most nested folders
+_DEEPEST = 128  # the maximum depth of nested folders
 FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 
 
@@ -76,7 +76,7 @@ def read_bounded(root: int, path: str, most_bytes: int) -> bytes:
 # --- unpacking --------------------------------------------------------------------------------------------------------
 
 _PIECE_BYTES = 1 << 20
-_HEADER_BYTES = 1 << 20  # the most bytes of long names and extended headers
+_HEADER_BYTES = 1 << 20  # the maximum size of long names and extended headers
 _LOOK_BYTES = 256 << 20  # the free disk space is checked after this many written bytes
 _KEPT_FREE = 20  # one twentieth of the disk stays free
 _WHITEOUT, _OPAQUE = ".wh.", ".wh..wh..opq"

@@ -20,7 +20,7 @@ from phalanx.embedded.node.pod.status import at
 log = logging.getLogger(__name__)
 
 _QUEUE = 10_000
-_REMEMBERED = 4096  # the most Events whose count can still be increased
+_REMEMBERED = 4096  # only so many Events are remembered, so that their counts can be increased
 
 
 class Occurrences:

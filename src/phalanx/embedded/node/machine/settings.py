@@ -47,7 +47,7 @@ class NodeSettings:
     default_memory_bytes: int | None = None  # for containers without a limit; 0: no limit; None: see Surroundings
     disk_reserve_bytes: int | None = None  # evict pods if less space is free; None: 1 GiB or 5 %
     max_pods: int = 110
-    kept_log_bytes: int = 256 << 20  # the most bytes of logs of deleted pods in each namespace; 0: keep none
+    kept_log_bytes: int = 256 << 20  # the limit on logs of deleted pods in each namespace; 0: keep none
     kept_log_s: float = 30 * 86400.0
     address: str = "127.0.0.1"
     port: int = 0  # the port of the log endpoint; 0: any free port

@@ -128,7 +128,7 @@ def _asked(connection: socket.socket) -> Place:
 
 Targets: TypeAlias = tuple[Place, ...]
 _CHUNK_BYTES = 1 << 16
-_MOST_OF_ONE, _FILES_OF_ONE = 1024, 2  # the most connections of a service; the files that each connection opens
+_MOST_OF_ONE, _FILES_OF_ONE = 1024, 2  # the limit on connections of a service; open files per connection
 
 
 def most_connections() -> int:
@@ -142,7 +142,8 @@ class Forwarder:
     """Listens on the address and port of each service, or on one socket for all services (`redirect`)."""
 
     def __init__(self, redirect: Redirect | None = None, most: int | None = None) -> None:
-        """`most`: the most connections of all services together; None: `most_connections`."""
+        """`most`: the maximum number of connections of all services together; None: the result of
+        `most_connections`."""
         self._redirect = redirect
         self._door: asyncio.Server | None = None
         self._targets: Mapping[Place, Targets] = {}

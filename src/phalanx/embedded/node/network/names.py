@@ -38,7 +38,7 @@ from typing import Any
 
 from phalanx.errors import PhalanxError
 
-_MOST = 32  # the most clusters of root, and the most clusters of all other users
+_MOST = 32  # the maximum number of clusters of root, and of clusters of all other users together
 _PODS, _SERVICES = IPv4Address("127.64.0.0"), IPv4Address("127.96.0.0")
 _SIZE = 1 << 16
 _ROOTS = 64 * _SIZE  # clusters of root have the addresses from 127.128.0.0 and 127.160.0.0 on
@@ -121,7 +121,7 @@ def _lock(claim: Path, held: ExitStack) -> None:
 
 Object = Mapping[str, Any]
 ZONE = "cluster.local"
-_LABEL_MOST = 63  # the most characters of a host name; the kernel allows 64
+_LABEL_MOST = 63  # the maximum length of a host name; the kernel allows 64
 TERMINAL = ("Succeeded", "Failed")
 
 

@@ -20,7 +20,7 @@ TUNNEL = "SPDY/3.1+portforward.k8s.io"
 _BY_PORTS = ("v4.channel.k8s.io", "v4.base64.channel.k8s.io")
 _CONNECT_S = 10.0
 _PIECE_BYTES = 32 * 1024
-_MOST_CONNECTIONS = 256  # the most connections of one client
+_MOST_CONNECTIONS = 256  # the maximum number of connections of one client
 _WAITING_PIECES = 64
 
 Send = Callable[[bytes], Awaitable[None]]

@@ -19,7 +19,7 @@ from phalanx.kube.read.records import RecordKey
 from phalanx.model.event import OutcomeTold
 from phalanx.model.job import Phase
 
-PAST_RUNS = 5000  # the most ended jobs that are reported when a scheduler starts
+PAST_RUNS = 5000  # only so many ended jobs are reported when a scheduler starts
 
 
 def recover(gangs: Sequence[GangLifecycle], defaults: GangDefaults, key: RecordKey | None) -> Iterator[None]:

@@ -18,7 +18,7 @@ from phalanx.model.pod import Operator, Requirement, Shape, Toleration
 from phalanx.model.reason import Reason
 
 ONE_CLUSTER = TopologyRequest(level=CLUSTER)
-EXPLAINED = 8  # the most clusters that the explanation of a choice names
+EXPLAINED = 8  # the explanation of a choice names only so many clusters
 ANY_NODE = "*"  # means every node of the cluster
 
 

@@ -18,7 +18,7 @@ from phalanx.model.node import SliceLayer, TopologyRequest
 
 Value = TypeVar("Value")
 Choice = TypeVar("Choice", bound=StrEnum)
-_MOST_SUBGROUPS = 256  # the most subgroups of one job; they may be nested
+_MOST_SUBGROUPS = 256  # the maximum number of subgroups of one job; they may be nested
 _TRUE, _FALSE = ("true", "1", "yes"), ("false", "0", "no")
 
 

@@ -26,7 +26,7 @@ from phalanx.kube.read.template.admission import AdmissionDefaults
 from phalanx.kube.read.workload.adapter import TRAINING_KINDS, PodOwner, adapters, member_uid
 from phalanx.kube.read.workload.batch_job import BatchJob, read_job
 
-_MOST = 4  # the most levels: a TrainJob, its JobSet, its Job, a pod
+_MOST = 4  # the maximum number of levels: a TrainJob, its JobSet, its Job, a pod
 _APPLICATION = "sparkoperator.k8s.io/app-name"
 _MOST_REMEMBERED = 10_000
 _NOTHING: Mapping[str, str] = {}

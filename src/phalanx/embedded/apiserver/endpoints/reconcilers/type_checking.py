@@ -90,8 +90,8 @@ class TypeChecking:
 
 
 def warnings(spec: Object, registry: Registry) -> Iterator[tuple[str, str]]:
-    """Yield (field path, error) of the validations and their messages. The error has one line for each mistake in each
-    kind."""
+    """Yield (field path, error) for each expression in the validations that has type errors. The error has one line for
+    each mistake in each kind."""
     kinds, params = _kinds(spec, registry), _params(spec, registry)
     of_params = None if params is None else type_of_kind(params)
     said: dict[str, list[str]] = {}

@@ -369,5 +369,6 @@ def _combined_causes(value: object, schema: Schema, path: str) -> Iterator[Cause
 
 
 def _of_combination(path: str, said: str) -> Cause:
-    """Return the error of a combination of schemas. Only the message of this error names the field."""
+    """Return the error of a combination of schemas. The name of the field is only in the message of this error, not in
+    its field `field`."""
     return Cause("FieldValueInvalid", f'Invalid value: "": "{path}" {said}', NO_FIELD)

@@ -211,7 +211,7 @@ def _say(at: PhaseStep, kind: str, reason: str = "", message: str = "") -> None:
     at.status["queuejobstate"] = kind
 
 
-_MOST: Final = 32  # the most conditions that are kept
+_MOST: Final = 32  # only so many conditions are kept
 
 
 def _last(at: PhaseStep) -> str:

@@ -23,7 +23,7 @@ OPERATOR = "jobset.sigs.k8s.io/jobset-controller"  # the value of managedBy
 # The fields of the pod template that may change while the Job is suspended.
 MUTABLE = (("metadata", "labels"), ("metadata", "annotations"), ("spec", "nodeSelector"))
 MUTABLE_LISTS = (("spec", "tolerations"), ("spec", "schedulingGates"))
-MOST_JOBS = 10_000  # the most Jobs of one JobSet
+MOST_JOBS = 10_000  # the maximum number of Jobs of one JobSet
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ OPERATOR = "pytorchjob-controller"
 _GROUP = "training.kubeflow.org"
 JOB, TYPE, INDEX = f"{_GROUP}/job-name", f"{_GROUP}/replica-type", f"{_GROUP}/replica-index"
 _PORT_NAME, _PORT = "pytorchjob-port", 23456
-MOST_REPLICAS = 10_000  # the most replicas of one type
+MOST_REPLICAS = 10_000  # the maximum number of replicas of one type
 TYPES = ("Master", "Worker")  # the replica types, in the order of their ranks
 
 

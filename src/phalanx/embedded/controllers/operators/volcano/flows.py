@@ -153,7 +153,7 @@ def flow_status(flow: Object, jobs: Mapping[str, Object | None]) -> dict[str, An
             phase = "Succeed"
         elif lists.get("runningJobs") or done:
             phase = "Running"
-    elif old == "Succeed" and not there:  # the flow's policy had its Jobs deleted
+    elif old == "Succeed" and not there:  # the policy of the flow required the deletion of the Jobs
         return dict(flow["status"])
     status: dict[str, Any] = {name: sorted(names) for name, names in lists.items()}
     status["state"] = {"phase": phase}

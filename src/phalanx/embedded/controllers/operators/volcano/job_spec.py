@@ -19,7 +19,7 @@ from phalanx.client.connection import Object
 from phalanx.embedded.controllers.operators.volcano import kinds
 from phalanx.embedded.controllers.runtime.pod_state import finished_at, is_deleting, phase, restarts, seconds
 
-MOST_PODS = 10_000  # the most pods of one Job
+MOST_PODS = 10_000  # the maximum number of pods of one Job
 _RETRIES = 3
 # The fields of a template that controllers read and plugins write, with their types. A tuple stands for a list of
 # elements of its one type; an empty mapping allows any content.

@@ -28,7 +28,7 @@ from phalanx.embedded.node.pod.environment import EnvironmentFault, command_line
 from phalanx.embedded.node.pod.record import PodRecord
 
 _HOSTS = "/etc/hosts"
-_PIDS = 8192  # the most processes of a container, so that a fork bomb harms only its own user
+_PIDS = 8192  # the limit on the processes of a container; so a fork bomb harms only its own user
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +155,7 @@ def _target(start: ContainerStart) -> Process | None:
 def _mounts(start: ContainerStart, asked: Mapping[str, str], granted: GrantedDevices) -> tuple[Mount, ...]:
     """Return the mounts of the container. Raises EnvironmentFault, OSError."""
     around, pod, image, owner, root = start.around, start.pod, start.image, start.owner, start.folder / VOLUMES
-    files = () if image.layers else granted.files  # an image's root has them in its own /dev
+    files = () if image.layers else granted.files  # the root of an image has these files in its own /dev
     moved = tuple(Mount(source=one.source, target=one.target) for one in files if one.source != one.target)
     mounts = (*image.paths, *granted.mounts, *moved, *volumes.mounts(start.spec, pod, root, asked))
     if owner is not None:

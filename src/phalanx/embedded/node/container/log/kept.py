@@ -20,7 +20,7 @@ from phalanx.embedded.node.container.durable import write_whole
 FOLDER = "kept-logs"  # the folder of kept logs in the data directory of a node
 _RECORD = "pod.json"
 _NAME = re.compile(r"[a-z0-9][-a-z0-9.]{0,252}")  # names of namespaces, uids and containers; never a path
-_MOST_PODS = 5_000  # the most pods of a namespace that are listed
+_MOST_PODS = 5_000  # a list has at most so many pods of a namespace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +40,8 @@ class KeptPod:
 
 
 class KeptLogs:
-    """The kept logs of a node. `most_bytes`: the most bytes of kept logs in each namespace; 0 if no logs are kept.
-    `most_s`: how long logs are kept."""
+    """The kept logs of a node. `most_bytes`: the maximum size of the kept logs in each namespace; 0 if no logs are
+    kept. `most_s`: how long logs are kept."""
 
     def __init__(self, data_dir: Path, most_bytes: int, most_s: float) -> None:
         self._folder, self._most_bytes, self._most_s = data_dir / FOLDER, most_bytes, most_s

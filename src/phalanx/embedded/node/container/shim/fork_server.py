@@ -28,7 +28,7 @@ _BOOT = (
 )
 _BARE = ("-I", "-S", "-c")
 _NAME, _MFD_EXEC, _TRIAL_S = "phalanx-python", 0x10, 10.0
-_TRIES, _PAUSE_S = 1000, 0.01  # the most attempts to request a shim, and the pause between two attempts
+_TRIES, _PAUSE_S = 1000, 0.01  # the maximum number of attempts to request a shim, and the pause between two
 _SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 
 

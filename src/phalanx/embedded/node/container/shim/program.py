@@ -71,7 +71,7 @@ def _take_terminal(spec: dict[str, Any]) -> None:
     """Give the terminal to the program and its user. Raises SyscallRefused."""
     step("taking the terminal", partial(fcntl.ioctl, 0, termios.TIOCSCTTY, 0))
     if spec.get("user") is not None:
-        with suppress(OSError):  # a user namespace does not allow it
+        with suppress(OSError):  # not allowed in a user namespace
             os.fchown(0, spec["user"], -1)
 
 

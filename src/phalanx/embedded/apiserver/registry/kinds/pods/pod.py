@@ -98,7 +98,7 @@ class PodStrategy(SpecAndStatus):
             "spec.hostNetwork": "true" if spec.get("hostNetwork") else "false",
             "status.phase": status.get("phase", ""),
             "status.podIP": status.get("podIP", ""),
-            "status.podIPs": "",  # a valid label of field selectors that no pod has
+            "status.podIPs": "",  # allowed in field selectors, but empty for every pod
             "status.nominatedNodeName": status.get("nominatedNodeName", ""),
         }
 

@@ -121,7 +121,8 @@ def _rest(found: Found, spec: Object, before: Object) -> None:
 
 def _gated(found: Found, spec: dict[str, Any], before: Object) -> None:
     """Check the scheduling constraints of a pod with scheduling gates: its node selector may get more keys, and its
-    required node affinity may become narrower. The fields that are checked here get their old values in `spec`."""
+    required node affinity may become narrower. Then set these fields in `spec` to their old values, so that the
+    comparison of all other fields finds no change in them."""
     selector, former = spec.pop("nodeSelector", None) or {}, before.get("nodeSelector") or {}
     if any(selector.get(key) != value for key, value in former.items()):
         text = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
