@@ -1,14 +1,14 @@
 """Generate workloads: draw jobs from distributions, or change a trace.
 
-The result depends on a seed only. The load is scaled by the time between submissions, never by sizes or run times,
-because sizes and run times decide how well jobs can be packed on the nodes. *Shaking* moves every submission by a small
-random time, so that one log gives many samples (Tsafrir, Ouaknine, Feitelson: "Reducing performance evaluation
-sensitivity and variability by input shaking", MASCOTS 2007).
+The result depends only on the arguments and a seed. To scale the load, only the time between submissions is changed.
+Sizes and run times are not changed, because they decide how well jobs can be packed on the nodes. *Shaking* moves every
+submission by a small random time, so that one log yields many similar workloads (Tsafrir, Ouaknine, Feitelson:
+"Reducing performance evaluation sensitivity and variability by input shaking", MASCOTS 2007).
 
 Values of all distributions are computed by inversion from `random.Random.random()`, which returns the same numbers in
 every Python version.
 
-Times are rounded to milliseconds, so that rounding errors of a machine's logarithm have no effect."""
+Times are rounded to milliseconds, because the logarithm function may round differently on different machines."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Uniform:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogUniform:
-    """A distribution whose logarithm is uniform. The sizes and run times of jobs in logs roughly have such a
+    """A distribution whose logarithm is uniform. The sizes and run times of jobs in logs roughly follow this
     distribution. `low`: the smallest value, above 0."""
 
     low: float
@@ -98,8 +98,8 @@ def next_arrival_s(at_s: float, mean_s: float, swing: float, peak_s: float, rand
     """Return the time of the next arrival after `at_s` in a Poisson process with a daily cycle, by thinning (Lewis and
     Shedler 1979).
 
-    `mean_s`: the mean time between arrivals. `swing`: how much the rate varies over the day (0: constant; 1: no arrival
-    at the quietest time). `peak_s`: the time of day with the highest rate."""
+    `mean_s`: the mean time between arrivals. `swing`: how much the rate varies over the day (0: the rate is constant;
+    1: it falls to 0 at the quietest time). `peak_s`: the time of day with the highest rate."""
     while True:
         at_s = round(at_s - mean_s / (1.0 + swing) * log(1.0 - random.random()), 3)
         rate = (1.0 + swing * cos(2.0 * pi * (at_s - peak_s) / DAY_S)) / (1.0 + swing)
@@ -112,16 +112,18 @@ A_CPU = Shape(requests=((CPU, MILLI_CPU),))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """The parameters of a drawn workload.
+    """The parameters of a workload whose jobs are drawn at random.
 
     `jobs`: the number of jobs. `every_s`: the mean time between submissions. `swing`, `peak_s`: the daily cycle, as in
     `next_arrival_s`.
     `pods`: the number of pods of a job. `pod`: the shape of each pod. `run_s`: the run time.
-    `limit_factor`: the requested limit is the run time times a draw from this distribution; None: jobs have no limit.
-    `users`: the number of users; the first is the most active (Zipf). `queues`: (queue, weight).
+    `limit_factor`: a distribution; the requested limit is the run time times a number drawn from it. None: jobs have no
+    limit.
+    `users`: the number of users; the first is the most active (Zipf).
+    `queues`: (queue, weight).
     `closeness`: the topology request of each gang.
-    `like`: jobs are copied from these tasks (size, run time, limit, user and queue together); `pods`, `pod` and `run_s`
-    are then ignored."""
+    `like`: if not empty, each job is a copy of a random task of this list (with its size, run time, limit, user and
+    queue). `pods`, `pod` and `run_s` are then ignored."""
 
     jobs: int
     every_s: float
@@ -180,13 +182,14 @@ def roles_of(pods: int, pod: Shape) -> tuple[Role, ...]:
 
 
 def scaled(tasks: Sequence[Task], load: float) -> list[Task]:
-    """Return the same jobs with the time between submissions divided by `load`."""
+    """Return the same tasks, in which every time between submissions is divided by `load`."""
     first_s = tasks[0].job.submitted_s if tasks else 0.0
     return [moved(task, first_s + (task.job.submitted_s - first_s) / load) for task in tasks]
 
 
 def shaken(tasks: Sequence[Task], by_s: float, seed: int) -> list[Task]:
-    """Return the jobs with every submission moved by up to `by_s` whole seconds in either direction, never before 0."""
+    """Return the tasks with each submission moved by a random number of whole seconds, at most `by_s` earlier or later,
+    but never to a time before 0."""
     random = Random(f"{seed} shaking")
     steps = 2 * int(by_s) + 1
     return in_order(

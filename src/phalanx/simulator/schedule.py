@@ -1,12 +1,12 @@
-"""The result of a run: the start, end and allocations of each job.
+"""The result of a run: when each job started and ended, and which nodes it had.
 
 The result has one `Fate` for each task, in the order of the trace. It has one `Stint` for each span of time in which a
-job held the same pods on the same nodes. All measures are computed from the fates and stints after the run.
+job held the same pods on the same nodes. After the run, all measures are computed from the fates and stints.
 
 The module also computes the bill: the price of the nodes of node groups, and how well these nodes were used.
 
-It has the statistical functions for measures: means, percentiles, Jain's index, confidence intervals of paired
-differences. Sums are exact (`math.fsum`), so results do not depend on the order of summation.
+The statistical functions for measures are in this module too: means, percentiles, Jain's index, confidence intervals of
+paired differences. Sums are exact (`math.fsum`), so results do not depend on the order of summation.
 
 It also divides a schedule into spans of time without changes (`spans`), and finds the times at which jobs waited
 (`waits`).
@@ -34,15 +34,15 @@ MICROSECONDS = 1_000_000
 class Fate:
     """The result of one task.
 
-    `work_s`: the run time that the task needs with all its pods (a simulated fault may have lengthened it).
-    `ran_s`: the run time that was not lost, up to the end of the task or the limit of its user.
+    `work_s`: the run time that the task needs if it has all its pods. A simulated fault may have made it longer.
+    `ran_s`: the run time that was not lost, until the task ended or was stopped at its requested limit.
     `start_s`, `end_s`: its first start and its end; None if it never started, or never ended.
     `lost_s`: the run time that was lost by preemptions and failures. `preemptions`: how often it was preempted as a
     whole.
-    `cascade`: the length of the chain of preemptions that led to the task's last preemption, including this preemption.
-    (In a chain, each preempted job preempts the next one.)
-    `told`: the last reported reason why it waits. `reason`: the reason why it waits at the end of the run; empty if it
-    does not wait."""
+    `cascade`: the length of the chain of preemptions that ended with the task's last preemption. (In a chain, each
+    preempted job then preempts the next job.)
+    `told`: the reason why it waits that was reported last. `reason`: the reason why it waits at the end of the run;
+    empty if it does not wait."""
 
     __slots__ = (
         *(
@@ -74,8 +74,8 @@ class Fate:
 
 
 class Stint(NamedTuple):
-    """A span of time in which a task held the same pods. `works`: True if the task ran. If False, the task lacked pods,
-    or its pods were still starting."""
+    """A span of time in which a task held the same pods. `works`: True if the task ran. False: pods were missing, or
+    were still starting."""
 
     task: int
     start_s: float
@@ -85,7 +85,7 @@ class Stint(NamedTuple):
 
 
 class Rental(NamedTuple):
-    """A node of a node group that was paid for: `price_per_hour` from `start_s` to `end_s`."""
+    """A node of a node group for which `price_per_hour` was paid from `start_s` to `end_s`."""
 
     node: Node
     price_per_hour: float
@@ -98,11 +98,12 @@ class Schedule:
     """The result of a run.
 
     `queues`, `topologies`: the queues and topologies of the run.
-    `cascades`: for each preemption, the length of the chain of preemptions up to it.
+    `cascades`: for each preemption, the length of the chain of preemptions that ended with it.
     `rentals`: the nodes of node groups that were paid for.
-    `passes`: the number of scheduling passes. `decisions_s`: the time of each decision.
-    `wall_s`: the elapsed time of the run on this machine. `peak_rss_bytes`: the peak memory of its process by then.
-    `interrupted`: the run was stopped before its end."""
+    `passes`: the number of scheduling passes. `decisions_s`: how long each decision took, in seconds.
+    `wall_s`: the elapsed time of the run on this machine. `peak_rss_bytes`: the peak memory of its process until the
+    end of the run.
+    `interrupted`: True if the run was stopped before its end."""
 
     workload: Workload
     policy: str
@@ -132,8 +133,9 @@ class Schedule:
         return (fate for fate in self.fates if fate.end_s is not None)
 
     def sha256(self) -> str:
-        """Return the hash of the schedule: of a line `id start end` for every task in the trace's order, with times in
-        whole microseconds and `-` for never. Equal schedules have equal hashes on every machine and Python version."""
+        """Return the hash of the schedule. The hashed text has one line `id start end` for each task, in the order of
+        the trace. Times are in whole microseconds; `-` means that the task never started or ended. Equal schedules have
+        equal hashes on every machine and Python version."""
         found = hashlib.sha256()
         for fate in self.fates:
             found.update(f"{fate.task.job.id} {instant(fate.start_s)} {instant(fate.end_s)}\n".encode())
@@ -179,7 +181,8 @@ def held_on_rentals(schedule: Schedule) -> float:
     return fsum(found)
 
 
-# Two-sided 95 % quantiles of Student's t for 1, 2, … degrees of freedom. The normal quantile is used for more.
+# Two-sided 95 % quantiles of Student's t for 1, 2, … degrees of freedom. For more degrees of freedom, the normal
+# quantile is used.
 T_95 = (
     *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131),
     *(2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
@@ -192,8 +195,8 @@ def mean(values: Sequence[float]) -> float:
 
 
 def percentile(ordered: Sequence[float], part: float) -> float:
-    """Return the percentile of sorted values: the value below which the fraction `part` (0 to 1) of them lies, with
-    linear interpolation."""
+    """Return the percentile of sorted values: the value below which the fraction `part` (0 to 1) of the values lies,
+    with linear interpolation."""
     if not ordered:
         return 0.0
     at = part * (len(ordered) - 1)
@@ -210,8 +213,8 @@ def jain(values: Sequence[float]) -> float:
 
 
 def half_width_95(values: Sequence[float]) -> float:
-    """Return half the width of the 95 % confidence interval of the mean; 0 for a single value. For paired differences
-    it is the interval of the mean difference."""
+    """Return half the width of the 95 % confidence interval of the mean; 0 for a single value. If the values are paired
+    differences, it is the interval of the mean difference."""
     if len(values) < 2:
         return 0.0
     middle = mean(values)
@@ -221,8 +224,8 @@ def half_width_95(values: Sequence[float]) -> float:
 
 
 class SweepSpan(NamedTuple):
-    """A span of time without changes. `busy`: the held amount. `least`: the request of the smallest waiting job; None
-    if none waits."""
+    """A span of time in which no job started, ended or was submitted. `busy`: the amount of the counted resource that
+    jobs held. `least`: the size of the smallest waiting job; None if no job waited."""
 
     start_s: float
     end_s: float
@@ -273,7 +276,7 @@ def capacity(schedule: Schedule) -> float:
 
 
 def window(schedule: Schedule) -> tuple[float, float]:
-    """Return the times of the first submission and of the last end."""
+    """Return the time of the first submission and the time at which the last job ended."""
     first_s = min((fate.task.job.submitted_s for fate in schedule.fates), default=0.0)
     return first_s, max((stint.end_s for stint in schedule.stints), default=first_s)
 

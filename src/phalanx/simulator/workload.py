@@ -1,31 +1,32 @@
-"""A workload: the node groups of the simulated cluster, the jobs with their true run times, and special orders in which
-a simulation may queue the jobs.
+"""A workload: the node groups of the simulated cluster, the jobs with their true run times, and special orders by which
+a simulation may sort its queues.
 
 The first part describes node groups of a simulated cluster: the nodes that a provider offers, and how often the
 provider is late or fails.
 
-The second part has the jobs and the cluster of the trace. A `Task` is a job together with its run time, which the
-scheduler does not know. Each workload has one *counted* resource (processors in a log of a parallel machine, GPUs in a
-GPU trace). Utilisation, the sizes of jobs, and fairness are measured in units of the counted resource.
+The second part has the jobs and the cluster of the trace. A `Task` is a job together with its true run time, which the
+scheduler does not know. Each workload has one *counted* resource: processors in a log of a parallel machine, GPUs in a
+GPU trace. Utilisation, the sizes of jobs, and fairness are measured in this resource.
 
-The third part orders queues by a formula of a job's estimate, size and submission time. *r* is the estimate of the run
-time in seconds (the requested limit, or the estimate of `--estimates`), *n* the size in processors or GPUs, *s* the
-submission in seconds since the beginning of the trace. The job with the lowest value comes first:
+The third part sorts queues by a formula of a job's estimate, size and submission time. *r* is the estimated run time in
+seconds (the requested limit, or the estimate of `--estimates`), *n* the size in processors or GPUs, and *s* the
+submission time in seconds since the beginning of the trace. The job with the lowest value comes first:
 
     area  r n                        SAF, smallest area first (Carastan-Santos, de Camargo, Trystram, Zrigui, CCGRID'19)
     f1    log10(r) n + 870 log10(s)  F1, found by simulation and regression (Carastan-Santos, de Camargo, SC'17)
 
-Neither value changes while the job waits. So the simulator sets the value as the job's priority, and the queue is
-ordered by priority. A large job may never start while smaller jobs continue to be submitted.
+Neither value changes while the job waits. So the simulator derives the job's priority from the value, and the queue is
+ordered by priority. With these orders, a large job may wait for ever if smaller jobs continue to be submitted.
 
-The fourth part orders jobs in rounds, by their remaining work. A round ends whenever a job is submitted or ends. Then
-all running jobs are saved and stopped, and queued again by their remaining work. The scheduler fills the cluster again:
-the jobs with the least remaining work run. A job that ran before and does not run again has in effect been preempted.
-Only the simulated world knows the remaining work, because the scheduler does not know true run times. So the world sets
-the remaining work as the job's priority, as an operator would. Each time that a job is saved and stopped, the last
-`Task.restart_s` seconds of its work in the round are lost, even if the job runs in the next round too. The cost of a
-round grows with the number of running jobs, so this order is suitable for clusters with hundreds of jobs, not
-thousands. The two orders are those of Muri's simulator (Zhao et al., SIGCOMM'22): SRTF and SRSF.
+The fourth part sorts jobs in rounds, by their remaining work. A round ends whenever a job is submitted or ends. Then
+all running jobs are checkpointed and stopped, and all jobs are queued again by their remaining work. The scheduler
+fills the cluster again, so the jobs with the least remaining work run. A job that ran before and does not run again has
+in effect been preempted. The scheduler does not know true run times; only the simulated world knows the remaining work.
+So the world derives the job's priority from the remaining work, as an operator would. Each time that a job is
+checkpointed and stopped, the last `Task.restart_s` seconds of its work in the round are lost, even if the job also runs
+in the next round. The cost of a round grows with the number of running jobs, so this order is suitable for clusters
+with hundreds of jobs, not thousands. The two orders are those of Muri's simulator (Zhao et al., SIGCOMM'22): SRTF and
+SRSF.
 """
 
 from __future__ import annotations
@@ -48,9 +49,9 @@ class SimulatedGroup:
 
     `refused`: the probability that the provider refuses a requested node, after the group's delay.
     `never`: the probability that a requested node never arrives.
-    `late`, `late_s`: the probability that a node arrives late, and by how much at most.
-    `lifetime_s`: the mean lifetime of a node, which is then lost like a spot node (exponentially distributed); 0: nodes
-    are never lost."""
+    `late`, `late_s`: the probability that a node arrives late, and the longest delay in seconds.
+    `lifetime_s`: the mean lifetime of a node (exponentially distributed), after which the node is lost like a spot
+    node; 0: nodes are never lost."""
 
     group: NodeGroup
     refused: float = 0.0
@@ -60,7 +61,7 @@ class SimulatedGroup:
     lifetime_s: float = 0.0
 
     def nodes(self, count: int) -> Iterator[Node]:
-        """Yield the first nodes of the group, ready."""
+        """Yield the first `count` nodes of the group, ready to run pods."""
         for number in range(1, count + 1):
             yield self.node(f"{self.group.name}-{number}")
 
@@ -89,18 +90,18 @@ Worth: TypeAlias = tuple[tuple[float, float], ...]  # (seconds since the submiss
 class Task:
     """A job of a trace with its true run time.
 
-    `job`: the job as it is submitted. `limit_s` is the requested limit; `submitted_s` counts from the trace's origin.
-    `run_s`: the run time with all its pods, if the job is not stopped.
+    `job`: the job as it is submitted. Its `limit_s` is the requested limit, and its `submitted_s` counts from the
+    beginning of the trace.
+    `run_s`: the true run time if the job has all its pods and is not stopped.
     `queue`: the queue, virtual cluster or partition in the trace.
-    `waited_s`: its wait in the trace; None if unknown.
-    `restart_s`: the work that it loses when it is saved, stopped and started again, in seconds.
-    `active_s`: the time after its start at which it fails (a Job's `activeDeadlineSeconds`), whether or not all its
-    pods ran.
+    `waited_s`: how long the job waited in the trace; None if unknown.
+    `restart_s`: the seconds of work that the job loses when it is checkpointed, stopped and started again.
+    `active_s`: how long after its start the job fails (a Job's `activeDeadlineSeconds`), even if not all its pods ran.
     `worth`: the value of the job if it ends by certain times. A job that has only a deadline has the value 1 if it ends
     by the deadline.
-    `overruns`: True if the job is not stopped at its limit; the scheduler then still plans with the limit.
-    `follows`: the id of a preceding job. The task is submitted `think_s` after that job's end; without `think_s`, at
-    that end or at `submitted_s`, whichever is later."""
+    `overruns`: True if the job is not stopped at its limit, although the scheduler plans with this limit.
+    `follows`: the id of a preceding job. The task is submitted `think_s` after the end of the preceding job. If
+    `think_s` is None, the task is submitted at that end or at `submitted_s`, whichever is later."""
 
     job: Job
     run_s: float
@@ -123,13 +124,13 @@ class Task:
 class Workload:
     """A workload.
 
-    `tasks`: in the order of their submission; at equal times in the order of the file.
+    `tasks`: the tasks in the order of their submission; tasks of the same time are in the order of the file.
     `topologies`: the topologies of the nodes; a policy with topologies of its own replaces them. `reservations`:
     advance reservations of the nodes.
     `groups`: the node groups, whose nodes are added and removed during the run.
-    `counted`, `unit`: the counted resource, and its amount in one processor or GPU.
-    `dropped`: (reason, number of records) of the valid records that did not become jobs. `faults`: unreadable records
-    with their places."""
+    `counted`, `unit`: the counted resource, and the amount of it that is one processor or GPU.
+    `dropped`: (reason, number of records) of the valid records that did not become jobs. `faults`: descriptions of
+    unreadable records, with the place of each in the file."""
 
     name: str
     tasks: Sequence[Task]
@@ -156,7 +157,7 @@ class Workload:
 
 
 def alone(job: Job) -> Job:
-    """Return the job without dependencies, singleton, array and reservation."""
+    """Return the job with its dependencies, singleton, array and reservation removed."""
     return replace(job, after=(), requires_any=False, singleton="", array="", array_cap=None, reservation="")
 
 
@@ -169,8 +170,8 @@ def of_share(share: DeviceShare, device_bytes: float) -> float:
 
 
 def of_role(role: Role, resource: str, device_bytes: float = 0.0) -> float:
-    """Return a pod's request of a resource. A share of devices counts as the fraction of the devices that the pod
-    holds."""
+    """Return how much of the resource one pod of the role requests. A share of devices counts as a fraction of a
+    device."""
     share = role.shape.share
     shared = of_share(share, device_bytes) if share and share.resource == resource else 0
     return shared + sum(amount for name, amount in role.shape.requests if name == resource)
@@ -189,8 +190,8 @@ def processors(count: int) -> Role:
 
 @lru_cache(maxsize=65536)
 def gang(resource: str, amount: int, per_node: int) -> tuple[Role, ...]:
-    """Return roles for `amount` of a resource: pods that each fill a node (`per_node`), and one pod for the
-    remainder."""
+    """Return roles whose pods together request `amount` of a resource: pods that each request `per_node`, which is all
+    of a node, and one pod for the remainder."""
     full, left = divmod(amount, per_node)
     pods = [("full", full, per_node)] if full else []
     pods += [("rest" if full else "", 1, left)] if left else []
@@ -217,12 +218,13 @@ def divided(task: Task, resource: str, most: int) -> Task:
 
 
 def machine(count: int, name: str = "machine") -> Node:
-    """Return a node that stands for the whole parallel machine of a log. `count`: the number of its processors."""
+    """Return a single node that represents the whole parallel machine of a log. `count`: the number of its
+    processors."""
     return Node(name=name, allocatable=amounts({CPU: count * MILLI_CPU, PODS: max(count, 1)}))
 
 
 def gpu_nodes(count: int, gpus: int) -> tuple[Node, ...]:
-    """Return `count` nodes with `gpus` GPUs each, and with cpu for further pods."""
+    """Return `count` nodes with `gpus` GPUs each, and with 64 cores for other pods."""
     room = amounts({GPU: gpus, CPU: 64 * MILLI_CPU, PODS: 110})
     width = len(str(max(count - 1, 0)))
     return tuple(Node(name=f"node-{index:0{width}}", allocatable=room) for index in range(count))
@@ -235,7 +237,8 @@ def in_order(tasks: Iterable[Task]) -> list[Task]:
 
 # --- orders by a formula ----------------------------------------------------------------------------------------------
 
-PER_UNIT = 1_000_000  # priorities are integers; with this factor, F1 differs for submissions a second apart
+# priorities are integers; this factor is large enough that F1 differs for submissions one second apart
+PER_UNIT = 1_000_000
 LAST = -(2**62)  # the priority of jobs without an estimate
 
 

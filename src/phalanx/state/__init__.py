@@ -1,8 +1,8 @@
-"""The state of the cluster as the scheduler knows it now: one mutable object, `cluster.Cluster`, which consists of
-several indexes.
+"""The state of the cluster as the scheduler knows it now: one mutable object, `cluster.Cluster`, which contains several
+indexes.
 
 The scheduler's main loop owns this object. Only `core.fold`, the part of the core that applies events and plans to the
-state, changes it. Every change updates each index, so that the cost of a decision depends on the number of changes, and
+state, changes it. Every change updates all indexes. So the time for a decision depends on the number of changes, and
 not on the size of the cluster. This package makes no decisions.
 
 Parts, lowest first:

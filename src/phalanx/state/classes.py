@@ -1,10 +1,11 @@
-"""Demands and gangs. A *demand* is the request of one pod to a node; a *gang* is the request of one job. Both are
-interned: all pods (or jobs) with equal requests share one object.
+"""Demands and gangs. A *demand* describes what one pod requests of a node; a *gang* describes what one job requests.
+Both are interned: all pods (or jobs) with equal requests share one object.
 
 There is one `Demand` per distinct shape. All shapes with the same node constraints share one `NodeConstraints`, and all
 pods that pod affinity cannot distinguish share one `AffinityClass`. There is one `Gang` per distinct (roles, groups,
-topology request, size). Two demands (or two gangs) are equal if and only if they are the same object, so that they are
-cheap keys of dictionaries. The tables hold weak references, so an object is freed when no job uses it any more.
+topology request, size). Two demands (or two gangs) are equal if and only if they are the same object. So it takes
+little time to compare them, or to use them as keys of dictionaries. The tables hold weak references, so an object is
+freed when no job uses it any more.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ MinimumCost: TypeAlias = tuple[tuple[tuple[str, str], Amount], ...]
 
 
 class NodeConstraints:
-    """The node constraints of a pod: its node selector, node affinity and tolerations, and the domain of its gang."""
+    """The node constraints of a pod: its node selector, node affinity and tolerations, and the node labels of the
+    topology domain in which its gang already runs (`within`)."""
 
     __slots__ = ("__weakref__", "affinity", "selector", "tolerations", "within")
 
@@ -47,17 +49,17 @@ class NodeConstraints:
 
 
 class Demand:
-    """A demand is an interned shape, with fields that follow from it.
+    """A demand is an interned shape, with fields that are computed from the shape.
 
     `asks`, `amounts`: the amounts that each pod holds on its node, as pairs and by resource.
-    `costs`: the amounts that each pod is charged to its queue: the shape's own charge if it has one, otherwise `asks`;
-    in addition the pod's part of devices.
+    `costs`: the amounts that a queue is charged for each pod: those that the shape states for this purpose, otherwise
+    `asks`. If the pod requests a share of a device, its share is added.
     `where`: the node constraints.
-    `kind`: the affinity class; None if no affinity term of any pod can select these pods, and they have no terms of
-        their own.
+    `kind`: the affinity class; None if no affinity term of any pod can select these pods, and if they have no affinity
+        terms themselves.
     `unconstrained`: True if node constraints and amounts alone decide which nodes fit, and all fitting nodes are
         equally good.
-    `tracked`: whether the pod index counts each pod, because of pod affinity or host ports."""
+    `tracked`: True if the pod index must count these pods, because of pod affinity or host ports."""
 
     __slots__ = ("__weakref__", "amounts", "asks", "costs", "kind", "shape", "tracked", "unconstrained", "where")
 
@@ -73,14 +75,14 @@ class Demand:
 
 
 class Gang:
-    """A gang is the request of equal jobs: their roles, the demand of each role, and the groups of roles.
+    """A gang describes the requests that equal jobs share: the roles, the demand of each role, and the groups of roles.
 
     `simple`: True if the gang has neither groups nor topology requests. Otherwise `tree` has its groups and topology
     requests.
-    `required_roles`: the roles whose minimum it needs to start.
+    `required_roles`: the roles without whose minimum the gang cannot start.
     `asked`: resource -> the amount that the minimums of all roles request together.
     `due`: the amounts that the queue is charged for the minimums of all roles. The keys have the empty flavor, which
-    stands for all nodes.
+    means all nodes.
     `error`: the error in the roles or groups, as a sentence; empty if there is no error.
     `minimums`: the minimum number of pods of each role. `none`: a list with 0 for each role.
     `rigid`: whether the gang never has more pods than its minimum.
@@ -125,8 +127,9 @@ class Gang:
         return all(map(ge, pods, self.minimums))
 
     def does_without(self, role: int, pods: Sequence[int]) -> bool:
-        """Return whether a gang with `pods[role]` pods of each role can do without the role `role`. It can if the role
-        is not required, and if the role has no pod or the gang reaches its minimum without the role."""
+        """Return whether a gang with `pods[role]` pods of each role can run without the role `role`. This is so if the
+        role is not required and, in addition, either the role has no pod or all of these pods reach the gang's
+        minimum."""
         return role not in self.required_roles and (not pods[role] or self.enough(pods))
 
 
@@ -177,7 +180,7 @@ class InternTable:
         return demand
 
     def one(self, role: Role) -> Gang:
-        """Return the gang that is a single pod of the role."""
+        """Return the gang that consists of a single pod of the role."""
         return self.gang((Role(name=role.name, count=1, minimum=1, shape=role.shape),))
 
     def kind(
@@ -205,8 +208,8 @@ class InternTable:
 
 
 class AffinityClass:
-    """A class of pods that the affinity terms of other pods cannot distinguish, because these pods have the same
-    namespace, labels and affinity terms."""
+    """A class of pods that have the same namespace, labels and affinity terms. Affinity terms of other pods cannot
+    distinguish them."""
 
     __slots__ = ("__weakref__", "away", "labels", "namespace", "near")
 

@@ -2,11 +2,11 @@
 
 The state has the nodes as columns (arrays with one element for each node), one record for each live job, the queues,
 and the pods of other schedulers. Besides these facts it has `pending`, the waiting requests as columns, and
-`running_pods`, the columns of running pods (`state.running`). To decide on a hypothetical state ("what if"), take a
-`copy()` and change the copy.
+`running_pods`, the columns of running pods (`state.running`). To simulate decisions on a hypothetical state ("what
+if"), change a `copy()` of the state.
 
-`pending.grown` lists the nodes whose free amounts have grown, because only these nodes can let a request start that
-could not start before.
+`pending.grown` lists the nodes whose free amounts have grown. A request that could not start before can only start now
+because of one of these nodes.
 """
 
 from __future__ import annotations
@@ -63,18 +63,19 @@ class JobRecord:
     """A live job and the decisions about it.
 
     `queue`: the name of the job's queue, which may not exist.
-    `placements`: slot -> its node, which is charged for the slot.
-    `open`: slot without a node -> (its arrival in seconds since the epoch, the number of its opening).
-    `nominated`: slot -> the node to which it is nominated while the job waits. This node is charged for the slot, too.
-    `nominated_until_s`: the end of the nomination (seconds since the epoch).
+    `placements`: slot -> the node of its pod, which is charged for the slot.
+    `open`: slot that waits for a node -> (when it was opened, in seconds since the epoch; the number of this opening).
+    `nominated`: slot -> the node to which it is nominated while the job waits. This node is already charged for the
+    slot.
+    `nominated_until_s`: the time limit of the nomination (seconds since the epoch).
     `leaving`: placed slots whose pods are terminating.
     `devices`: slot -> the names of its devices, for placed and nominated slots.
     `attempt`: the number of starts. `preempted`: how often the job was preempted as a whole.
-    `reason`: the last reason why it waits.
+    `reason`: the reason why it waits, as last reported.
     `refusal`: the reason why its last start failed; it then waits until `not_before_s` (seconds since the epoch).
-    `started_s`: its last start (seconds since the epoch).
+    `started_s`: the time of its last start (seconds since the epoch).
     `short_since_s`: the time since which it waits for capacity or quota (seconds since the epoch).
-    `flavors`: the flavor of each role, joined if there are several; empty if its queue names none.
+    `flavors`: for each role, the names of its flavors, joined by `+`; empty if its queue names no flavors.
     `size`: the number of pods of each role, if the size is fixed at the start.
     `placed`: for each role, the number of pods with a node.
     `charge`: the job's charge to its queue."""
@@ -108,8 +109,8 @@ class JobRecord:
 
     @property
     def minimums(self) -> tuple[int, ...]:
-        """Return for each role the number of pods that the job needs to run. For a job that is `fixed-at-start`, these
-        are the pods with which it was started (rule R2)."""
+        """Return for each role the number of pods that the job needs to run. For a job of the kind `fixed-at-start`,
+        these are the pods with which it was started (rule R2)."""
         return self.size or self.gang.minimums
 
     def kept(self) -> Sequence[int]:
@@ -120,8 +121,8 @@ class JobRecord:
         return [has - less for has, less in zip(self.placed, going, strict=True)]
 
     def make_ready(self) -> None:
-        """Give the record its own collections, before something is added to them. Records of waiting jobs share empty
-        collections, because these would take most of a record's memory."""
+        """Give the record its own collections. Call this before something is added to one of them. The records of
+        waiting jobs share empty collections, because separate ones would take most of a record's memory."""
         if self.placements is EMPTY_DICT:
             self.placements, self.open, self.nominated, self.devices, self.leaving = {}, {}, {}, {}, set()
 
@@ -152,14 +153,16 @@ class Cluster:
     `residents`: the foreign pods that do not make a node occupied (`event.Occupied`).
     `foreign_usage`: resource -> amount that foreign pods hold. `foreign_usage_on`: node -> resource -> amount.
     `jobs_of`: queue -> its live jobs.
-    `leaving`: job with terminating pods -> the time by which they must have stopped (seconds since the epoch).
+    `leaving`: job with terminating pods -> the time at which the grace period of these pods ends (seconds since the
+    epoch).
     `nominated`: jobs that are nominated to nodes.
     `preempted_at`: queue -> times at which its jobs were preempted (seconds since the epoch).
     `exceeding`: queue above its limit -> since when, as in `core.fold.memory.Memory` (seconds since the epoch).
-    `now_s`: the latest of all reported times. `told_s`: the last reported time, which is earlier if the clock was set
-    back (seconds since the epoch). `opened`: how many times a slot has been opened so far.
-    `latest_s`: the latest submission seen; a slot that opens has this time as its arrival.
-    `breaches`: messages about decisions that broke a rule, noted when they were applied to the state."""
+    `now_s`: the latest of all reported times. `told_s`: the time that was reported last, which is earlier than `now_s`
+    if the clock was set back (both in seconds since the epoch). `opened`: how many times a slot has been opened so far.
+    `latest_s`: the latest submission time of all jobs so far; a slot that is opened gets this time as its arrival time.
+    `breaches`: messages about decisions that broke a rule. They are added when such a decision is applied to the
+    state."""
 
     def __init__(self) -> None:
         self.columns = NodeTable()
@@ -198,7 +201,7 @@ class Cluster:
 
     def update_node(self, node: Node) -> None:
         if any(not 0 <= amount <= MAX_AMOUNT for _, amount in node.allocatable):
-            # Amounts above the maximum are reduced to it, because no real node has more.
+            # Larger amounts are reduced to the maximum, which no real node reaches.
             node = replace(node, allocatable=bounded_amounts(node.allocatable))
         known = self.columns.node(node.name) is not None
         self.pending.note_growth(self.columns.update(node))
@@ -228,7 +231,7 @@ class Cluster:
             self.columns.discharge(node, demand.asks)
 
     def note_growth(self, row: int) -> None:
-        """Note that the free amounts of the node in this row grow. If the row has no node, do nothing."""
+        """Record that the free amounts of the node in this row grow. If the row has no node, do nothing."""
         if self.columns.nodes[row] is not None:
             self.pending.note_growth(row)
 
@@ -241,7 +244,8 @@ class Cluster:
         ports: tuple[HostPort, ...] = (),
         devices: tuple[str, ...] = (),
     ) -> None:
-        """Charge a pod of another scheduler to its node, in place of an earlier charge. `kind`: its affinity class."""
+        """Charge a pod of another scheduler to its node. If the pod was charged before, replace that charge. `kind`:
+        its affinity class."""
         self.remove_foreign_pod(pod)
         self.foreign[pod] = (node, asks)
         row = self.columns.charge(node, asks)
@@ -278,15 +282,16 @@ class Cluster:
         return job.queue or self.policy.default_queue
 
     def entry_s(self, job: Job) -> float:
-        """Return the run time with which the job is charged as soon as it starts (`UsageTerms`, seconds); 0 if neither
-        its queue nor a queue above is ordered by usage."""
+        """Return the run time (seconds) that is added to the job's usage as soon as the job starts
+        (`UsageTerms.entry_s`); 0 if neither its queue nor a queue above it is ordered by usage."""
         for branch in self.tree.branch(self.queue_of(job)).path:
             if branch.order is QueueOrder.USAGE and branch.queue is not None:
                 return ENTRY_S if branch.queue.usage is None else branch.queue.usage.entry_s
         return 0.0
 
     def with_flavors(self, gang: Gang, flavors: tuple[str, ...]) -> Gang:
-        """Return the gang with each role restricted to the nodes of its flavors, and with the flavors' tolerations."""
+        """Return the gang, in which the pods of each role are restricted to the nodes of the role's flavors and have
+        the tolerations that these flavors add."""
         known = self.flavored_gangs.get((gang, flavors))
         if known is None:
             named = [joined_flavor(flavor, self.flavors) for flavor in flavors]
@@ -301,8 +306,8 @@ class Cluster:
         return known
 
     def pool(self) -> dict[Key, int]:
-        """Return the capacity of all nodes, ready or not, and of nodes that may still be requested, by flavor and
-        resource."""
+        """Return the capacity of all nodes, ready or not, by flavor and resource. Nodes that may still be requested
+        from node groups are included."""
         facts, columns = self.columns.attributes, self.columns
         found: dict[Key, int] = {}
         for name, column in columns.allocatable.items():
@@ -359,14 +364,15 @@ class Cluster:
 
 
 def time_limit_s(cluster: Cluster, job: Job) -> float | None:
-    """Return the time limit of the job (seconds): its own limit if it has one, otherwise the least limit of its queue
-    and the queues above it; None if there is no limit."""
+    """Return the time limit of the job (seconds): its own limit if it has one, otherwise the smallest limit of its
+    queue and the queues above it; None if there is no limit."""
     return (
         job.limit_s if job.limit_s is not None else cluster.tree.branches[cluster.queue_of(job)].rules.limits.longest_s
     )
 
 
-MOST_DEMANDS = 1 << 16  # with more demands than this, the columns are built again without demands that no pod has
+# if there are more demands than this, the columns are built again, and demands that no pod has are left out
+MOST_DEMANDS = 1 << 16
 
 
 def residents(cluster: Cluster) -> RunningPods:
@@ -385,7 +391,8 @@ def residents(cluster: Cluster) -> RunningPods:
 
 def read(cluster: Cluster, known: RunningPods, job: str) -> None:
     record = cluster.jobs.get(job)
-    if record is None or not (record.placements or record.open):  # the cycle may place open slots of the job
+    # a job with open slots is included, because the cycle may place these slots
+    if record is None or not (record.placements or record.open):
         known.forget(job)
         return
     rows = cluster.columns.row_of
@@ -402,7 +409,8 @@ def read(cluster: Cluster, known: RunningPods, job: str) -> None:
 
 def spare_pods(record: JobRecord) -> list[int]:
     """Return for each role the number of pods that can be evicted one by one without breaking the gang: pods above the
-    minimum, and all pods of optional members of a group. All numbers are 0 if the size of the job is not elastic."""
+    minimum, and all pods of optional members of a group. All numbers are 0 if the job's size is not elastic, or if the
+    job is being stopped."""
     roles = record.job.roles
     if record.job.size not in (GangSize.ELASTIC, GangSize.IN_TURN) or record.phase is Phase.STOPPING:
         return [0] * len(roles)
@@ -415,8 +423,8 @@ def spare_pods(record: JobRecord) -> list[int]:
 
 
 def with_their_members(record: JobRecord, slots: Collection[Slot]) -> tuple[Slot, ...]:
-    """Return the slots, in order. If the release of these slots would leave an optional member of a group incomplete,
-    also return the remaining slots of this member, because a part of such a member is of no use."""
+    """Return the slots, in order. If their release would leave an optional member of a group incomplete, also return
+    the remaining slots of this member, because an incomplete member is of no use."""
     if not record.gang.optional or record.gang.tree is None:
         return tuple(sorted(slots))
     kept = [slot for slot in record.placements if slot not in slots and slot not in record.leaving]
@@ -427,8 +435,8 @@ def with_their_members(record: JobRecord, slots: Collection[Slot]) -> tuple[Slot
 
 
 def nominated_in(cluster: Cluster, row: int, jobs: Iterable[str]) -> Mapping[str, int]:
-    """Return for each resource the amount that nominations of these jobs hold on the node in this row. Pods with shares
-    of devices are left out."""
+    """Return for each resource the amount that the node in this row is charged for nominations of these jobs. Pods with
+    shares of devices are left out."""
     found: Counter[str] = Counter()
     for record in (cluster.jobs[job] for job in jobs):
         for slot, node in record.nominated.items():
@@ -439,8 +447,8 @@ def nominated_in(cluster: Cluster, row: int, jobs: Iterable[str]) -> Mapping[str
 
 
 def is_overcommitted(cluster: Cluster, row: int, back: Mapping[str, int]) -> bool:
-    """Return whether the pods on the node in this row hold more than the node has, even after `back` (resource ->
-    amount) is released."""
+    """Return whether the pods on the node in this row hold more than the node has, even if the amounts `back` (resource
+    -> amount) were released."""
     return any(amount + back.get(resource, 0) < 0 for resource, amount in cluster.columns.free_of(row).items())
 
 
@@ -452,8 +460,8 @@ def nominated_placements(record: JobRecord) -> tuple[Placement, ...]:
 
 
 def minimum_gang(cluster: Cluster, gang: Gang) -> Gang:
-    """Return the gang with the minimum of each role, rounded up to whole slices. Pods above the minimum are placed
-    later (rule R10)."""
+    """Return the gang, in which each role only has its minimum, rounded up to whole slices. Pods above the minimum are
+    placed later (rule R10)."""
     if all(role.count == role.minimum for role in gang.roles):
         return gang
     roles = tuple(
@@ -470,9 +478,10 @@ def whole_slices(gang: Gang, at: int, role: Role) -> int:
 
 
 def is_growth(record: JobRecord, slot: Slot) -> bool:
-    """Return whether the slot is growth: the role has its minimum without this slot, or the gang can do without the
-    role. Nominated pods count towards the minimum (rule R2). If a role lacks n pods of its minimum, the n slots of the
-    role that were opened last belong to the minimum. Its other open slots are growth."""
+    """Return whether the slot is growth, that is, whether the job has its minimum without a pod in this slot. This is
+    so if the role has its minimum, or if the gang can run without the role. Nominated pods count towards the minimum
+    (rule R2). If n pods are missing for the minimum of a role, the n slots of the role that were opened last belong to
+    the minimum, and its other open slots are growth."""
     least, placed = record.minimums[slot.role], record.kept()[slot.role]
     wanted = record.open
     if record.nominated and slot not in record.nominated:
@@ -487,9 +496,9 @@ def is_growth(record: JobRecord, slot: Slot) -> bool:
 
 
 def is_incomplete(record: JobRecord, more: Sequence[Placement] = ()) -> bool:
-    """Return whether a started job waits for pods of its minimum, after the placements `more`. While it waits, no
-    growth of the job may be decided (rule R2). If a role is below its minimum but has no open slot, its missing pods
-    have ended, and the job does not wait for them."""
+    """Return whether a started job would still wait for pods of its minimum after the placements `more`. As long as it
+    waits for them, the job may not grow (rule R2). If a role is below its minimum but has no open slot, its missing
+    pods have ended, and the job does not wait for them."""
     new = pods_by_role(more, len(record.placed))
     pods = [has + added for has, added in zip(record.kept(), new, strict=True)]
     wanted = [slots - added for slots, added in zip(pods_by_role(record.open, len(new)), new, strict=True)]
@@ -498,8 +507,8 @@ def is_incomplete(record: JobRecord, more: Sequence[Placement] = ()) -> bool:
 
 
 def grows_partly(record: JobRecord) -> bool:
-    """Return True if some open slots of a role belong to its minimum and the others are growth. Each slot that opens
-    changes which slots belong to the minimum."""
+    """Return True if some open slots of a role belong to its minimum, and its other open slots are growth. In such a
+    role, whenever a slot is opened, other slots may become growth."""
     placed, minimums = record.kept(), record.minimums
     if record.gang.rigid or all(map(ge, placed, minimums)):
         return False

@@ -1,7 +1,7 @@
-"""The jobs that wait for other jobs (dependencies, singletons, arrays), and the outcomes of finished jobs.
+"""An index of the jobs that wait for other jobs (dependencies, singletons, arrays), and the outcomes of finished jobs.
 
 The index maps each job to the jobs that depend on it. So when a job starts or ends, its dependents are found at once.
-The index also keeps the outcome of each finished job that a live job names as a dependency, and the outcomes of at
+The index also stores the outcome of each finished job that a live job names as a dependency, and the outcomes of at
 least the `KEPT` jobs that finished last.
 """
 
@@ -23,9 +23,9 @@ class JobDependencies:
     """The index of dependencies.
 
     `dependents`: job -> the live jobs that name this job as a dependency.
-    `active`: array -> the jobs that have one of the array's slots. These are running and nominated jobs, and waiting
-        jobs that may start.
-    `passed`: jobs of arrays that cannot start, so that another job of the array has got their slot."""
+    `active`: array -> the jobs that count against the array's cap. These are running and nominated jobs, and waiting
+        jobs that are candidates for a start.
+    `passed`: jobs of arrays that cannot start at present, so that another job of the array may start instead."""
 
     def __init__(self) -> None:
         self.dependents: dict[str, dict[str, None]] = {}
@@ -44,8 +44,8 @@ class JobDependencies:
             insort(families.setdefault(kin, []), (job.submitted_s, job.id))
 
     def leave(self, job: Job) -> None:
-        """Remove a job from the index, because it has ended, or because its fields have changed. In the second case the
-        caller adds the job again."""
+        """Remove a job from the index, because it has ended, or because its fields have changed. If its fields have
+        changed, the caller then adds it again."""
         if not (job.after or job.singleton or job.array_cap is not None):
             return
         for dependency in job.after:
@@ -72,19 +72,20 @@ class JobDependencies:
             self.outcomes = named | latest
 
     def work(self, job: Job) -> None:
-        """Give the job one of its array's slots."""
+        """Count the job against the cap of its array."""
         if job.array_cap is not None:
             self.active.setdefault((job.user, job.array), {})[job.id] = None
 
     def rest(self, job: Job) -> None:
-        """Take back the job's slot of its array, because the job neither runs nor waits as a candidate."""
+        """Do not count the job against the cap of its array any more, because it neither runs nor is a candidate for a
+        start."""
         if job.array_cap is not None and (active := self.active.get((job.user, job.array))):
             active.pop(job.id, None)
             if not active:
                 del self.active[job.user, job.array]
 
     def contends(self, job: Job) -> bool:
-        """Return True if the job has one of its array's slots (`array` with a cap)."""
+        """Return whether the job counts against the cap of its array."""
         return job.id in self.active.get((job.user, job.array), ())
 
     def copy(self) -> JobDependencies:

@@ -1,36 +1,36 @@
-"""Remember the jobs that ended last and their run times, and estimate from them the run times of similar jobs.
+"""Store the jobs that ended last and their run times, and estimate the run times of similar jobs from them.
 
-The first part keeps the last `KEPT_SUBMISSIONS` jobs that ended. Forecasts assume that similar jobs will be submitted
-later. When the memory is full, it drops the jobs that ended first. Every job that was submitted after all dropped jobs
-is still known: it is live, or it ended and is still kept. So all submissions after the latest submission of a dropped
-job are known.
+The first part stores the last `KEPT_SUBMISSIONS` jobs that ended. Forecasts assume that similar jobs will be submitted
+later. If there are more, the jobs that ended first are dropped. After the latest submission of a dropped job, all
+submissions are known: each of these jobs is either live, or has ended and is still stored.
 
-The second part keeps run times. Users state time limits several times as long as their jobs run, but the jobs of one
-user resemble each other. So the mean of the user's last two run times predicts the next run time better than the limit
-does (Tsafrir, Etsion, Feitelson, "Backfilling using system-generated predictions rather than user runtime estimates",
-TPDS 2007). But a forecast that gives an interval needs a distribution, not a mean. So the module stores the last run
-times, as parts of the time limit (in seconds for jobs without a limit), of
+The second part stores run times. Users state time limits that are several times as long as their jobs run, but the jobs
+of one user are often similar. So the mean of the user's last two run times predicts the next run time better than the
+limit does (Tsafrir, Etsion, Feitelson, "Backfilling using system-generated predictions rather than user runtime
+estimates", TPDS 2007). But a forecast that states an interval needs a distribution, not a mean. So the module stores
+the last run times. They are stored as parts of the time limit (in seconds for jobs without a limit), for
 
-- each *kind* of job: jobs with the same user, name, pods and limit. Names are compared without a number at the end, and
-  without the five letters and digits that Kubernetes appends (`generateName`);
+- each *kind* of job: jobs with the same user, name, pods and limit. A number at the end of a name, and the five letters
+  and digits that Kubernetes appends (`generateName`), are ignored;
 - each user;
 - all users.
 
-A run time counts for a job if it is longer than the job has run already. A run time of the job's kind has the weight 1.
-All run times of its user and of all users together weigh as much as `ENOUGH` run times of the kind. If the user has n
-run times, they have the part n / (n + `ENOUGH`) of this weight; the run times of all users have the rest. So a kind
-with many run times determines the estimate almost alone, and a kind with two or three run times has little influence
-(shrinkage, as in hierarchical models).
+For a job that already runs, only run times that are longer than its run time so far are used. A run time of the job's
+kind has the weight 1. All run times of its user and of all users together weigh as much as `ENOUGH` run times of the
+kind. If there are n run times of the user, they get the part n / (n + `ENOUGH`) of this weight, and the run times of
+all users get the rest. So if there are many run times of the kind, they determine the estimate almost alone; two or
+three of them have little influence (shrinkage, as in hierarchical models).
 
-Take n run times x(1) <= ... <= x(n) of equal weight. If they are exchangeable, the next run time is in each of the n +
-1 gaps between them with the same probability: Hill's assumption A(n) ("Posterior distribution of percentiles: Bayes'
-theorem for sampling from a population", JASA 63, 1968). With weights, the probability of a gap is the weight of the
-value above it; the last gap weighs 1. x(0) is the time that the job has run already, and x(n + 1) its limit. Within a
-gap all values are equally likely. So few observations give wide intervals.
+Take n run times x(1) <= ... <= x(n) of equal weight. If they are exchangeable, they divide the possible run times into
+n + 1 gaps, and the next run time is in each gap with the same probability: Hill's assumption A(n) ("Posterior
+distribution of percentiles: Bayes' theorem for sampling from a population", JASA 63, 1968). If the run times have
+weights, the probability of a gap is proportional to the weight of the value at its upper end; the last gap has the
+weight 1. The first gap begins at the time x(0) that the job has already run, and the last gap ends at its limit x(n +
+1). Within a gap all values are equally likely. So with few observations, the forecast intervals are wide.
 
-Memory is bounded: the last `KEPT` run times of each of the `KINDS` most recent pairs of kind and user, and the last
-`KEPT_OF_ALL` of all users. Neither part is stored on disk. When a scheduler starts, it receives the runs that objects
-or the ledger still have (`RunTold`).
+The memory is bounded: run times are stored under the `KINDS` most recently used keys, the last `KEPT` for each kind and
+each user, and the last `KEPT_OF_ALL` for all users together. Neither part is stored on disk. A scheduler that starts
+receives the runs that objects of the cluster or the ledger still have (`RunTold`).
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ from typing import NamedTuple, TypeAlias
 from phalanx.model.job import Job
 
 KEPT_SUBMISSIONS = 256
-FEWEST = 16  # a window needs at least this many known submissions
+FEWEST = 16  # the smallest number of known submissions in a window
 
 
 class Window(NamedTuple):
     """A span of time (seconds since the epoch) in which every submission is known. `jobs`: the jobs that were submitted
-    in it, in the order of their submission."""
+    in this span, in the order of their submission."""
 
     since_s: float
     until_s: float
@@ -58,7 +58,7 @@ class Window(NamedTuple):
 
 
 class RecentJobs:
-    """The jobs that ended last. `dropped_s`: the latest submission of a job that was dropped (seconds since the
+    """The jobs that ended last. `dropped_s`: the latest submission time of all dropped jobs (seconds since the
     epoch)."""
 
     __slots__ = ("_ended", "dropped_s")
@@ -81,8 +81,8 @@ class RecentJobs:
             self.dropped_s = max(self.dropped_s, first.submitted_s)
 
     def window(self, live: Iterable[Job], now_s: float) -> Window | None:
-        """Return the longest span until now in which every submission is known; None: there are fewer than `FEWEST`
-        submissions in it. `live`: the live jobs."""
+        """Return the longest span up to now in which every submission is known; None if it has fewer than `FEWEST`
+        submissions. `live`: the live jobs."""
         first_s = min((job.submitted_s for job in self._ended.values()), default=inf)
         since_s = max(self.dropped_s, first_s)
         known = {job.id: job for job in live} | self._ended
@@ -102,8 +102,10 @@ class RecentJobs:
 KEPT = 32
 KEPT_OF_ALL = 256
 KINDS = 4096
-ENOUGH = 4.0  # the prior weight: this many run times of a kind count as much as all other run times together
-LONGEST_PART = 1.0  # the longest run time, as a part of the time limit; a job beyond its limit is expected to end now
+# the number of run times of a kind that count as much as all run times of the user and of all users together
+ENOUGH = 4.0
+# the longest run time, as a part of the time limit; a job that exceeds its limit is expected to end now
+LONGEST_PART = 1.0
 SERIAL = re.compile(r"(-[bcdfghjklmnpqrstvwxz2456789]{5}|[-_.]?\d+)+$")
 
 Parts: TypeAlias = tuple[float, ...]
@@ -111,8 +113,8 @@ Weighed: TypeAlias = tuple[float, float]  # a value and its weight
 
 
 class RunTimes:
-    """The last run times by kind of job, by user and of all users, in the order of their ends. `recent`: the jobs that
-    ended last."""
+    """The last run times by kind of job, by user, and for all users together, in the order in which the jobs ended.
+    `recent`: the jobs that ended last."""
 
     __slots__ = ("_of", "recent")
 
@@ -127,7 +129,7 @@ class RunTimes:
         return len(self._of)
 
     def learn(self, job: Job, limit_s: float | None, run_s: float) -> None:
-        """Store the run time of a finished job (seconds). `limit_s`: its time limit; None: no limit."""
+        """Store the run time of a finished job (seconds). `limit_s`: the job's time limit; None if it has none."""
         if run_s <= 0 or limit_s == 0:
             return
         self.recent.add(job)
@@ -140,8 +142,9 @@ class RunTimes:
             del self._of[next(iter(self._of))]
 
     def expected_s(self, job: Job, limit_s: float | None, elapsed_s: float, levels: Sequence[float]) -> Sequence[float]:
-        """Return, for each level, the run time in seconds within which the job ends with that probability. `elapsed_s`:
-        the time that it has run already. Without any known run time, return its limit (infinity without one)."""
+        """Return for each level (a probability) the run time in seconds within which the job ends with this
+        probability. `elapsed_s`: how long the job has already run. If no suitable run time is known, return its limit
+        for each level (infinity if it has none)."""
         unit_s = 1.0 if limit_s is None else limit_s
         if unit_s <= elapsed_s and limit_s is not None:
             return [elapsed_s] * len(levels)
@@ -154,8 +157,8 @@ class RunTimes:
         return [inf if limit_s is None else limit_s] * len(levels)
 
     def _longer(self, job: Job, limit_s: float | None, low: float) -> Iterator[Weighed]:
-        """Yield (run time, weight) for run times above `low`: first those of the job's kind, then of its user, then of
-        all users."""
+        """Yield (run time, weight) for each stored run time above `low`: first those of the job's kind, then those of
+        its user, then those of all users."""
         left = ENOUGH
         for number, kind in enumerate(kinds(job, limit_s)):
             parts = [part for part in self._of.get(kind, ()) if part > low]
@@ -170,8 +173,8 @@ class RunTimes:
             yield from ((part, weight) for part in parts)
 
     def estimate_s(self, job: Job, limit_s: float | None) -> float | None:
-        """Return the estimated run time of the job (seconds): the median, rounded to a power of 2^(1/4) so that similar
-        jobs have equal estimates; None: no run time is known."""
+        """Return the estimated run time of the job (seconds): the median, rounded to a power of 2^(1/4), so that
+        similar jobs get equal estimates. None if no run time is known."""
         [median_s] = self.expected_s(job, limit_s, 0.0, (0.5,)) if self else [inf]
         if not 0.0 < median_s < inf:
             return None
@@ -185,8 +188,8 @@ class RunTimes:
 
 
 def kinds(job: Job, limit_s: float | None) -> tuple[Hashable, ...]:
-    """Return the keys under which the job's run time is stored: its kind, its user (if the job names one), all
-    users."""
+    """Return the keys under which the job's run time is stored: the key of its kind, the key of its user (if the job
+    names a user), and the key of all users."""
     limited = limit_s is not None
     pods = tuple((role.count, role.shape.requests) for role in job.roles)
     of_kind = job.user, name_of_kind(job.id), pods, limit_s
@@ -199,8 +202,9 @@ def name_of_kind(job: str) -> str:
 
 
 def next_value(values: Sequence[Weighed], low: float, high: float, levels: Sequence[float]) -> Sequence[float]:
-    """Return the quantiles of the next value at these levels. `values`: sorted, between `low` and `high`. The gap below
-    a value has the weight of the value; the gap above the last value has the weight 1."""
+    """Return the quantiles of the next value at these levels. `values`: (value, weight), sorted; all values are between
+    `low` and `high`. The gap that ends at a value has the weight of this value; the gap after the last value has the
+    weight 1."""
     upto = [*accumulate((weight for _, weight in values), initial=0.0)]
     upto.append(upto[-1] + 1.0)
     ends = [low, *(value for value, _ in values), max(high, values[-1][0])]

@@ -1,21 +1,23 @@
-"""Three indexes of running jobs: columns of their pods, their expected ends in order, and the jobs that hold the
-largest amounts.
+"""Three indexes of running jobs: columns of their pods, a sorted list of their expected ends, and the jobs that hold
+the largest amounts.
 
 *Columns.* Preemption examines all running pods at once: which pods may be preempted, and on which nodes. `RunningPods`
-has one entry per (job, role, node), and a row per job with the fields that decide whether it may be preempted. The
-columns are derived from the job records when they are first needed. Later only changed jobs are read again (`touch`
-notes them). If no queue may preempt jobs, these columns are never made. Entries of a changed job are emptied, and its
-new entries are appended. When half of the entries are empty, all are packed.
+has one entry for each job, role and node, and one row for each job with the fields that decide whether it may be
+preempted. The columns are computed from the job records when they are first needed; so if no queue may preempt jobs,
+they are never computed. Later, only the records of changed jobs are read again (`touch` marks them). The old entries of
+a changed job are emptied, and its new entries are appended. When half of the entries are empty, the empty entries are
+removed.
 
 *Expected ends.* A job with a time limit ends at the latest when the limit has passed. The end of a job without a limit
-is unknown. A job that is stopping ends as soon as it can, so its expected end is now. Whenever a job starts or ends,
-the list is updated so that it stays sorted. So no decision has to sort the running jobs. The run times of finished jobs
-are stored together with this list, for forecasts.
+is unknown. A job that is being stopped is expected to end at once. Whenever a job starts or ends, it is inserted into
+the sorted list or removed from it, so that no decision has to sort the running jobs. The run times of finished jobs are
+stored together with this list; forecasts use them.
 
 *Largest consumers.* The reason of a waiting job names the jobs that hold most of the missing resource. To find these
-jobs without visiting all running jobs, there is a heap of (-amount, job) for each resource whose largest consumers were
-requested before. A change of a job's amount adds an entry; outdated entries are removed when they reach the top of the
-heap. The jobs that were found last are stored until a change may alter them.
+jobs without reading all running jobs, there is a heap of (-amount, job) for each resource. It is created when the
+largest consumers of the resource are first requested. When a job's amount changes, a new entry is added; outdated
+entries are removed when they reach the top of the heap. The result of the last search is stored until a change may
+affect it.
 """
 
 from __future__ import annotations
@@ -43,11 +45,11 @@ class RunningPods:
     """The columns of running pods.
 
     Entries: `row`; the numbers of `job` and `demand`; `role`; `pods`; `leaving` (whether the pods are stopping);
-    `spare` (the number of pods that could leave without breaking the gang).
+    `spare` (how many of the pods could be evicted without breaking the gang).
 
     By job number: `priority`; the number of `queue`; `started_s`, `submitted_s`; `preemptible`; `last_victim`;
-    `checkpoint_s` (the interval of checkpoints; 0: none); `tie` (a number that follows from the job's name alone: it
-    decides between equal victims, so the choice does not depend on the order in which jobs were entered)."""
+    `checkpoint_s` (the interval of checkpoints; 0: none); `tie` (a number that is computed only from the job's name. It
+    decides between equal victims, so the choice does not depend on the order in which jobs were added)."""
 
     def __init__(self) -> None:
         self.touched: dict[str, None] = {}
@@ -76,7 +78,7 @@ class RunningPods:
         self._movable: Ints | None = None
 
     def touch(self, job: str) -> None:
-        """Note that the pods of the job changed."""
+        """Record that the pods of the job have changed."""
         self.touched[job] = None
 
     def entry(self, name: str) -> NDArray[Any]:
@@ -84,12 +86,11 @@ class RunningPods:
         return self._entries[name][: self.used]
 
     def of_jobs(self, name: str) -> NDArray[Any]:
-        """Return a column of the jobs, by number. The values of a vacant number are meaningless."""
+        """Return a column of the jobs, by job number. If no job has a number at present, its value is meaningless."""
         return self._jobs[name][: len(self.ids)]
 
     def movable(self) -> Ints:
-        """Return the number of the job of each entry, except for entries without pods and entries whose pods are
-        terminating."""
+        """Return the job number of each entry that has pods which are not terminating."""
         if self._movable is None:
             self._movable = self.entry("job")[(self.entry("pods") > 0) & (self.entry("leaving") == 0)]
         return self._movable
@@ -107,7 +108,7 @@ class RunningPods:
         return known
 
     def costs(self, resource: str) -> NDArray[np.float64]:
-        """Return for each demand, by number, the amount of the resource that one pod is charged to its queue."""
+        """Return for each demand, by number, the amount of the resource that a queue is charged for one pod."""
         known = self._costs.get(resource)
         if known is None or len(known) < len(self.demands):
             known = np.array([float(dict(demand.costs).get(resource, 0)) for demand in self.demands], np.float64)
@@ -123,7 +124,7 @@ class RunningPods:
         return number
 
     def forget(self, job: str) -> None:
-        """Remove the job, which has no pods left."""
+        """Remove the job, because it has no pods left."""
         number = self.number_of.pop(job, None)
         if number is not None:
             self._empty(number)
@@ -140,9 +141,9 @@ class RunningPods:
         started_s: float = 0.0,
         spare: Sequence[int] = (),
     ) -> None:
-        """Write the pods of the job. `placed`: slot -> row; `spare`: for each role, the number of pods that could leave
-        without breaking the gang. The columns change only in `settle`, and between two calls of `settle` a job is
-        written at most once."""
+        """Write the pods of the job. `placed`: slot -> row; `spare`: for each role, the number of pods that could be
+        evicted without breaking the gang. The columns only change when `settle` is called. Between two calls of
+        `settle`, a job may be written at most once."""
         number = self._number(job.id)
         self._empty(number)
         about = (
@@ -185,7 +186,7 @@ class RunningPods:
         self._pack()
 
     def _pack(self) -> None:
-        """Pack the entries, if half of them are empty."""
+        """If half of the entries are empty, remove the empty entries."""
         if self.empty * 2 <= self.used or self.empty < FIRST:
             return
         kept = self.entry("pods").nonzero()[0]
@@ -225,7 +226,8 @@ class RunningPods:
 
 
 def clamped_priority(priority: int) -> int:
-    """Return the priority, bounded to the range of a column; a priority may be any integer."""
+    """Return the priority, limited to the range of numbers that a column can store, because a priority may be any
+    integer."""
     return max(-(2**62), min(2**62, priority))
 
 
@@ -235,9 +237,9 @@ LEAVING_S = float("-inf")
 class ExpectedEnds:
     """The expected ends of running jobs.
 
-    `order`: (seconds since the epoch, job), sorted; ends in the past are those of overdue jobs.
-    `derived`: job -> results that other modules compute from its pods; dropped when its pods change.
-    `foreseen`: results that other modules compute from all ends; dropped when any end changes.
+    `order`: (expected end in seconds since the epoch, job), sorted. If an end is in the past, the job is overdue.
+    `derived`: job -> a result that another module has computed from its pods; removed when its pods change.
+    `foreseen`: a result that another module has computed from all ends; removed when any end changes.
     `run_times`: the run times of finished jobs."""
 
     __slots__ = ("derived", "foreseen", "of", "order", "run_times")
@@ -250,7 +252,8 @@ class ExpectedEnds:
         self.run_times = RunTimes()
 
     def set(self, job: str, end_s: float) -> None:
-        """Set the expected end of the job; `LEAVING_S`: as soon as it can."""
+        """Set the expected end of the job. `end_s`: seconds since the epoch; `LEAVING_S` for a job that is expected to
+        end at once."""
         if job in self.of:
             self.drop(job)
         self.foreseen = None
@@ -272,14 +275,14 @@ class ExpectedEnds:
 
 
 class LargestConsumers:
-    """The amounts that jobs hold of each resource, and the jobs that hold most.
+    """The amounts that jobs hold of each resource. The class finds the jobs that hold most.
 
     `held`: resource -> job -> amount."""
 
     def __init__(self) -> None:
         self.held: dict[str, dict[str, Amount]] = {}
         self._heaps: dict[str, list[tuple[Amount, str]]] = {}
-        # Resource -> (the requested number of jobs, the last result of `largest`).
+        # Resource -> (the argument `count`, the result) of the last call of `largest`.
         self._largest: dict[str, tuple[int, list[tuple[str, Amount]]]] = {}
 
     def change(self, job: str, costs: Iterable[tuple[str, Amount]], pods: int) -> None:
@@ -298,7 +301,8 @@ class LargestConsumers:
                 self._note(resource, job, now, max(before, now))
 
     def _note(self, resource: str, job: str, now: Amount, most: Amount) -> None:
-        """Update the heap and the last answer. `most`: the larger of the job's present and former amount."""
+        """Update the heap, and drop the stored result of `largest` if the change may affect it. `most`: the larger of
+        the job's present amount and its former amount."""
         if known := self._largest.get(resource):
             count, found = known
             if len(found) < count or most >= found[-1][1]:

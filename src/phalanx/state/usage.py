@@ -1,15 +1,16 @@
 """The past usage of each user in each queue, for fair shares. It is measured in billed units times seconds. Usage
-decays: after one half-life, half of it counts.
+decays: after one half-life, only half of it counts.
 
-For each user in each queue, the module stores the usage at one moment and the amounts that the user has held since that
-moment. A formula gives the usage at any later time, so nothing is computed while time passes. With the rate r (billed
-units) and the half-life H, the usage after t seconds is
+For each user in each queue, the module stores the usage at one moment, and the amounts that the user has held since
+then. A formula computes the usage at any later time from these values, so there is no periodic update. With the rate r
+(billed units) and the half-life H, the usage after t seconds is
 
     usage(t) = usage(0) * 2^(-t/H) + r * H/ln 2 * (1 - 2^(-t/H))        (H = 0: nothing decays, usage(0) + r * t)
 
-This is Slurm's decay (multifactor priority: usage *= 2^(-dt/H), plus the new usage) in the limit of dt towards 0. A
-usage is brought up to date only when the amounts of its user change. Amounts are stored as integers per resource and
-priced again at each change, so rates cannot drift, and are exactly zero when the user holds nothing.
+This is the limit of Slurm's decay for very short periods dt (multifactor priority: usage *= 2^(-dt/H), plus the new
+usage). The stored usage is only updated when the amounts of the user change. Amounts are stored as integers per
+resource, and the rate is computed from them again at each change. So rounding errors cannot add up, and the rate is
+exactly 0 when the user holds nothing.
 
 A queue may set its own prices and its own half-life. All other queues use the prices and the half-life of the policy.
 
@@ -27,7 +28,7 @@ from phalanx.model.queue import Weights
 NOTHING = 1e-6  # a usage below this value (billed units times seconds) is treated as 0
 IDLE = 64
 LN_2 = math.log(2)
-MOST = 1e30  # a reported usage above this value is treated as a mistake, because no cluster runs that long
+MOST = 1e30  # a reported usage above this value is treated as a mistake, because no cluster can reach it
 
 
 class Price(NamedTuple):
@@ -38,7 +39,7 @@ class Price(NamedTuple):
 
     @classmethod
     def of(cls, billing: Weights, half_life_s: float) -> Price:
-        """Return the price. A price or half-life that is negative or not a number counts as zero."""
+        """Return the price. A price or a half-life that is negative, infinite or not a number counts as 0."""
         sound = {name: price for name, price in billing if 0 < price < math.inf}
         return cls(sound, half_life_s if 0 < half_life_s < math.inf else 0.0)
 
@@ -47,7 +48,7 @@ class Price(NamedTuple):
         return math.fsum([self.billing[resource] * held[resource] for resource in held if resource in self.billing])
 
     def accrued(self, rate: float, after_s: float) -> float:
-        """Return the usage that a constant rate adds in `after_s` seconds."""
+        """Return the usage that a constant rate adds in `after_s` seconds, including the decay during this time."""
         if not self.half_life_s:
             return rate * after_s
         lifetime_s = self.half_life_s / LN_2
@@ -55,13 +56,13 @@ class Price(NamedTuple):
 
 
 class AssociationUsage:
-    """The usage of one association: a user in a queue, or the account that counts in place of the user
+    """The usage of one association: of a user in a queue or, if the queue uses accounts, of an account in a queue
     (`Job.association`).
 
-    `usage`: billed units times seconds at `at_s` (seconds since the epoch).
-    `held`, `rate`: the amounts that the user has held since then, and their price per second in billed units.
-    `price`: the price of the held amounts. `told_s`: the time up to which the world has reported the usage.
-    `jobs`: live jobs of the user in the queue."""
+    `usage`: the usage at `at_s` (seconds since the epoch), in billed units times seconds.
+    `held`, `rate`: the amounts that the user has held since `at_s`, and their price per second in billed units.
+    `price`: the prices and the half-life of the queue. `told_s`: the time up to which the world has reported the usage.
+    `jobs`: the number of live jobs of the user in the queue."""
 
     __slots__ = ("at_s", "held", "jobs", "price", "rate", "told_s", "usage")
 
@@ -81,23 +82,23 @@ class AssociationUsage:
 class DecayedUsage:
     """The decayed usage of all associations.
 
-    `associations`: queue -> user -> usage. It has the users with a live job in the queue, and users with earlier jobs
-        as long as some of their usage is left.
-    `default`: the price in all queues but those of `prices`."""
+    `associations`: queue -> user -> usage. It contains the users with a live job in the queue, and users without live
+        jobs as long as they still have usage.
+    `default`: the price in all queues that are not in `prices`."""
 
     def __init__(self) -> None:
         self.default = Price()
         self.prices: dict[str, Price] = {}
         self.associations: dict[str, dict[str, AssociationUsage]] = {}
-        self._idle = 0  # the number of associations that have lost their last job since the last removal of unused ones
+        self._idle = 0  # how many associations have lost their last job since unused associations were last removed
 
     def enter(self, queue: str, user: str) -> None:
-        """Note that a job of the user has entered the queue."""
+        """Record that the user has one more live job in the queue."""
         self.meter(queue, user).jobs += 1
 
     def leave(self, queue: str, user: str, now_s: float) -> None:
-        """Note that a job of the user has left the queue. From time to time, this also removes associations that have
-        neither jobs nor usage, so that these are always fewer than half of all associations."""
+        """Record that the user has one live job less in the queue. From time to time, also remove associations that
+        have neither jobs nor usage, so that these are at most about half of all associations."""
         meter = self.meter(queue, user)
         meter.jobs -= 1
         self._idle += not meter.jobs
@@ -122,7 +123,7 @@ class DecayedUsage:
         return meter
 
     def price(self, billing: Weights, half_life_s: float, now_s: float) -> None:
-        """Set the price that is used from now on in all queues without a price of their own."""
+        """Set the price that all queues use from now on, except for queues that have their own price."""
         price = Price.of(billing, half_life_s)
         if price == self.default:
             return
@@ -159,20 +160,23 @@ class DecayedUsage:
         meter.rate = meter.price.rate(held) if meter.price.billing and held else 0.0
 
     def tell(self, queue: str, user: str, usage: float, at_s: float, now_s: float) -> None:
-        """Replace the usage by a reported value, which is the usage at `at_s`. The amounts that the user holds now are
-        charged from `at_s` on. A negative or impossibly large usage counts as zero, and a future `at_s` as `now_s`."""
+        """Replace the usage by a reported value, which is the usage at `at_s`. The amounts that the user holds now
+        count from `at_s` on. A negative or impossibly large usage is replaced by 0, and a time `at_s` in the future by
+        `now_s`."""
         meter = self.meter(queue, user)
         meter.usage = usage if 0 <= usage <= MOST else 0.0
         meter.at_s = meter.told_s = min(at_s, now_s) if math.isfinite(at_s) else now_s
         self.bring_forward(meter, now_s)
 
     def backdate(self, queue: str, user: str, held: Mapping[str, Amount], since_s: float, now_s: float) -> None:
-        """Add the usage of the amounts `held` from `since_s` until now, which the reported usage does not include."""
+        """Add the usage of the amounts `held` from `since_s` until now. If the world has reported a usage, add only the
+        time after this report."""
         meter = self.meter(queue, user)
         meter.usage += meter.price.accrued(meter.price.rate(held), max(0.0, now_s - max(since_s, meter.told_s)))
 
     def enter_start(self, queue: str, user: str, held: Mapping[str, Amount], entry_s: float, now_s: float) -> None:
-        """Add the usage that a starting job with the amounts `held` would have after running for `entry_s`."""
+        """Add the usage that a job with the amounts `held`, which is starting now, would have after running for
+        `entry_s` seconds."""
         meter = self.meter(queue, user)
         self.bring_forward(meter, now_s)
         meter.usage += meter.price.accrued(meter.price.rate(held), entry_s)

@@ -69,7 +69,8 @@ class CandidateTable:
     Columns by candidate:
 
     `job`, `tier`, `priority`: the number of the candidate's job, its tier (lower tiers are evicted first) and its
-    priority. `ran_s`, `work_s`: seconds since its start, and since its last checkpoint.
+    priority.
+    `ran_s`, `work_s`: seconds since its start, and since its last checkpoint.
     `group`: the number of its queue. If the policy compares fairness first, the shares of the queues decide which queue
     loses a job.
     `weight`: how much the candidate adds to the number of candidates of a package: 1 for a gang, less for a pod above a

@@ -1,15 +1,15 @@
-"""The virtual clock: the future happenings, and their order at equal times. A *happening* is a change in the simulated
-cluster, for example a submission or an end.
+"""The virtual clock: the future happenings, and the order of happenings at the same time. A *happening* is a change in
+the simulated cluster, for example a submission or the end of a job.
 
-Submissions are read from a sorted list. All other happenings are on a heap of (time, kind, order of insertion). At
-equal times the kind decides, lowest first. The order matters: in a log with whole seconds, another order changes the
-start of at least one job in a hundred. The order is that of the simulator behind the published tables (Gaussier,
-Glesser, Reis, Trystram, SC'15):
+Submissions are read from a sorted list. All other happenings are on a heap of (time, kind, order of insertion). If
+happenings are at the same time, the happening with the lowest kind comes first. This order matters: in a log with whole
+seconds, a different order changes the start of at least one job in a hundred. The order is that of the simulator behind
+the published tables (Gaussier, Glesser, Reis, Trystram, SC'15):
 
-- Submissions precede ends. Each submission and each end has its own scheduling pass.
-- Ends are in the order in which the jobs started.
-- If a job runs longer than its estimate, it gets a new estimate when the old one is over. The new estimate is reported
-  in the next scheduling pass, and triggers no pass itself.
+- Submissions precede ends. There is a separate scheduling pass for each submission and each end.
+- Jobs that end at the same time are handled in the order in which they started.
+- If a job runs longer than its estimate, it gets a new estimate at that moment. The new estimate is reported with the
+  next scheduling pass; it does not cause a pass by itself.
 - The end of a job exactly at the time limit that the scheduler knows is *foreseen*. It is reported in the same pass as
   the first happening at that time, such as a submission or another end. If there are only foreseen ends at that time,
   all of them are reported together."""
@@ -36,12 +36,12 @@ class AgendaKind(IntEnum):
     POD = 3  # a job's pods are ready, or gone
     END = 4
     RESTART = 5  # the scheduler restarts
-    WAKE = 6  # the time for which the last plan requested another pass
+    WAKE = 6  # a time at which a plan has requested another scheduling pass
 
 
 class Agenda(Generic[What]):
-    """The future happenings. `submissions`: (time, submission), sorted by time. `now_s`: the time of the last taken
-    happening."""
+    """The future happenings. `submissions`: (time, submission), sorted by time. `now_s`: the time of the happening that
+    was taken last."""
 
     def __init__(self, submissions: Sequence[tuple[float, What]]) -> None:
         self.now_s = submissions[0][0] if submissions else 0.0
@@ -53,8 +53,8 @@ class Agenda(Generic[What]):
         self._foreseen = (-inf, 0)  # (time, order) of the first foreseen end at the present time
 
     def put(self, at_s: float, kind: int, what: What, order: int = 0) -> int:
-        """Add a happening; a past time counts as now. Return its order among happenings of the same time and kind.
-        `order`: the order of an earlier happening that this one replaces."""
+        """Add a happening; if its time is in the past, it happens now. Return its order among happenings of the same
+        time and kind. `order`: 0, or the order of an earlier happening that is replaced by this happening."""
         if not order:
             self._order += 1
             order = self._order
@@ -62,7 +62,7 @@ class Agenda(Generic[What]):
         return order
 
     def take(self) -> tuple[int, What] | None:
-        """Remove and return the next happening with its kind; None if there is none."""
+        """Remove the next happening and return (kind, happening); None if no happening is left."""
         heap, next_s = self._heap, self._next_s
         if heap and (heap[0][0] < next_s or (heap[0][0] == next_s and heap[0][1] < AgendaKind.SUBMISSION)):
             self.now_s, kind, order, what = heappop(heap)
@@ -77,9 +77,10 @@ class Agenda(Generic[What]):
         return 0, what
 
     def joins_next(self, kind: int) -> bool:
-        """Return whether the happening that was taken last, of the kind `kind`, is reported together with the next one.
-        A new estimate is always reported with the next happening. A foreseen end is reported with the next happening if
-        that happening is at the same time and not after the first foreseen end."""
+        """Return whether the happening that was taken last is reported in the same scheduling pass as the next
+        happening. `kind`: OUTLIVED or FORESEEN, the kind of the happening that was taken last. A new estimate is always
+        reported with the next happening. A foreseen end is reported with the next happening if that happening is at the
+        same time and not after the first foreseen end."""
         if kind == AgendaKind.OUTLIVED or self._next_s == self.now_s:
             return True
         if not self._heap or self._heap[0][0] > self.now_s:

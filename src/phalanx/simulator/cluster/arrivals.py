@@ -1,17 +1,17 @@
-"""The submissions of a simulated cluster: when each job arrives, and the job that the scheduler is given.
+"""The submissions of a simulated cluster: when each job is submitted, and in what form the scheduler gets it.
 
 The scheduler gets one of these estimates of each job's run time (`--estimates`):
 
 - `user`: the limit that the user requested, as in the trace. A job without a limit in the trace has no estimate.
-- `exact`: the true run time, which no real scheduler knows. It shows the best result that perfect predictions could
-  reach.
+- `exact`: the true run time, which no real scheduler knows. So its results show what perfect predictions could achieve.
 - `last-two`: the mean of the last two run times of the user's ended jobs, at most the requested limit (Tsafrir, Etsion,
   Feitelson: "Backfilling using system-generated predictions rather than user runtime estimates", TPDS 2007). A job that
   runs longer than predicted gets a new prediction: one minute more, then 5, 15, 30 minutes, 1, 2, 5, 10, 20, 50 and 100
   hours.
 - `xF` (F is a number, as in `x2`): F times the requested limit. `exact-xF`: F times the true run time (the *f-model*).
 
-The estimate never stops a job: a job is stopped only at the limit of its user or its queue (`Task.stop_s`)."""
+No job is stopped because of an estimate. A job is only stopped at the limit that its user requested, or at the limit of
+its queue."""
 
 from __future__ import annotations
 
@@ -32,14 +32,16 @@ FACTOR = re.compile(r"(exact-)?x(\d+(?:\.\d+)?)")
 
 
 class Estimator:
-    """The estimator `user`, which returns the limits in the trace. The other estimators are subclasses of it."""
+    """The estimator `user`, which returns the limits in the trace. All other estimators are subclasses of this
+    class."""
 
     def told(self, task: Task) -> Job:
         """Return the job in the form in which it is submitted to the scheduler, with its estimate."""
         return task.job
 
     def ended(self, task: Task, ran_s: float, now_s: float) -> None:
-        """Note that a task ended after `ran_s` seconds, for later estimates."""
+        """Record that a task ended after a run time of `ran_s` seconds, so that later estimates can use this run
+        time."""
 
     def outlived(self, task: Task, corrections: int) -> float | None:
         """Return a new estimate for a task that runs longer than its last estimate; None if the estimator makes no new
@@ -48,8 +50,8 @@ class Estimator:
 
 
 class Scaled(Estimator):
-    """Estimate the run time as the user's limit times `factor`; if `exact` is set, as the true run time times
-    `factor`."""
+    """Estimate the run time as `factor` times the user's limit or, if `exact` is True, as `factor` times the true run
+    time."""
 
     def __init__(self, factor: float, *, exact: bool) -> None:
         self.factor, self.exact = factor, exact
@@ -63,12 +65,12 @@ class Scaled(Estimator):
 
 
 class LastTwo(Estimator):
-    """Estimate the run time as the mean of the user's last two run times. A job that ends at the same time as a
-    submission does not count for this submission, because submissions come first."""
+    """Estimate the run time as the mean of the user's last two run times. If a job ends at the same time as another job
+    is submitted, its run time is not used for this submission, because submissions are handled first."""
 
     def __init__(self) -> None:
         self._ran: dict[str, tuple[float, ...]] = {}  # user -> the last two run times
-        self._ended: list[tuple[float, str, float]] = []  # (start, user, run time) of the ends of the last instant
+        self._ended: list[tuple[float, str, float]] = []  # (start, user, run time) of the jobs that ended at `_ended_s`
         self._ended_s = 0.0
         self._predicted: dict[str, float] = {}
 
@@ -89,8 +91,8 @@ class LastTwo(Estimator):
         self._predicted.pop(task.job.id, None)
 
     def _learn(self, now_s: float) -> None:
-        """Add the run times of jobs that ended before `now_s`. For ends at the same time, the order is that of their
-        starts."""
+        """Add the run times of jobs that ended before `now_s`. Jobs that ended at the same time are added in the order
+        of their starts."""
         if not self._ended or self._ended_s >= now_s:
             return
         for _, user, ran_s in sorted(self._ended, key=lambda each: each[0]):
@@ -123,7 +125,7 @@ def estimator(name: str) -> Estimator:
 
 class Arrivals:
     """The submissions of all jobs. `checkpoint_s`: the interval at which jobs save their work; None: never. `counted`:
-    the resource, and its unit, by which rounds and formulas measure the size of a job."""
+    the counted resource and its unit, by which rounds and formulas measure the size of a job."""
 
     def __init__(
         self,
@@ -145,10 +147,11 @@ class Arrivals:
                 self._followers.setdefault(fate.task.follows, []).append(fate)
 
     def job_of(self, fate: Fate) -> Job:
-        """Return the job as it is submitted now: with its estimate, and with the priority that a round order or a
+        """Return the job as it is submitted now: with its estimate, and with the priority that an order in rounds or a
         formula gives it."""
         job = self._estimator.told(fate.task)
-        if job.submitted_s <= self._latest_s:  # equal times keep the trace's order; the core would use names
+        # jobs of equal times must keep the order of the trace, but the core would sort them by name
+        if job.submitted_s <= self._latest_s:
             job = replace(job, submitted_s=nextafter(self._latest_s, inf))
         self._latest_s = job.submitted_s
         if self._checkpoint_s:
@@ -160,8 +163,8 @@ class Arrivals:
         return job
 
     def expect_followers(self, job: str) -> None:
-        """Schedule the submissions of the jobs that follow the ended job `job`, each after the think time of its
-        user."""
+        """Schedule the submissions of the jobs that follow `job`, which has just ended: each after the think time of
+        its user."""
         now_s = self._agenda.now_s
         for fate in self._followers.pop(job, ()):
             task = fate.task

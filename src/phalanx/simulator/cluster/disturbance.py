@@ -1,13 +1,13 @@
 """Faults of a simulated cluster, drawn from a seed.
 
-Each random number depends only on the seed, on its subject (a node or a job), and on how many numbers were drawn for
-this subject before. So under every policy the same nodes fail at the same times, and the same jobs are stragglers (run
-longer than in the trace). Two policies can then be compared with the same faults. `random.Random` seeded with a text,
-and its `random()`, return the same numbers in every version of Python; all distributions are computed from these
-numbers.
+Each random number depends only on the seed, on the kind of fault, on its subject (a node or a job), and on how many
+numbers were already drawn for both. So under every policy the same nodes fail at the same times, and the same jobs are
+stragglers (run longer than in the trace). Two policies can then be compared with the same faults. All distributions are
+computed from the numbers that `random.Random` returns for a text as its seed, because these numbers are the same in
+every version of Python.
 
-`Messages` passes the events to the scheduler. With faults, some events arrive late, but two events about the same
-subject always arrive in their order."""
+`Messages` passes the events to the scheduler. If there are faults, some events arrive late, but events about the same
+subject always arrive in the order in which they happened."""
 
 from __future__ import annotations
 
@@ -27,12 +27,13 @@ from phalanx.simulator.cluster.agenda import Agenda, AgendaKind
 class Faults:
     """The rates of faults. Times are in seconds; 0 switches a fault off.
 
-    `node_mtbf_s`, `node_repair_s`: the means of the exponential times until a node fails and is repaired.
+    `node_mtbf_s`, `node_repair_s`: the mean time until a node fails, and the mean time until it is repaired. Both times
+    are exponentially distributed.
     `slow_start`: the probability that a job's pods need up to `slow_start_s` until they run.
     `straggler`: the probability that a job runs `straggler_factor` times as long.
     `late`: the probability that an event arrives up to `late_s` late.
-    `lost`: the probability that an event is lost; the scheduler then learns of the change at the next full list, one
-    every `resync_s`.
+    `lost`: the probability that an event is lost. The scheduler then sees the change in the next full list of objects,
+    which it gets every `resync_s`.
     `restart_every_s`: the mean time between restarts of the scheduler. After a restart, the scheduler gets a full list
     of all objects."""
 
@@ -69,7 +70,7 @@ class Disturbance:
         return round(self.uniform("start", job) * self.faults.slow_start_s, 3)
 
     def stretch(self, job: str) -> float:
-        """Return the factor by which the job's run time exceeds the trace's."""
+        """Return the factor by which the job's run time is longer than in the trace; 1 if the job is no straggler."""
         straggles = self.faults.straggler and self.uniform("straggler", job) < self.faults.straggler
         return self.faults.straggler_factor if straggles else 1.0
 
@@ -93,11 +94,11 @@ class Disturbance:
 
 
 class NodeFaults:
-    """The failures and repairs of nodes. `nodes`: the nodes of the cluster, by name. `send`: a function that gets an
-    event about a node, and returns the events that reach the scheduler now. `lose`: a function that removes a node with
-    the pods on it.
+    """The failures and repairs of nodes. `nodes`: the nodes of the cluster, by name. `send`: a function that takes an
+    event about a node, and returns the events that reach the scheduler at once. `lose`: a function that removes a node
+    and the pods on it.
 
-    `coming`: the number of future node failures and restarts on the agenda."""
+    `coming`: how many node failures and scheduler restarts are on the agenda."""
 
     def __init__(
         self,
@@ -125,7 +126,7 @@ class NodeFaults:
             self._agenda.put(self._agenda.now_s + up_s, AgendaKind.NODE, partial(self._fail, node))
 
     def _fail(self, node: Node) -> Sequence[Event]:
-        """Let the node fail, and schedule its repair. Return the events that reach the scheduler now."""
+        """Let the node fail, and schedule its repair. Return the events that reach the scheduler at once."""
         self.coming -= 1
         down_s = self._disturbance.down_s(node.name)
         self._agenda.put(self._agenda.now_s + down_s, AgendaKind.NODE, partial(self._repair, node))
@@ -138,8 +139,8 @@ class NodeFaults:
 
 
 class Messages:
-    """The events that the simulated cluster has sent and that have not reached the scheduler yet. `disturbance`: draws
-    the delays; None: no event is late. `era`: the number of restarts of the scheduler."""
+    """The events that the simulated cluster has sent and that have not reached the scheduler yet. `disturbance`: the
+    source of random delays; None: no event is late. `era`: how often the scheduler has restarted."""
 
     def __init__(self, agenda: Agenda[Any], disturbance: Disturbance | None) -> None:
         self._agenda, self._disturbance = agenda, disturbance
@@ -179,7 +180,8 @@ class Messages:
         return found
 
     def restart(self) -> None:
-        """Drop all events on their way, because the scheduler restarts with a full list."""
+        """Drop all events that have not arrived yet, because the restarted scheduler begins with a full list of
+        objects."""
         self.era += 1
         self._kept.clear()
         self._sent_until_s.clear()

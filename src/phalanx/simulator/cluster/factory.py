@@ -1,9 +1,10 @@
-"""The rate at which the simulated controllers create pods, for several jobs at a time.
+"""Create pods at a limited rate, for several jobs at a time, as the controllers of a real cluster do.
 
 kube-controller-manager creates pods at a limited rate (`--kube-api-qps`), and its Job controller works on several jobs
-at a time (`--concurrent-job-syncs`), so their pods are created alternately. The simulated controllers create `batch`
-pods at a time, on average `per_s` per second: one pod for each of the first `side_by_side` jobs in turn. When all pods
-of one of these jobs exist, the next job in the queue takes its place."""
+at a time (`--concurrent-job-syncs`), so the pods of these jobs are created alternately. The simulated controllers
+create `batch` pods at a time, on average `per_s` per second. They work on the first `side_by_side` jobs of their queue,
+and create one pod for each of these jobs in turn. When all pods of one of these jobs exist, they begin with the next
+job of the queue."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ class Creation:
 
 
 class Made(NamedTuple):
-    """A created pod. `number`: the number of starts of the job so far. `last`: True if the job now has all its pods."""
+    """A created pod. `number`: the value of `Live.number` when the pods of the job were ordered. `last`: True if all
+    pods of the job now exist."""
 
     job: str
     number: int
@@ -66,8 +68,8 @@ class Factory:
 
 class PodController:
     """Creates the pods of started jobs. `creation`: the rate at which pods are created; None if all are created at
-    once. `live`: the jobs, by id. `tell`: a function that gets an event about a job, and returns the events that reach
-    the scheduler now. `ready`: a function that is called when all pods of a job with placements exist."""
+    once. `live`: the jobs, by id. `tell`: a function that takes an event about a job, and returns the events that reach
+    the scheduler at once. `ready`: a function that is called when all pods of a job with placements exist."""
 
     def __init__(
         self,
@@ -85,8 +87,8 @@ class PodController:
         return self._factory is not None
 
     def create(self, live: Live) -> None:
-        """Create the pods of a job that has just started. Pods without a placement are reported to the scheduler, so
-        that it places them."""
+        """Create the pods of a job that has just started. If the job has no placements, its slots are reported to the
+        scheduler as open, so that it places the pods."""
         if self._factory is None:
             self._agenda.put(self._agenda.now_s, AgendaKind.POD, partial(self._open_all, live, live.number))
             return

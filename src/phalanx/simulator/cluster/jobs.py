@@ -1,8 +1,9 @@
 """The jobs of the simulated cluster, from submission to end: their phases, their pods, and the events about them.
 
-`Live` has the transitions of one job. `SimulatedJobs` decides when each of them happens, and which events report it.
-A happening that is planned for later (a start, an end, the end of a grace period) has the number of the job's start.
-If the job was stopped meanwhile, the happening is outdated and has no effect."""
+`Live` has the transitions of one job. `SimulatedJobs` decides when each transition happens, and which events report it.
+A change that is planned for later (a start, an end, the end of a grace period) stores the number that the job has when
+the change is planned. Each start and stop gives the job a new number. So a planned change whose number is no longer
+that of the job is outdated, and has no effect."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ from phalanx.simulator.cluster.listing import Live
 from phalanx.simulator.cluster.work import JobWork
 from phalanx.simulator.schedule import Fate
 
-GIVEN_UP_AFTER = 1000  # after this many node failures in a row without saved work, the user deletes the job
+# after so many node failures in a row, without saved work in between, it is assumed that the user deletes the job
+GIVEN_UP_AFTER = 1000
 NODE_LOST = Reason(code=ReasonCode.BACKOFF, text="a node that it ran on was lost")
 GAVE_WAY = Reason(code=ReasonCode.PREEMPTED, text="it gave way to another job")
 NO_NODE = Reason(code=ReasonCode.BACKOFF, text="a node that it was to run on is not there")
@@ -32,9 +34,9 @@ ROUND_OVER = Reason(code=ReasonCode.PREEMPTED, text="the round is over: all that
 
 class SimulatedJobs:
     """The jobs of a run. `nodes`: the names of the present nodes. `live`: the submitted jobs that have not ended;
-    `running`: the jobs that run. Both are by job id. `ended`: the number of ended jobs. `outcomes`: the outcomes of
-    ended jobs, for a restarted scheduler. `cascades`: for each preemption, the length of the chain of preemptions up to
-    it. `has_changed`: True if a job was submitted or has ended since the last round."""
+    `running`: the jobs that run. The keys of both are job ids. `ended`: the number of ended jobs. `outcomes`: the
+    outcomes of ended jobs, which a restarted scheduler needs. `cascades`: for each preemption, the length of the chain
+    of preemptions that ended with it. `has_changed`: True if a job was submitted or has ended since the last round."""
 
     def __init__(
         self,
@@ -67,8 +69,8 @@ class SimulatedJobs:
     # --- decisions ----------------------------------------------------------------------------------------------------
 
     def apply(self, action: Start | Place | Wait | Preempt | Shrink) -> None:
-        """Carry out a decision about a job. If the end of the job is not yet reported to the scheduler, the decision
-        has no effect."""
+        """Carry out a decision about a job. If the job has ended, but its end was not yet reported to the scheduler,
+        the decision has no effect."""
         live = self.live.get(action.job)
         if live is None:
             return
@@ -98,7 +100,7 @@ class SimulatedJobs:
 
     def _place(self, live: Live, placements: tuple[Placement, ...]) -> None:
         if live.phase is Phase.QUEUED:
-            return  # the job was stopped meanwhile, and that event has not reached the scheduler yet
+            return  # the job was stopped, but this event had not reached the scheduler when it made the decision
         self.work.record(live)
         live.add(placements)
         if live.phase is Phase.RUNNING:
@@ -109,7 +111,7 @@ class SimulatedJobs:
     def _preempt(self, live: Live, action: Preempt) -> None:
         if live.phase is Phase.QUEUED or live.attempt != action.attempt:
             return
-        if live.phase is not Phase.STOPPING:  # if its phase is STOPPING, it was already preempted for another job
+        if live.phase is not Phase.STOPPING:  # a job in the phase STOPPING was already preempted for another job
             preemptor = self.live.get(action.by)
             live.fate.cascade = 1 + (preemptor.fate.cascade if preemptor is not None else 0)
             self.cascades.append(live.fate.cascade)
@@ -126,7 +128,7 @@ class SimulatedJobs:
     # --- running ------------------------------------------------------------------------------------------------------
 
     def _begin_soon(self, live: Live) -> None:
-        """Let the job's pods run now, or after their start delay."""
+        """Begin the run of the job, now or after the start delay of its pods."""
         delay_s = self._disturbance.start_delay_s(live.job.id) if self._disturbance is not None else 0.0
         if not delay_s:
             self._messages.keep(self._begin(live, live.number))
@@ -193,8 +195,9 @@ class SimulatedJobs:
         return events
 
     def lose_node(self, node: str) -> Sequence[Event]:
-        """Stop each job with a pod on the lost node as a whole; it waits again. Delete a job that was stopped
-        `GIVEN_UP_AFTER` times in this way without saving any work in between, as its user would do."""
+        """Stop each job that has a pod on the lost node. All of its pods are stopped, and the job waits again. If a job
+        was stopped in this way `GIVEN_UP_AFTER` times without saving any work in between, delete it, as its user would
+        do."""
         events: list[Event] = []
         for live in list(self.live.values()):
             if any(placed.node == node for placed in live.placed):
@@ -208,7 +211,7 @@ class SimulatedJobs:
         return events
 
     def forget_attempts(self) -> None:
-        """Count the starts of pending jobs from 0 again, as a new scheduler process does."""
+        """Count the starts of pending jobs from 0 again, because a new scheduler process does so."""
         for live in self.live.values():
             if live.phase is Phase.QUEUED:
                 live.attempt = 0
@@ -216,12 +219,12 @@ class SimulatedJobs:
     # --- the end ------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Record the work of all jobs up to now."""
+        """Record the work that all jobs have done up to now."""
         for live in self.live.values():
             self.work.record(live)
 
     def _expire(self, live: Live, number: int) -> Sequence[Event]:
-        """Fail the job at its `activeDeadlineSeconds`, whether or not all its pods ran."""
+        """Let the job fail because its `activeDeadlineSeconds` have passed, even if not all its pods ran."""
         if live.number != number or live.phase is Phase.QUEUED:
             return ()
         return self._over(live, Outcome.FAILED)

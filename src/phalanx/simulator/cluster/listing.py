@@ -1,5 +1,5 @@
-"""The true state of a job in the simulated cluster, and the events that describe the whole cluster to a starting
-scheduler."""
+"""The true state of a job in the simulated cluster, and the events that describe the whole cluster to a scheduler that
+has just started."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from phalanx.simulator.schedule import Fate
 class Live:
     """A submitted job that has not ended.
 
-    `number`, `plan`: the numbers of its starts and of its planned ends so far. A happening that was planned with a
-    lower number is outdated and ignored.
-    `limit_s`: the time limit by which the scheduler plans: the limit of the job, or that of its queue.
-    `rate`: how many seconds of work the job does per second: 1 with all its pods, less with fewer pods.
-    `worked_s`: the work that it had done at `since_s`. `kept_s`: the saved part of it.
+    `number`, `plan`: counters that grow with each start or stop of the job, and with each newly planned end. A change
+    that was planned with a lower number is outdated, and is ignored.
+    `limit_s`: the time limit with which the scheduler plans: the limit of the job or, if it has none, that of its
+    queue.
+    `rate`: how many seconds of work the job does per second: 1 if all its pods are placed, less if some are missing.
+    `worked_s`: the seconds of work that the job had done at `since_s`. `kept_s`: the part of this work that was saved.
     `fruitless`: how often it was stopped by the failure of a node since its work was last saved.
-    `ends_s`: its planned end. `ticket`: the order of that end on the agenda."""
+    `ends_s`: its planned end. `ticket`: the order of this end on the agenda."""
 
     __slots__ = (
         *(
@@ -61,7 +62,7 @@ class Live:
         self.phase, self.placed, self.since_s = Phase.STARTING, placements, now_s
 
     def run(self, now_s: float) -> None:
-        """Run, because all required pods run now."""
+        """Begin to run; all required pods now run."""
         self.phase, self.began_s, self.since_s = Phase.RUNNING, now_s, now_s
 
     def add(self, placements: Iterable[Placement]) -> None:
@@ -76,26 +77,26 @@ class Live:
         self.placed = tuple(placed for placed in self.placed if (placed.role, placed.ordinal) not in gone)
 
     def open_missing(self) -> tuple[Slot, ...]:
-        """Open the slots of an elastic job that have no node, which means that the scheduler may now place pods there.
-        Return them."""
+        """If the job is elastic, open its slots that have no node, so that the scheduler may place pods in them. Return
+        the opened slots."""
         missing = self.missing()
         self.open.update(dict.fromkeys(missing))
         return missing
 
     def stop(self) -> None:
-        """Stop all pods, and queue the job again. All planned happenings of the job become outdated."""
+        """Stop all pods, and queue the job again. All changes that were planned for the job become outdated."""
         self.outdate()
         self.phase, self.placed, self.rate = Phase.QUEUED, (), 0.0
         self.open.clear()
 
     def outdate(self) -> None:
-        """Make all planned happenings of the job outdated."""
+        """Make all changes that were planned for the job outdated."""
         self.number, self.plan = self.number + 1, self.plan + 1
 
     # --- questions --------------------------------------------------------------------------------------------------
 
     def left_s(self) -> float:
-        """Return the work that is left, in seconds of the whole job."""
+        """Return the work that is left, in seconds of run time with all pods."""
         return self.fate.work_s - self.worked_s
 
     def has_minimum(self) -> bool:
@@ -108,12 +109,12 @@ class Live:
         return 1.0 if len(self.placed) == self.pods else len(self.placed) / self.pods
 
     def expect(self, limit_s: float) -> None:
-        """Replace the estimate of the job's total run time, by which the scheduler plans."""
+        """Replace the estimate of the job's total run time, with which the scheduler plans."""
         self.job, self.limit_s = replace(self.job, limit_s=limit_s), limit_s
 
     def stop_s(self) -> float | None:
-        """Return the run time after which the job is stopped: the limit that its user requested, or else the limit of
-        its queue; None if neither has a limit."""
+        """Return the run time after which the job is stopped: the limit that its user requested or, if there is none,
+        the limit of its queue; None if there is no limit."""
         return self.fate.task.stop_s if self.job.limit_s is not None else self.limit_s
 
     def slots(self) -> list[Slot]:

@@ -1,8 +1,8 @@
-"""The provider of the simulated cluster's node groups: it adds and removes nodes, and records the nodes that are paid
-for.
+"""The provider of the simulated cluster's node groups: it adds and removes nodes, and records for which nodes money is
+paid.
 
-A node costs money from its arrival until it is removed or lost. Arrivals, refusals and losses of nodes are drawn from
-the seed, in the same way as other faults (`disturbance`)."""
+A node costs money from its arrival until it is removed or lost. Whether and when requested nodes arrive, are refused or
+are lost is drawn at random from the seed, like other faults (`disturbance`)."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ HOPELESS = 100  # if this many requests fail in a row, the run ends
 
 
 class NodeProvider:
-    """The provider. `nodes`: the nodes of the cluster, by name. `report`: a function that gets an event about a node,
-    and returns the events that reach the scheduler now. `lose`: a function that removes a node from the cluster,
+    """The provider. `nodes`: the nodes of the cluster, by name. `report`: a function that takes an event about a node,
+    and returns the events that reach the scheduler at once. `lose`: a function that removes a node from the cluster,
     together with the pods on it.
 
-    `rentals`: the nodes that were paid for. `failures`: how many requested nodes in a row did not arrive."""
+    `rentals`: the nodes for which money was paid, with the times. `failures`: how many requested nodes in a row did not
+    arrive."""
 
     def __init__(
         self,
@@ -52,7 +53,7 @@ class NodeProvider:
                 self._add(each, node)
 
     def apply(self, action: RequestNodes | ReleaseNodes) -> None:
-        """Carry out the action: put the arrivals and removals of its nodes on the agenda."""
+        """Carry out the action: put the arrival or removal of each of its nodes on the agenda."""
         match action:
             case RequestNodes():
                 for name in action.nodes:
@@ -66,7 +67,7 @@ class NodeProvider:
                         )
 
     def listing(self) -> list[Event]:
-        """Return the events that describe the groups and the requested nodes to a starting scheduler."""
+        """Return the events that describe the groups and the requested nodes to a scheduler that has just started."""
         groups: list[Event] = [NodeGroupSeen(each.group) for each in self.groups.values()]
         coming = [
             NodesComing(request.group, (name,), request.requested_s, request.expected_s, request.until_s)
@@ -75,13 +76,13 @@ class NodeProvider:
         return [*groups, *coming]
 
     def close(self) -> None:
-        """End the bill: nodes that still exist are charged until now."""
+        """Complete the bill: nodes that still exist are charged up to the present time."""
         for name in list(self._since_s):
             self._end(name)
 
     @property
     def is_hopeless(self) -> bool:
-        """Return whether the provider has added no node for very many requests."""
+        """Return whether so many requested nodes in a row did not arrive that the run should end."""
         return self.failures >= HOPELESS
 
     def _request(self, group: SimulatedGroup, name: str, request: RequestNodes) -> None:
@@ -111,7 +112,7 @@ class NodeProvider:
         return self._report(name, NodeSeen(node))
 
     def _taken(self, name: str, number: int) -> RequestNodes | None:
-        """Remove and return the request of the node; None if it was cancelled meanwhile."""
+        """Remove and return the request of the node; None if the request was cancelled in the meantime."""
         request, at = self._coming.get(name, (None, 0))
         if at != number:
             return None
@@ -119,7 +120,7 @@ class NodeProvider:
         return request
 
     def _add(self, group: SimulatedGroup, node: Node) -> None:
-        """Add the node to the cluster. A node with a mean lifetime is lost some time later."""
+        """Add the node to the cluster. If its group has a mean lifetime, plan the loss of the node."""
         now_s = self.agenda.now_s
         self.nodes[node.name], self._since_s[node.name] = node, now_s
         lives_s = self.chance.exponential_s("lifetime", group.group.name, group.lifetime_s)
@@ -127,7 +128,8 @@ class NodeProvider:
             self.agenda.put(now_s + lives_s, AgendaKind.NODE, partial(self._remove, node.name, now_s))
 
     def _remove(self, name: str, since_s: float) -> Sequence[Event]:
-        """Remove the node, unless it has been replaced by another node since `since_s`."""
+        """Remove the node. Do nothing if it is already gone, or if it is a new node of the same name that did not
+        arrive at `since_s`."""
         if self._since_s.get(name) != since_s:
             return ()
         self._end(name)

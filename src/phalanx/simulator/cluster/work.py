@@ -1,5 +1,5 @@
-"""The work of running jobs: the rate at which a job works, the end that results from this rate, and the work that is
-saved or lost when pods stop."""
+"""The work of running jobs: how fast a job works, when it therefore ends, and how much of its work is saved or lost
+when pods stop."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from phalanx.simulator.schedule import Stint
 
 class JobWork:
     """The work of all jobs. `checkpoint_s`: the interval at which jobs save their work; None if they never do. `tell`:
-    a function that gets an event about a job, and returns the events that reach the scheduler now. `over`: a function
-    that ends a job. `stints`: the recorded allocations."""
+    a function that takes an event about a job, and returns the events that reach the scheduler at once. `over`: a
+    function that ends a job. `stints`: the spans of time in which a job held the same pods, as recorded so far."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class JobWork:
         self._tell, self._over = tell, over
 
     def go_on(self, live: Live) -> None:
-        """Compute the job's rate of work from its present pods, and plan its end for this rate."""
+        """Compute how fast the job works with its present pods, and plan its end accordingly."""
         live.plan += 1
         live.rate, live.since_s = live.pace(), self._agenda.now_s
         end_s = inf if live.rate <= 0 else live.since_s + (live.fate.work_s - live.worked_s) / live.rate
@@ -58,7 +58,7 @@ class JobWork:
         live.since_s = now_s
 
     def lose(self, live: Live) -> None:
-        """Take back the work that the job has not saved."""
+        """Subtract the work that the job has not saved, because its pods stop."""
         worked_s = live.worked_s + (self._agenda.now_s - live.since_s) * live.rate
         kept_s = 0.0 if not self._checkpoint_s else worked_s // self._checkpoint_s * self._checkpoint_s
         kept_s = max(kept_s, live.kept_s)
@@ -67,18 +67,18 @@ class JobWork:
         live.worked_s = live.kept_s = kept_s
 
     def save(self, live: Live) -> None:
-        """Mark the work since the job's start as saved, minus the work that saving and restarting cost."""
+        """Mark the job's work as saved, except for the seconds that saving and restarting cost (`Task.restart_s`)."""
         done_s = (self._agenda.now_s - live.since_s) * live.rate - live.fate.task.restart_s
         live.kept_s = live.worked_s + max(0.0, done_s)
 
     def finish(self, live: Live) -> None:
-        """Record the last allocation of a job that ends now, and its run time for later estimates."""
+        """Record the last stint of a job that ends now, and pass its run time to the estimator."""
         if live.placed:
             self._note_stint(live)
         self._estimator.ended(live.fate.task, live.fate.ran_s, self._agenda.now_s)
 
     def expect_outliving(self, live: Live) -> None:
-        """Schedule a new estimate for the time at which the job has run for its present estimate."""
+        """Schedule a new estimate for the moment at which the job has run as long as its present estimate."""
         told_s = live.job.limit_s
         if told_s is not None and self._estimator.outlived(live.fate.task, live.corrections) is not None:
             at_s = live.began_s + told_s

@@ -1,25 +1,25 @@
-"""The simulated cluster: it executes plans with a virtual clock and reports events, as any world does.
+"""The simulated cluster. Like every world, it executes plans and reports events; its clock is virtual.
 
 In a run without faults:
 
-- A `Start` with placements takes effect at once, and `Started` is reported with the next event. The job ends after the
-  trace's run time, or at the limit of its user (otherwise its queue), whichever is first. An end at the limit is a
-  failure.
+- A `Start` with placements takes effect at once, and `Started` is reported with the next event. The job ends after its
+  run time in the trace, or at its limit, whichever is first. The limit is the user's requested limit or, if the user
+  requested none, the limit of the queue. A job that ends at its limit has failed.
 - In a queue that schedules pod by pod, a `Start` opens the job's slots. The job runs when its minimum is placed.
-- A preempted job stops when its grace period is over and waits again. Its work since its start (or since its last
-  checkpoint) is lost. A job that is shrunk releases the pods that the plan names in the same way.
+- A preempted job stops when its grace period is over, and waits again. Its work since its start (or since its last
+  checkpoint) is lost. If a plan shrinks a job, the pods that the plan names stop in the same way.
 - The rate at which an elastic job works is the fraction of its pods that are placed. While the job runs, the slots of
-  its missing pods are open, which means that they wait for nodes. Slots that the job has released open again when their
-  pods are gone.
-- With `rounds`, whenever a job is submitted or ends, the work of all running jobs is saved, and these jobs are stopped
-  and queued again.
-- Nodes of node groups are added and removed as the plans request; `provider` has the faults of node groups and the
-  bill.
-- With a `formula`, the formula computes a job's priority when the job is submitted.
+  its missing pods are open, which means that they wait for nodes. Slots that the job has released are opened again when
+  their pods are gone.
+- If `rounds` is set, all running jobs save their work, are stopped, and are queued again whenever a job is submitted or
+  ends.
+- Nodes of node groups are added and removed as the plans request; the module `provider` simulates the faults of node
+  groups, and computes the bill.
+- If `formula` is set, a job gets the priority that the formula computes when the job is submitted.
 
-A *happening* is a change in the simulated cluster at some time, for example a submission or an end. Each happening
-leads to one scheduling pass. `agenda` has the order of the happenings, `disturbance` the faults and the late events,
-`arrivals` the submissions, and `jobs` the life of each job."""
+A *happening* is a change in the simulated cluster at some time, for example a submission or an end. Usually each
+happening leads to one scheduling pass. The module `agenda` has the order of the happenings, `disturbance` the faults
+and the late events, `arrivals` the submissions, and `jobs` what happens to each job."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ Happening: TypeAlias = Callable[[], Sequence[Event]]
 
 
 class SimulatedWorld:
-    """The simulated cluster. `disturbance`: the faults; None: there are none. `checkpoint_s`: the interval at which
-    jobs save their work; None: never. `counted`: the resource, and its unit, by which rounds measure the size of a
-    job."""
+    """The simulated cluster. `disturbance`: the faults; None if there are no faults. `checkpoint_s`: the interval at
+    which jobs save their work; None: never. `counted`: the counted resource and its unit, by which rounds and formulas
+    measure the size of a job."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class SimulatedWorld:
         return self.agenda.now_s
 
     def happenings(self) -> Iterator[Sequence[Event]]:
-        """Yield the events of each scheduling pass in order; first the events that describe nodes and queues."""
+        """Yield the events of one scheduling pass after the other. The first events describe the nodes and queues."""
         yield everything(self.nodes.values(), self.queues, self.reservations, (), {}, self.provider.listing())
         agenda, rounds = self.agenda, self.rounds
         while (taken := agenda.take()) is not None:
@@ -122,7 +122,7 @@ class SimulatedWorld:
             yield self.messages.with_kept(())
 
     def _is_over(self) -> bool:
-        """Return whether only future faults are left, so that no pending job can ever run."""
+        """Return whether nothing but faults is still to happen, so that no pending job can ever run."""
         faults = self.node_faults
         return faults is not None and self.agenda.left() == faults.coming and not self.messages.has_kept
 
@@ -140,19 +140,19 @@ class SimulatedWorld:
                 self.agenda.put(wake_s, AgendaKind.WAKE, tuple)
 
     def close(self) -> None:
-        """End the run: record the allocations of running jobs, and the bill, up to now."""
+        """End the run: record what running jobs hold, and the bill, up to the present time."""
         self.provider.close()
         self.jobs.close()
 
     # --- happenings ---------------------------------------------------------------------------------------------------
 
     def _end_round(self, rounds: Rounds) -> Sequence[Event]:
-        """Queue all running jobs again, with a priority by their remaining work."""
+        """Queue all running jobs again. Their priority depends on their remaining work."""
         counted = self._counted
         return self.jobs.end_round(lambda live: rounds.priority(live.fate.task, live.left_s(), *counted))
 
     def _lose(self, node: str) -> Sequence[Event]:
-        """Remove the node, with the pods on it."""
+        """Remove the node and the pods on it."""
         del self.nodes[node]
         return [*self.messages.send(node, NodeGone(node)), *self.jobs.lose_node(node)]
 

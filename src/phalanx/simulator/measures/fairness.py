@@ -1,38 +1,40 @@
-"""Measures of fairness: between parties by their fair parts and dominant shares, and between jobs by fair start times.
+"""Measures of fairness. Between parties, fairness is measured by fair parts and dominant shares; between jobs, by fair
+start times.
 
 *Parties* are the queues of the trace, or its users if it names at most one queue. The time from the first submission to
-the last end (the *window*) is divided into *rounds* of one day. Rounds are shorter if the window has less than ten days
-(a tenth of it), and longer if it has more than ten thousand days (a ten-thousandth of it).
+the last end (the *window*) is divided into *rounds* of one day. If the window has less than ten days, there are ten
+shorter rounds. If it has more than ten thousand days, there are ten thousand longer rounds.
 
 The first part computes the fair part of each party: its max-min fair part of the cluster, by the weights of the queue
 tree. The part of a queue is divided among its children in proportion to their weights. A child gets at most its demand;
-the rest of its part is divided among its siblings. A party that is not a queue of the policy (a user, or a queue of the
-trace under a policy with one queue) has weight 1 at the root. Guarantees and limits are ignored, because they are
-settings by which a policy tries to be fair, and not the goal.
+if its part is larger, the rest is divided among its siblings. A party that is not a queue of the policy (a user, or a
+queue of the trace under a policy with one queue) has weight 1 at the root. Guarantees and limits are ignored, because
+they are only settings by which a policy tries to be fair.
 
 The second part measures the amount that each party got, relative to its fair part. In a round, a party's demand is the
 amount that its waiting and running jobs would use if they all ran. Its fair part is its max-min fair part of the
 capacity, at most its demand (`due`). The measures use the ratio `x = used / fair part`. If x is 1, the party got its
-fair part; if x is greater, the party also used amounts that belong to the fair parts of other parties.
+fair part; if x is greater than 1, the party also used parts that other parties would have got in a fair division.
 
 - `jain_fairness`: Jain's index of x over the parties with a fair part, as the mean over all rounds. `worst_...`: the
-  lowest index of any round.
+  index of the worst round.
 - `share_gap`: the difference between the largest and the smallest x, as the mean over all rounds.
-- Finish-time fairness (Themis, NSDI'20): a job's time from submission to end, relative to the time that it would need
-  alone on its party's part of the cluster (1/N for N parties, or according to their weights). That time is the job's
-  run time if the job fits into that part. Otherwise it is longer, in proportion to the job's size.
+- Finish-time fairness (Themis, NSDI'20): a job's time from submission to end, divided by the time that the job would
+  need if it ran alone on its party's part of the cluster. This part is 1/N for N parties, or as large as their weights
+  say. If the job fits into the part, the time alone is its run time. Otherwise the run time is multiplied by the job's
+  size relative to the part.
 
 The third part measures dominant shares (Ghodsi et al., NSDI'11). A party's dominant share in a round is the largest
 fraction that it used of any resource of the cluster. The *gap* is the difference between the largest and the smallest
-dominant share, among the parties that used any resource or waited. This measure ignores fair parts and demands. So the
-gap between two parties with different demands is wide even if both get their fair parts.
+dominant share, among the parties that used any resource or waited. This measure ignores demands. So if two parties have
+very different demands, the gap is wide even if both get their fair parts.
 
 The fourth part measures how much jobs were delayed by jobs that were submitted later. The *fair start time* of a job is
 the time at which it would start if no job were submitted after it (Sabin, Kochhar, Sadayappan, "Job fairness in
-non-preemptive job scheduling", ICPP'04). A job that starts later than that has *missed* its fair start time. To find
-that time, the trace up to the job is simulated again, under the same policy and with the same faults. Such a simulation
-is expensive, so only a sample of the jobs, evenly spread over the trace, is measured. A job that started at once cannot
-have missed its fair start time and needs no simulation."""
+non-preemptive job scheduling", ICPP'04). A job that starts later has *missed* its fair start time. To find the fair
+start time, all jobs of the trace up to this job are simulated again, under the same policy and with the same faults.
+Such a simulation is expensive, so only a sample of the jobs, evenly spread over the trace, is measured. A job that
+started at once cannot have missed its fair start time and needs no simulation."""
 
 from __future__ import annotations
 
@@ -46,7 +48,7 @@ from phalanx.model.queue import Queue
 from phalanx.simulator.schedule import Fate, Schedule, capacity, held, jain, mean, sizes, waits, window
 from phalanx.simulator.workload import Task, Workload
 
-LEAST = 1e-9  # a queue of weight 0 has this weight: it gets only amounts that no other queue demands
+LEAST = 1e-9  # used instead of the weight 0, so that such a queue only gets amounts that no other queue demands
 ITSELF = ("", 1.0)  # in the list of a queue's children, the entry (name, weight) for the queue's own jobs
 
 Child = TypeVar("Child", str, tuple[str, float])
@@ -55,7 +57,7 @@ Line: TypeAlias = tuple[tuple[str, float], ...]  # (queue, weight) for each queu
 
 def lines_of(parties: Iterable[str], queues: Sequence[Queue], default: str, counted: str) -> dict[str, Line]:
     """Return each party's path in the queue tree (a `Line`). `default`: the queue of jobs that name none. `counted`:
-    the resource by whose weights parts are divided."""
+    the counted resource; parts are divided by the weights of queues for this resource."""
     known = {queue.name: queue for queue in queues}
     found: dict[str, Line] = {}
     for party in parties:
@@ -97,7 +99,8 @@ def fair_parts(demand: Mapping[Child, float], weights: Mapping[Child, float], ha
 
 
 def shares(lines: Mapping[str, Line]) -> dict[str, float]:
-    """Return the fair fraction of the cluster for each party, if each party demands more than this fraction."""
+    """Return the fraction of the cluster that each party would fairly get if every party demanded the whole cluster and
+    more."""
     return due(lines, dict.fromkeys(lines, 2.0), 1.0)
 
 
@@ -109,8 +112,8 @@ Used = dict[str, float]
 
 
 def parties(schedule: Schedule) -> tuple[list[str], Sequence[Queue]]:
-    """Return the party of each task, and the queues in whose tree the parties are. There are no such queues if the
-    parties are users."""
+    """Return the party of each task, and the queues of the tree to which the parties belong. If the parties are users,
+    there are no queues."""
     tasks = [fate.task for fate in schedule.fates]
     if len({task.queue for task in tasks}) > 1:
         return [task.queue for task in tasks], schedule.queues
@@ -174,8 +177,8 @@ def rounds(
 
 
 def spread(into: list[Used], party: str, amount: float, start_s: float, end_s: float, round_s: float) -> None:
-    """Add a use of `amount` from `start_s` to `end_s` to the party's use in each round: the amount, times the seconds
-    that lie in the round."""
+    """Add the use of `amount` from `start_s` to `end_s` to the party's use. Each round gets the amount times the number
+    of these seconds that are in the round."""
     at = min(int(start_s // round_s), len(into) - 1)
     while start_s < end_s:
         until_s = end_s if at == len(into) - 1 else min(end_s, (at + 1) * round_s)
@@ -208,7 +211,7 @@ def dominant_shares(schedule: Schedule) -> Iterator[Used]:
 
 
 def counting(schedule: Schedule, resource: str) -> Schedule:
-    """Return the schedule with another counted resource."""
+    """Return the schedule with `resource` as the counted resource."""
     return replace(schedule, workload=replace(schedule.workload, counted=resource, unit=1))
 
 
@@ -224,7 +227,7 @@ def asked(schedule: Schedule) -> list[str]:
 
 # --- fair start times -------------------------------------------------------------------------------------------------
 
-LEAST_S = 1e-6  # shorter delays are ignored; the hash of a schedule rounds times to whole microseconds, too
+LEAST_S = 1e-6  # shorter delays are ignored, because the hash of a schedule also rounds times to whole microseconds
 
 
 def fair_starts(
@@ -235,12 +238,12 @@ def fair_starts(
 ) -> dict[str, float]:
     """Return the measures of a sample of at most `count` jobs. `again`: a function that simulates a workload under the
     policy and faults of `schedule`. `progress`: called with the number of finished jobs of the sample. If a simulation
-    is interrupted, only the jobs before it count."""
+    is interrupted, only the jobs that were measured before it count."""
     delays = list[float]()
     for done, fate in enumerate(sampled(schedule.fates, count), 1):
         missed_s = missed_by_s(schedule, fate, again)
         if missed_s is None:
-            break  # later jobs that need no simulation would bias the result
+            break  # do not continue with jobs that need no simulation, because this would bias the result
         delays.append(missed_s)
         progress(done)
     if not delays:
@@ -261,7 +264,7 @@ def sampled(fates: Sequence[Fate], count: int) -> Sequence[Fate]:
 
 
 def missed_by_s(schedule: Schedule, fate: Fate, again: Callable[[Workload], Schedule]) -> float | None:
-    """Return the time between the job's fair start time and its later start (0 if it did not start later); None if the
+    """Return how long after its fair start time the job started; 0 if it did not start later. Return None if the
     simulation was interrupted."""
     assert fate.start_s is not None
     if fate.start_s <= fate.task.job.submitted_s:

@@ -1,34 +1,36 @@
-"""Measure how a schedule places jobs on the nodes: fragmentation, the closeness of gangs, and compaction.
+"""Measure how well a schedule places jobs on the nodes, by fragmentation, the closeness of gangs, and compaction.
 
 *Fragmentation* is the amount of free devices that the jobs of this workload cannot use.
 
 It is defined as in FGD (Weng et al., "Beware of Fragmentation", ATC'23, section 3). A *typical* pod is drawn at random
 from the most frequent pod shapes that together make up 95 % of the workload's pods. The free amount of a node counts as
-fragmented if the pod does not fit on the node, or if the pod requests none of the counted resource. This amount is
-averaged over typical pods, summed over the nodes, and divided by the cluster's capacity. The measure is the mean of
-this value over `SAMPLES` evenly spaced times of the run. Free parts of a shared device count as free amounts.
+fragmented for a pod if the pod does not fit on the node, or if it requests none of the counted resource. The fragmented
+amount is averaged over typical pods, summed over the nodes, and divided by the cluster's capacity. The measure is the
+mean of this value over `SAMPLES` evenly spaced times of the run. Free parts of a shared device count as free amounts.
 
 *Stranded* is the part of the free amount of the counted resource that cannot be used, because the other free resources
-of the node are too small. The ratio in which the workload's pods request the resources determines how much of the other
-resources is needed. (The authors of Borg, EuroSys'15, use the word for resources that are unusable because another
-resource of the machine is fully allocated.)
+of the node are too small. How much of the other resources is needed is computed from the requests of the workload's
+pods, per unit of the counted resource. (The authors of Borg, EuroSys'15, use the word for resources that are unusable
+because another resource of the machine is fully allocated.)
 
 *Closeness* measures on how many nodes, and in how many domains of each topology level, the pods of a gang were placed.
 
-A gang is a job that had two or more pods when it first ran. The nodes on which its pods were at that time are counted.
-The measured levels are the levels of the run's topologies and the levels that gangs request. A node without the label
-of a level (or of a coarser level) counts as a domain of its own.
+A job counts as a gang if it had two or more pods when it first ran. The nodes are those on which its pods were at that
+time. The measured levels are the levels of the run's topologies and the levels that gangs request. A node without the
+label of a level (or of a coarser level) counts as a domain of its own.
 
-The distance of two pods is measured in *hops*: 0 on one node, 2 in one domain of the finest level (up to its switch and
-down), and 2 more for each coarser level, by the levels of the first topology.
+The distance of two pods is measured in *hops*: 0 if they are on one node, 2 if they are in one domain of the finest
+level (up to its switch and down again), and 2 more for each coarser level at which they are in different domains. Only
+the levels of the first topology are considered.
 
-*Cell compaction* measures the smallest part of the cluster into which the running jobs could have been packed.
+*Cell compaction* is the smallest part of the cluster's nodes onto which the running jobs could have been packed.
 
 The authors of Borg compare schedulers by this measure (Verma et al., EuroSys'15, section 5.1). All jobs that ran at the
-busiest time of the schedule are packed again with the same policy, on fewer and fewer nodes, until they do not fit. The
-nodes are removed in a random order; the result is the 90th percentile over several orders. All jobs are in one queue
-without limits, in the order of their submission, and each has the pods that it had at the busiest time. The smallest
-number of nodes is found by bisection, which assumes that jobs that fit on some nodes also fit on more nodes."""
+busiest time of the schedule are packed again with the same policy on fewer nodes, to find the smallest number of nodes
+on which all of them fit. The nodes are removed in a random order; the result is the 90th percentile over several
+orders. For this measure, all jobs are in one queue without limits, in the order of their submission, and each job has
+the pods that it had at the busiest time. The smallest number of nodes is found by bisection, which assumes that jobs
+that fit on some nodes also fit on more nodes."""
 
 from __future__ import annotations
 
@@ -62,7 +64,7 @@ Free = dict[str, NDArray[np.float64]]  # resource -> the free amount of each nod
 
 
 def fragmentation(schedule: Schedule) -> dict[str, float]:
-    """Return the measures of fragmentation; empty for a cluster of one node, on which pods have no placement."""
+    """Return the measures of fragmentation; empty for a cluster of one node, because there is no choice of nodes."""
     if len(schedule.nodes) < 2 or not capacity(schedule):
         return {}
     counted, has = schedule.workload.counted, capacity(schedule) * schedule.workload.unit
@@ -102,8 +104,8 @@ def counts_of(schedule: Schedule) -> Counter[Shape]:
 
 
 def beside(schedule: Schedule) -> dict[str, float]:
-    """Return, for each other resource, its requested amount per unit of the counted resource. Pods that request none of
-    the counted resource are left out."""
+    """Return, for each resource other than the counted one, the amount that pods request per unit of the counted
+    resource. Pods that request none of the counted resource are left out."""
     counted, device_bytes = schedule.workload.counted, schedule.workload.device_bytes
     asked: Counter[str] = Counter()
     for shape, count in counts_of(schedule).items():
@@ -163,8 +165,8 @@ def fragmented(free: Free, shapes: list[tuple[dict[str, float], float]], counted
 
 
 def stranded(free: Free, ratios: Mapping[str, float], counted: str) -> float:
-    """Return the free amount of `counted` on nodes where another resource is too small. `ratios`: the result of
-    `beside`."""
+    """Return the free amount of `counted` that cannot be used because too little of another resource is free on the
+    node. `ratios`: the result of `beside`."""
     there = np.maximum(free[counted], 0.0)
     enough = there.copy()
     for name, per_unit in ratios.items():
@@ -203,7 +205,7 @@ def closeness(schedule: Schedule) -> dict[str, Any]:
 
 
 def hops(gangs: Iterable[Gang], levels: Sequence[Mapping[str, Domain]]) -> Iterator[float]:
-    """Yield the mean distance of the pairs of pods of each gang. `levels`: for each level, node -> its domain."""
+    """Yield for each gang the mean distance between two of its pods. `levels`: for each level, node -> its domain."""
     for _, places in gangs:
         every = pairs(places.total())
         apart = every - sum(map(pairs, places.values()))
@@ -217,7 +219,7 @@ def pairs(count: int) -> int:
 
 
 def gathered(places: Counter[str], domain_of: Mapping[str, Domain]) -> Counter[Domain]:
-    """Return the number of pods in each domain. `places`: the number of pods on each node."""
+    """Return the number of pods in each domain. `places`: node -> number of pods."""
     found: Counter[Domain] = Counter()
     for node, count in places.items():
         found[domain_of.get(node, (node,))] += count
@@ -235,7 +237,8 @@ def started(schedule: Schedule) -> Iterator[Gang]:
 
 
 def own_levels(jobs: Iterable[Job]) -> Iterator[Topology]:
-    """Yield a topology for each level that a job requests, for levels that no other topology has."""
+    """Yield a topology of one level for each level that a job requests. So levels that are in no topology of the run
+    are measured too."""
     for job in jobs:
         for each in (
             job.closeness,
@@ -249,8 +252,8 @@ def own_levels(jobs: Iterable[Job]) -> Iterator[Topology]:
 
 def domains(topologies: Iterable[Topology], nodes: Sequence[Node]) -> Iterator[tuple[str, Mapping[str, Domain]]]:
     """Yield (level, node -> domain). A domain is identified by the values of the level's label and of all coarser
-    labels. If several topologies have the same level, only the first of them is used for it. A level without any node
-    is left out."""
+    labels. If several topologies have the same level, only the first of these topologies is used for it. A level to
+    which no node belongs is left out."""
     labels = {node.name: dict(node.labels) for node in nodes}
     told = set[str]()
     for topology in topologies:
@@ -266,7 +269,7 @@ def domains(topologies: Iterable[Topology], nodes: Sequence[Node]) -> Iterator[t
 
 
 CELL = "cell"
-PART = 0.9  # the measure is this quantile of the results of all random orders
+PART = 0.9  # the result is this quantile of the values of all random orders
 
 
 def compaction(
@@ -295,8 +298,8 @@ def fewest(jobs: Sequence[Job], nodes: Sequence[Node], policy: Policy, step: Loo
 
 
 def busiest(schedule: Schedule) -> list[Job]:
-    """Return the jobs that ran at the busiest time of the schedule, each with the pods that it held then. If several
-    times are equally busy, the first one is used."""
+    """Return the jobs that ran at the busiest time of the schedule, each with the pods that it had then. If several
+    times are equally busy, the earliest time is used."""
     span = max(spans(schedule), key=lambda span: span.busy, default=None)
     if span is None:
         return []
@@ -307,8 +310,8 @@ def busiest(schedule: Schedule) -> list[Job]:
 
 
 def held_by(job: Job, placements: Sequence[Placement], at_s: float) -> Job:
-    """Return the job with requests equal to the pods that it held. If some role held no pods, the returned job has no
-    groups."""
+    """Return a copy of the job that requests exactly the pods that the job had. If one of its roles had no pods, the
+    returned job has no groups."""
     counts = Counter(placement.role for placement in placements)
     roles = tuple(replace(job.roles[at], count=count, minimum=count) for at, count in sorted(counts.items()))
     whole = len(roles) == len(job.roles)

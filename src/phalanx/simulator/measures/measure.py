@@ -1,14 +1,14 @@
-"""The measures of a schedule, by their documented names (docs/guide/simulate.md defines each).
+"""Compute the measures of a schedule. Their names are those of docs/guide/simulate.md, which defines each measure.
 
 The docstrings of this module use these letters for a job: s is its submission time, b the time of its first start, e
-the time of its end, p its run time without lost work, n its size in the counted resource (processors, GPUs). C is the
-capacity of the cluster. Jobs that never ended are only counted in `jobs` and `unfinished`.
+the time of its end, p its run time without lost work, and n its size in the counted resource (processors or GPUs). C is
+the capacity of the cluster. A job that never ended only counts in the measures `jobs` and `unfinished`.
 
-The first part measures deadlines: the number of admitted jobs, the jobs that ended in time, the lateness of the other
-jobs, and the attained value. In a trace, a job may have a *worth*: several times, and the value that the job has if it
-ends by each of them (Chronus, SoCC'21, calls falling values a soft deadline). A job that has only a deadline has the
-value 1 if it ends by then. With only such jobs, the attained value is ElasticFlow's *deadline satisfactory ratio*
-(ASPLOS'23). A failed job has the value 0.
+The first part measures deadlines: how many jobs were admitted and ended in time, the lateness of the other jobs, and
+the attained value. In a trace, a job may have a *worth*, which is a list of times and, for each time, the value of the
+job if it ends by then (Chronus, SoCC'21, calls falling values a soft deadline). A job that has only a deadline has the
+value 1 if it ends by the deadline. If all jobs are of this kind, the attained value is ElasticFlow's *deadline
+satisfactory ratio* (ASPLOS'23). A failed job has the value 0.
 
 The second part computes all measures, including those of the first part.
 """
@@ -27,13 +27,13 @@ from phalanx.simulator.workload import Task, Worth
 
 
 def deadlines(fates: Sequence[Fate]) -> dict[str, float]:
-    """Return the measures of the jobs with a deadline or a worth; empty if there are none."""
+    """Return the measures of the jobs with a deadline or a worth; empty if no job has one."""
     due = [(fate, fate.task.job.deadline_s) for fate in fates if fate.task.job.deadline_s is not None]
     return {**(punctuality(due) if due else {}), **value_attained(fates)}
 
 
 def punctuality(due: Sequence[tuple[Fate, float]]) -> dict[str, float]:
-    """Return the measures of lateness. `due`: each job with its deadline, in the same time as its end."""
+    """Return the measures of lateness. `due`: each job with its deadline, which is on the same clock as its end."""
     late = [fate.end_s - at_s for fate, at_s in due if fate.end_s is not None and fate.end_s > at_s]
     never = sum(fate.end_s is None for fate, _ in due)
     return {
@@ -46,7 +46,7 @@ def punctuality(due: Sequence[tuple[Fate, float]]) -> dict[str, float]:
 
 
 def value_attained(fates: Sequence[Fate]) -> dict[str, float]:
-    """Return the attained worth of all jobs, relative to their greatest possible worth."""
+    """Return the value that all jobs together attained, divided by the greatest value that they could attain."""
     worths = [(fate, worth) for fate in fates if (worth := worth_of(fate.task))]
     most = fsum(max(value for _, value in worth) for _, worth in worths)
     return {"value_attained_ratio": fsum(attained(*each) for each in worths) / most} if most else {}
@@ -149,8 +149,8 @@ def times(done: Sequence[Fate]) -> dict[str, float]:
 
 
 def per_processor(schedule: Schedule) -> dict[str, float]:
-    """Return the measures of the slowdown per processor, max(1, (e - s) / (n max(p, tau))). A long wait of a large job
-    counts less in it (Zotkin and Keleher 1999; Feitelson 2001)."""
+    """Return the measures of the slowdown per processor, max(1, (e - s) / (n max(p, tau))). In this measure, the wait
+    of a large job counts less than that of a small job (Zotkin and Keleher 1999; Feitelson 2001)."""
     both = zip(schedule.fates, sizes(schedule), strict=True)
     values = (
         max(1.0, jct_s(fate) / (max(1.0, size) * max(fate.ran_s, TAU_S)))
@@ -170,7 +170,7 @@ def summary(values: Iterable[float], name: str) -> dict[str, float]:
 
 
 def use(schedule: Schedule) -> dict[str, float]:
-    """Return the use of the cluster between the first submission and the last end."""
+    """Return the measures of how the cluster was used between the first submission and the last end."""
     has, (since_s, until_s) = capacity(schedule), window(schedule)
     span_s = until_s - since_s
     spent = [
@@ -199,8 +199,10 @@ def use(schedule: Schedule) -> dict[str, float]:
 
 
 def shortest(schedule: Schedule) -> dict[str, float]:
-    """Return a lower bound for the length of any schedule of the ended jobs: the latest end of a job that starts at its
-    submission, or the latest sum of a submission time and the work of all later jobs divided by the capacity."""
+    """Return a lower bound for the length of any schedule of the ended jobs, and the length of this schedule relative
+    to it. The bound is the larger of two values. The first is the latest end if every job started at its submission.
+    For the second, consider each submission: from then on, the work of this job and of all jobs submitted later takes
+    at least the time work / capacity."""
     since_s, until_s = window(schedule)
     has, work, bound_s = capacity(schedule), 0.0, 0.0
     both = [pair for pair in zip(schedule.fates, sizes(schedule), strict=True) if pair[0].end_s is not None]
@@ -212,8 +214,8 @@ def shortest(schedule: Schedule) -> dict[str, float]:
 
 
 def fidelity(schedule: Schedule) -> dict[str, float]:
-    """Return the fraction of jobs with the same wait as in the trace, to the second, among the jobs whose wait in the
-    trace is known."""
+    """Return the fraction of jobs that waited as long as in the trace, to the second. Only jobs whose wait in the trace
+    is known are counted."""
     known = [(fate, fate.task.waited_s) for fate in schedule.fates if fate.task.waited_s is not None]
     same = [fate.start_s is not None and abs(wait_s(fate) - waited_s) < 1.0 for fate, waited_s in known]
     return {"as_in_trace_ratio": mean(list(map(float, same)))} if known else {}
@@ -225,8 +227,8 @@ def limit_of(fate: Fate) -> float:
 
 
 def stops(schedule: Schedule) -> dict[str, float]:
-    """Return the number of jobs stopped at their user's limit, the starts after the first one, and the lost run time,
-    as time and as time multiplied by size."""
+    """Return the number of jobs that were stopped at their requested limit, the measures of further starts after the
+    first, and the lost run time (in seconds, and in resource hours)."""
     again = [max(0, fate.starts - 1) for fate in schedule.fates]
     return {
         "stopped_at_limit": sum(fate.outcome is Outcome.FAILED for fate in schedule.fates),
@@ -249,7 +251,7 @@ def preemptions(schedule: Schedule) -> dict[str, float]:
 
 
 def lost(schedule: Schedule) -> float:
-    """Return the lost processor seconds (GPU seconds)."""
+    """Return the lost run time times the size of each job, in processor seconds or GPU seconds."""
     return fsum(fate.lost_s * size for fate, size in zip(schedule.fates, sizes(schedule), strict=True) if fate.lost_s)
 
 
@@ -272,8 +274,8 @@ def by(schedule: Schedule, groups: Sequence[str]) -> dict[str, dict[str, float |
 
 
 def by_month(schedule: Schedule) -> dict[str, Any]:
-    """Return the measures for each month of submission; empty if the trace covers only one month. A whole log is a
-    single sample, while its months are several samples (Frachtenberg and Feitelson 2005)."""
+    """Return the measures for each month of submission; empty if the trace covers only one month. A whole log is only
+    one sample, but its months are several samples (Frachtenberg and Feitelson 2005)."""
     submitted_s = [fate.task.job.submitted_s for fate in schedule.fates]
     since_s = min(submitted_s, default=0.0)
     months = [str(int((at_s - since_s) // MONTH_S) + 1) for at_s in submitted_s]

@@ -1,9 +1,11 @@
-"""The traces of Chronus (Gao et al., SoCC'21), derived from Philly's: jobs with deadlines among jobs without.
+"""The traces of Chronus (Gao et al., SoCC'21), derived from the Philly trace: some jobs have deadlines, others have
+none.
 
 `job_id,user,num_gpu,submit_time,iterations,model_name,duration,interval,expect_time_list,expect_value_list,best_effort,
-job_type`; times in seconds. The column `user` has the virtual cluster, which becomes the queue. A job that is not best
-effort has a deadline: its submission plus the first (for soft deadlines the last) of `expect_time_list`, seconds
-separated by `-`. `expect_value_list`, if present, has the value of the job if it ends by each of these times."""
+job_type`; all times are in seconds. The column `user` has the virtual cluster, which becomes the queue. A job that is
+not best effort has a deadline. It is the submission time plus the first value of `expect_time_list` (for soft deadlines
+the last value); the values of this list are separated by `-`. `expect_value_list`, if present, has the value of the job
+if it ends by each of these times."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
 """Read the records of a trace file, and report errors with file, line and column.
 
-A *record* is a line of a log or a row of a table. An unreadable record is reported with its file, line and column. With
-`on_error` set to `skip`, the reader counts the record and continues; with `stop` it ends with an error. Files that gzip
-compressed are recognised by their first bytes. A truncated file is reported like any other error.
+A *record* is a line of a log or a row of a table. An unreadable record is reported with its file, line and column. If
+`on_error` is `skip`, the reader counts the record and continues; if it is `stop`, it raises an error. Files that were
+compressed with gzip are recognised by their first bytes. A truncated file is reported like any other error.
 
-Times are at most `LONGEST_S`, because larger floats cannot represent microseconds.
+Times are at most `LONGEST_S`, because larger floats are too coarse to represent microseconds.
 
-A job of which the trace has only the number of GPUs gets one pod if one node has enough GPUs, otherwise several
+If a trace only states a job's number of GPUs, the job gets one pod if this number fits on one node, otherwise several
 pods."""
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from phalanx.model.pod import CPU
 from phalanx.simulator.workload import GPU, MILLI_CPU, Task, Workload, gang, in_order
 
 SHOWN = 10  # at most this many faults are listed one by one
-LONGEST_S = 9e9  # 285 years, because times may be in seconds since 1970
+LONGEST_S = 9e9  # 285 years; this is long enough for times in seconds since 1970
 PACKED = b"\x1f\x8b"  # the first bytes of a gzip file (RFC 1952)
 MARK = b"\xef\xbb\xbf"  # the mark that some editors write before UTF-8
 
@@ -42,7 +42,7 @@ class OnError(StrEnum):
 
 
 class TraceError(PhalanxError):
-    """A trace, cluster or policy file cannot be read. The text has the place and the cause."""
+    """A trace, cluster or policy file cannot be read. The text of the error states the place and the cause."""
 
 
 class BadRecord(Exception):
@@ -54,7 +54,8 @@ class BadRecord(Exception):
 
 
 class SourceFile:
-    """A file being read. `faults`: its unreadable records. `dropped`: valid records that are left out, by reason."""
+    """A file that is being read. `faults`: descriptions of its unreadable records. `dropped`: reason -> number of valid
+    records that are left out for this reason."""
 
     def __init__(self, path: Path, on_error: OnError = OnError.STOP) -> None:
         self.path, self.on_error = path, on_error
@@ -62,8 +63,8 @@ class SourceFile:
         self.dropped: Counter[str] = Counter()
 
     def lines(self) -> Iterator[tuple[int, str]]:
-        """Yield the number and the text of each line; the first line has the number 1. Invalid UTF-8 is no error; it is
-        replaced by escape sequences."""
+        """Yield the number and the text of each line; the first line has the number 1. Invalid UTF-8 is not an error;
+        its bytes are replaced by escape sequences."""
         number = 0
         try:
             with opened(self.path) as file:
@@ -110,7 +111,7 @@ class SourceFile:
         self.faults.append(f"{at}: {bad}")
 
     def fatal(self, line: int, why: str) -> NoReturn:
-        """Raise TraceError for an error after which nothing can be read."""
+        """Raise TraceError for an error after which the rest of the file cannot be read."""
         raise TraceError(f"{self.path}:{line}: {why}")
 
     def drop(self, why: str) -> None:
@@ -120,7 +121,7 @@ class SourceFile:
     def workload(
         self, tasks: Sequence[Task], *, nodes: tuple[Node, ...] = (), counted: str = CPU, unit: int = MILLI_CPU
     ) -> Workload:
-        """Return the workload with these tasks, and with the counts of the records that were left out."""
+        """Return the workload with these tasks, and with the numbers of the records that were left out."""
         return Workload(
             name=self.path.name,
             tasks=in_order(tasks),
@@ -143,8 +144,8 @@ def cells_of(text: str) -> list[str]:
 
 @contextmanager
 def opened(path: Path) -> Iterator[Iterable[bytes]]:
-    """Open the file and yield its decompressed lines. Raises `TraceError` for a pipe, because the file is read
-    twice."""
+    """Open the file and yield its decompressed lines. Raises `TraceError` for a pipe or a device, because the file is
+    read twice."""
     with path.open("rb") as file:
         if not S_ISREG(os.fstat(file.fileno()).st_mode):
             raise TraceError(f"{path}: this is no file but a pipe or a device; put it into a file, it is read twice")
@@ -165,7 +166,8 @@ def number(
     most: float = LONGEST_S,
     default: float | None = None,
 ) -> float:
-    """Return the number in a column; `default` if the cell is empty. Raises `BadRecord` with the column's number."""
+    """Return the number in a column; `default` if the cell is empty. Raises `BadRecord`, which has the number of the
+    column, if the cell is not a valid number."""
     text = row.get(column, "")
     if not text and default is not None:
         return default

@@ -2,24 +2,25 @@
 the Parallel Workloads Archive", JPDC 2014; format: cs.huji.ac.il/labs/parallel/workload/swf.html).
 
 
-A line has eighteen fields, separated by white space, with -1 for unknown; header lines are `; Name: value`. They are
-used as follows:
+A line has eighteen fields, separated by white space; -1 means that a value is unknown. Header lines have the form `;
+Name: value`. The fields are used as follows:
 
-- *Size*: the requested processors (field 8), or the allocated processors (5) if the request is unknown. A record
-  without both, or with a run time of 0 or unknown (cancelled before its start), is not a job that ran. Such records are
-  left out, and their number is reported. Users of the archive usually leave such records out, too.
-- *Limit*: the requested time (9); unknown means no limit. If a job ran longer than its limit, the reader shortens its
-  run time to the limit, because a simulation stops jobs at their limits.
+- *Size*: the requested processors (field 8), or the allocated processors (5) if the request is unknown. If both are
+  unknown, or if the run time is 0 or unknown (the job was cancelled before its start), the record is not that of a job
+  that ran. Such records are left out, and their number is reported. Users of the archive usually leave these records
+  out as well.
+- *Limit*: the requested time (9). If it is unknown, the job has no limit. If a job ran longer than its limit, the
+  reader shortens its run time to the limit, because a simulation stops jobs at their limits.
 - User, group, queue (12, 13, 15; the partition 16 if there is no queue), and the recorded wait (3).
 - Average CPU time, used and requested memory, status and executable are not used. A job that was checkpointed has one
-  record for the whole job, and one with the same number for each of its parts (status 2, 3, 4). The records of the
-  parts are left out.
+  record for the whole job, and one record with the same job number for each of its parts (status 2, 3, 4). The records
+  of parts are left out.
 - *Preceding job* and think time (17, 18) are used only with the option `follow`, because many logs use these fields for
-  other values. The job is then submitted its think time after the end of the preceding job. Without a think time, it is
-  submitted when the preceding job ends, but not before its submit time. If the preceding job is not part of the run,
-  both fields are ignored.
+  other values. With the option, a job is submitted when its think time has passed since the end of its preceding job.
+  If it has no think time, it is submitted when the preceding job ends, but not before its own submit time. If the
+  preceding job is not part of the run, both fields are ignored.
 
-The cluster's size is the header's `MaxProcs`, otherwise `MaxNodes`."""
+The size of the cluster is the value of `MaxProcs` in the header or, if there is none, the value of `MaxNodes`."""
 
 from __future__ import annotations
 
@@ -52,7 +53,8 @@ def read(
     size: int | None = None,
 ) -> Workload:
     """Return the workload of a log. `first`: stop after this number of jobs. `follow`: use the preceding-job field.
-    `size`: the machine's number of processors, instead of the header's. Raises `TraceError`."""
+    `size`: the machine's number of processors, which is used instead of the number in the header. Raises
+    `TraceError`."""
     source, header = SourceFile(path, on_error), dict[str, str]()
     tasks, seen = list[Task](), set[int]()
     for line, text in source.lines():
@@ -85,8 +87,8 @@ def following(tasks: list[Task]) -> list[Task]:
 
 
 def as_submitted(tasks: list[Task]) -> list[Task]:
-    """Return the tasks in the order of submission; at equal times by job number. Most logs have this order; logs of
-    simulators may be in the order of ends."""
+    """Return the tasks in the order of submission; tasks of the same time are in the order of their job numbers. Most
+    logs already have this order, but logs of simulators may be in the order in which jobs ended."""
     if all(one.job.submitted_s <= other.job.submitted_s for one, other in pairwise(tasks)):
         return tasks
     return sorted(tasks, key=lambda task: (task.job.submitted_s, int(task.job.id)))
@@ -110,7 +112,7 @@ def machine_size(path: Path, header: dict[str, str], tasks: Iterable[Task]) -> i
 
 
 def read_record(source: SourceFile, text: str, follow: bool, seen: set[int]) -> Task | None:
-    """Return the task of one line; None if it is not a job that ran. `seen`: the job numbers so far. Raises
+    """Return the task of one line; None if it is not a job that ran. `seen`: the job numbers of earlier records. Raises
     `BadRecord`."""
     values = fields(text)
     number, submit, wait, run, _, _, _, requested, limit, _, status, *_ = values
@@ -154,8 +156,8 @@ def job_of(values: list[int], count: int, limit_s: float | None) -> Job:
 
 
 def no_job(run: int, count: int, *, known: bool) -> str:
-    """Return why a record is not a job that ran; empty if it is one. `known`: a record with the same number came
-    before."""
+    """Return why a record is not that of a job that ran; empty if it is. `known`: True if an earlier record has the
+    same number."""
     if known:
         return "parts of a job that is recorded as a whole (status 2 to 4)"
     if run <= 0:
@@ -164,7 +166,8 @@ def no_job(run: int, count: int, *, known: bool) -> str:
 
 
 def fields(text: str) -> list[int]:
-    """Return the eighteen values of a line. Fractions, which some logs write (`12.0`, CPU times), are cut off."""
+    """Return the eighteen values of a line. Some logs write fractions (`12.0`, or CPU times); the part after the point
+    is cut off."""
     cells = text.split()
     if len(cells) != FIELDS:
         column = len(text) + 1 if len(cells) < FIELDS else place_of(text, FIELDS)

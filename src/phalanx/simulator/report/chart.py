@@ -1,9 +1,9 @@
 """Charts as inline SVG. They need no script, scale with the page, and take their colours from the page's style sheet,
 so one drawing works in light and dark mode.
 
-Each chart is drawn in a box of `WIDTH` by its height. `Axes` maps values to positions and draws ticks. Colours are
-classes
-`c0` … `c8` (fill) and `l0` … `l8` (line)."""
+Each chart is drawn in a box that is `WIDTH` wide. `Axes` maps values to positions and draws ticks. Colours are given by
+CSS classes: `c0` … `c8` for areas and `l0` … `l8` for lines.
+The style sheet is in `page`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ Scale = Callable[[float], float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axes:
-    """The axes of a chart. `x`, `y`: map a value to a position from 0 (left, bottom) to 1."""
+    """The axes of a chart. `x`, `y`: functions that map a value to a position, from 0 (left or bottom) to 1 (right or
+    top)."""
 
     height: float
     x: Scale
@@ -52,8 +53,8 @@ def svg(height: float, body: str, label: str) -> str:
 
 
 def stacked(axes: Axes, xs: Sequence[float], rows: Sequence[Sequence[float]], names: Sequence[str]) -> str:
-    """Return a chart of stacked areas, one for each row. `xs`: the edges of the bins; there is one more edge than a row
-    has values."""
+    """Return a chart of stacked areas, one for each row. `xs`: the edges of the bins; a row has one value for each bin,
+    so there is one more edge than values."""
     below = [0.0] * (len(xs) - 1)
     parts = []
     for at, (row, name) in enumerate(zip(rows, names, strict=True)):
@@ -112,8 +113,8 @@ def linear(low: float, high: float) -> Scale:
 
 
 def logarithmic(high: float) -> Scale:
-    """Return a logarithmic scale from 1 to `high`. Values below 1 count as 1, so that a wait of 0 has a place on the
-    axis (its left edge)."""
+    """Return a logarithmic scale from 1 to `high`. Values below 1 count as 1, so a wait of 0 is drawn at the left edge
+    of the axis."""
     top = log10(max(high, 10.0))
     return lambda value: log10(max(value, 1.0)) / top
 

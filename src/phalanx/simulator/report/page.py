@@ -1,12 +1,12 @@
 """The report: one self-contained HTML page about one or more schedules of the same workload.
 
-The page first compares the policies in a table and in a chart of the waits. Then it has a part for each policy: the use
-of the cluster over time by queue, the amount and the number of waiting jobs, a Gantt chart of a part of the schedule,
-node by node, and the jobs with the highest slowdown, with the reasons why they waited. The page loads nothing, has no
-script, and escapes every name from a trace.
+The page first compares the policies in a table and in a chart of the waits. Then it has a part for each policy. This
+part shows the use of the cluster over time by queue, the amount and the number of waiting jobs, a Gantt chart of a part
+of the schedule (one row for each node), and the jobs with the highest slowdown and the reasons why they waited. The
+page loads nothing, has no script, and escapes every name from a trace.
 
-The module also has the style sheet of the page, which is light or dark by the reader's preference, and suitable for
-printing."""
+The module also has the style sheet of the page. It follows the reader's preference for a light or a dark page, and is
+suitable for printing."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ from phalanx.simulator.report.chart import (
 )
 from phalanx.simulator.report.picture import BINS, Picture, Worst
 
-# Nine hues that most colour-blind readers can distinguish (Okabe and Ito's palette and two more), for each background.
+# For each background, nine colours that most colour-blind readers can distinguish (the palette of Okabe and Ito, and
+# two more).
 LIGHT = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8a7a00", "#7f7fbf", "#9a9a9a")
 DARK = ("#4aa8e0", "#f0b840", "#3cc79e", "#e29ac2", "#8bd0f5", "#f08a4b", "#d8c94a", "#a5a5e0", "#7c7c7c")
 
@@ -104,8 +105,8 @@ LINES = 9
 
 
 def page(pictures: Sequence[Picture], rows: Sequence[Mapping[str, object]], *, made_by: str) -> str:
-    """Return the page. `rows`: the measures of each picture's schedule, in the same order. `made_by`: the command, for
-    the footer."""
+    """Return the page. `rows`: the measures of each picture's schedule, in the same order. `made_by`: the command that
+    made the page, which is shown in the footer."""
     trace = ", ".join(dict.fromkeys(each.trace for each in pictures)) or "nothing"
     pictures = told_apart(pictures)
     parts = [
@@ -144,7 +145,7 @@ def opening(pictures: Sequence[Picture]) -> Iterator[str]:
 
 
 def longest(pictures: Sequence[Picture]) -> float:
-    """Return the length of the longest schedule in seconds. It is the time scale of all charts, so that they can be
+    """Return the length of the longest schedule in seconds. All charts have this time scale, so that charts can be
     compared."""
     return max((each.until_s - each.since_s for each in pictures), default=0.0)
 
@@ -205,7 +206,8 @@ def waits_chart(pictures: Sequence[Picture]) -> str:
 
 
 def queues_chart(pictures: Sequence[Picture]) -> str:
-    """Return a chart of the waiting jobs under all policies; empty for a single policy, whose own chart is the same."""
+    """Return a chart with the number of waiting jobs under each policy; empty if there is only one policy, because its
+    own chart shows the same."""
     if len(pictures) < 2:
         return ""
     drawn = pictures[:LINES]

@@ -1,10 +1,10 @@
-"""One schedule, reduced to the data that a page draws. The process that runs the simulation computes these data and
-sends them to the process that draws the page, because they are much smaller than the schedule.
+"""The data of a schedule that a page draws. The process that runs the simulation computes these data and sends them to
+the process that draws the page, because they are much smaller than the schedule.
 
-Time is cut into `BINS` equal bins. The *parties* (`fairness.parties`: queues, or users) with the highest demand keep
-their names and have the same colour under every policy; all other parties are drawn as one. The Gantt chart is called
-the *closer look*. For a long schedule it shows only the time around the longest queue, with at most `LOOK_STINTS`
-bars."""
+Time is cut into `BINS` equal bins. The *parties* (`fairness.parties`: queues, or users) with the highest demand are
+drawn with their names, and have the same colour under every policy; all other parties are drawn as one party. The Gantt
+chart is called the *closer look*. For a long schedule it shows only the time around the longest queue, with at most
+`LOOK_STINTS` bars."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ class Worst:
 
 
 class Bar(NamedTuple):
-    """A job on one node in the closer look. `low`, `high`: the bar's edges, as fractions of the row's height."""
+    """A job on one node in the closer look. `low`, `high`: the lower and the upper edge of the bar, as fractions of the
+    row's height."""
 
     row: int
     start_s: float
@@ -56,7 +57,8 @@ class Bar(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
     """The closer look: a part of the schedule, node by node. `nodes`: the nodes, one for each row of the chart. `bars`:
-    the bars in these rows. `all_nodes`: the number of used nodes, which may be more than the rows."""
+    the bars in these rows. `all_nodes`: the number of nodes that jobs used, which may be larger than the number of
+    rows."""
 
     since_s: float
     until_s: float
@@ -122,8 +124,8 @@ def picture(schedule: Schedule) -> Picture:
 def used_by(
     schedule: Schedule, of: Sequence[str], since_s: float, until_s: float
 ) -> tuple[tuple[str, ...], tuple[tuple[float, ...], ...]]:
-    """Return the parties with the highest demand, and the amount that each used in each bin. If there are more parties,
-    the last entry stands for all remaining parties together."""
+    """Return the parties with the highest demand, and the mean amount that each party used in each bin. If there are
+    more parties, the last entry is the sum over all remaining parties."""
     bin_s = max(until_s - since_s, 1e-9) / BINS
     bins: list[Used] = [{} for _ in range(BINS)]
     for stint, amount in zip(schedule.stints, held(schedule), strict=True):
@@ -139,7 +141,7 @@ def used_by(
 
 def ranked_by_work(schedule: Schedule, of: Sequence[str]) -> list[str]:
     """Return the parties, sorted by the total work of their tasks, the highest first. The work of a task that never
-    ends is its size alone."""
+    ends cannot be computed, so its size is used instead."""
     total: Used = {}
     for fate, party, size in zip(schedule.fates, of, sizes(schedule), strict=True):
         run_s = min(fate.task.run_s, fate.task.stop_s or inf)
@@ -218,8 +220,7 @@ def look(schedule: Schedule, of: Sequence[str], names: Sequence[str], queued: Se
 
 
 def stretch(schedule: Schedule, queued: Sequence[float]) -> tuple[float, float]:
-    """Return a span of time around the longest queue that has at most `LOOK_STINTS` bars (a job on a node without
-    interruption)."""
+    """Return a span of time around the longest queue in which at most `LOOK_STINTS` stints start."""
     since_s, until_s = window(schedule)
     if len(schedule.stints) <= LOOK_STINTS:
         return since_s, until_s
@@ -232,9 +233,9 @@ def stretch(schedule: Schedule, queued: Sequence[float]) -> tuple[float, float]:
 
 
 def lowest(taken: list[tuple[float, float, float]], start_s: float, end_s: float, part: float) -> float:
-    """Return the lower edge of the lowest gap of height `part` between the bars at `start_s`, and mark the gap as used
-    until `end_s`. Only the number of a job's processors is known, so a bar can be drawn in any gap. If no gap is high
-    enough, the bar overlaps other bars."""
+    """Return the lower edge of the lowest gap of height `part` between the bars at `start_s`, and mark this gap as used
+    until `end_s`. It is not known which processors of the node a job used, so its bar can be drawn in any gap. If no
+    gap is high enough, the bar overlaps other bars."""
     taken[:] = [each for each in taken if each[0] > start_s]
     low = 0.0
     for _, other_low, other_high in sorted(taken, key=lambda each: each[1]):

@@ -1,9 +1,9 @@
-"""Find jobs that can never run, before a run.
+"""Before a simulation, find the jobs that can never run in it.
 
-One job of each kind (equal requests, equal queue) is submitted alone to the scheduler on the empty cluster. If the job
-does not start, its reason shows whether it can ever start. It cannot if the nodes are too small, no node matches, or a
-queue's limit is too low. It also cannot start if its queue is missing or starts no jobs, because queues do not change
-during a simulation."""
+Jobs with equal requests and the same queue are of one kind. One job of each kind is submitted alone to the scheduler on
+the empty cluster. If it does not start, the code of its reason shows whether jobs of this kind can ever start. They
+cannot if the nodes are too small, no node matches, or a queue's limit is too low. They also cannot start if their queue
+is missing or starts no jobs, because queues do not change during a simulation."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ def why_never(cluster: Cluster, job: Job, policy: Policy, step: LoopStep) -> str
     asked = replace(alone(job), submitted_s=0.0, begin_s=None, deadline_s=None)
     plan = step(cluster, [Submitted(asked)], policy, 0.0, Nobody())
     if any(isinstance(action, Start) and not action.placements for action in plan.actions):
-        first = tuple(Slot(at, 0) for at in range(len(job.roles)))  # the pods of such a job are placed one by one
+        # the job's queue schedules pod by pod, so its pods are only placed after their slots are opened
+        first = tuple(Slot(at, 0) for at in range(len(job.roles)))
         plan = step(cluster, [Opened(job.id, first)], policy, 0.0, Nobody())
     over: Event = Finished(job.id)
     step(cluster, [over], policy, 0.0, Nobody())

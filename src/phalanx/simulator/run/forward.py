@@ -1,19 +1,19 @@
-"""Simulate the jobs of a live cluster from now on, without further submissions.
+"""Simulate how the jobs of a live cluster continue from now on if no further jobs are submitted.
 
 The simulation begins with a given cluster state and advances it with a virtual clock. The decisions are those of the
 real scheduler's code. The simulation assumes:
 
 - A job runs until its time limit. A job without a limit runs for a given time (`Assumptions.run_s`). A job that has
-  already run longer than its limit ends now. A start takes effect at the moment when it is decided.
-- Evicted pods are gone when their grace period is over. A preempted job later runs again from the beginning.
+  already run longer than its limit ends now. A job runs from the moment at which its start is decided.
+- Evicted pods are gone when their grace period is over. A preempted job runs again later, from the beginning.
 - An elastic job with fewer pods than it can use grows when capacity is free. Its run time does not change.
 - A started gang with fewer pods than its minimum is stopped as a whole if its missing pods get no nodes within
   `Assumptions.patience_s`.
-- Foreign pods stay, and the nodes do not change.
+- Pods of other schedulers stay, and the nodes do not change, except for nodes that node groups add or remove.
 
-So job order, quota, backfill, reservations, dependencies and preemption have the same effect as in the real cluster.
-The forecast assumes that jobs use their whole time limits: if jobs end before their limits, other jobs start earlier
-than forecast. The simulation uses no random numbers."""
+So job order, quota, backfill, reservations, dependencies and preemption have the same effect as in the real cluster. If
+jobs end before their time limits, other jobs start earlier than this simulation forecasts. The simulation uses no
+random numbers."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ LACKING = Reason(code=ReasonCode.BACKOFF, text="pods of its minimum found no nod
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assumptions:
-    """The assumptions of a simulation. `limit_s`: returns a job's time limit in seconds, or None. `run_s`: the run time
-    of a job without a limit; for a running job it counts from now. `patience_s`: the time for which a started gang may
-    be below its minimum."""
+    """The assumptions of a simulation. `limit_s`: a function that returns a job's time limit in seconds, or None.
+    `run_s`: the run time of a job without a limit; for a running job it counts from now. `patience_s`: for how many
+    seconds a started gang may be below its minimum."""
 
     limit_s: Callable[[Job], float | None] = lambda job: job.limit_s
     run_s: float = 3600.0
@@ -64,8 +64,10 @@ class Course:
 
     `ran`: the job was running at the beginning.
     `waits_since_s`: the beginning of its present wait; None if it does not wait.
-    `starts_s`: its starts, one more after each eviction. `end_s`: the end of its last start; None if it still waits.
-    `waited_s`: its total wait since the beginning. `reason`: why it still waits at the end of the simulation."""
+    `starts_s`: the times of its starts; after an eviction the job may start again.
+    `end_s`: the end of its last start; None if it still waits.
+    `waited_s`: its total wait since the beginning of the simulation. `reason`: why it still waits at the end of the
+    simulation."""
 
     job: str
     queue: str
@@ -125,7 +127,8 @@ class Ahead:
         self.courses: dict[str, Course] = {}
         self.waiting: dict[str, None] = {}
         self.unlimited: dict[str, None] = {}
-        # Job -> the number of its starts and evictions. A planned happening with a lower number is outdated.
+        # Job -> the number of its starts and evictions so far. A planned event that was given a lower number is
+        # outdated.
         self._number: dict[str, int] = {}
         self._unheard: list[Event] = []
         self._wake_s: float | None = None
@@ -151,7 +154,8 @@ class Ahead:
         return events
 
     def next_events(self, until_s: float) -> Sequence[Event] | None:
-        """Return all events of the next time at which anything happens; None if nothing happens until `until_s`."""
+        """Advance the clock to the next time at which anything happens, and return all events of this time; None if
+        nothing happens until `until_s`."""
         at_s = self.agenda.next_s()
         if at_s > until_s:
             return None
@@ -206,7 +210,8 @@ class Ahead:
     # The beginning
 
     def _resumed(self, job: str, record: JobRecord) -> Iterator[Event]:
-        """Continue a job of the initial state: plan its end, or report that its pods are gone."""
+        """Plan what happens to a job of the initial state: its end, or the moment at which its terminating pods are
+        gone. Yield the events that happen at once."""
         gone_s = max(0.0, self.book.leaving.get(job, 0.0) - self.now_s)
         lacks = not record.gang.enough(record.placed)
         if record.phase is Phase.QUEUED or record.phase is Phase.STOPPING or lacks:
@@ -235,12 +240,12 @@ class Ahead:
     # Starts
 
     def _open(self, job: str) -> Sequence[Event]:
-        """Open all slots of the job: its pods exist and need nodes."""
+        """Open all slots of a job that starts pod by pod: its pods are created, and each of them needs a node."""
         roles = self.book.jobs[job].job.roles
         return (Opened(job, tuple(Slot(at, n) for at, role in enumerate(roles) for n in range(role.count))),)
 
     def _placed(self, job: str) -> Sequence[Event]:
-        """Begin the run of the job if its minimum is placed now."""
+        """Begin the run of the job if the nodes of its minimum are now complete."""
         record = self.book.jobs[job]
         if job not in self.waiting or not record.gang.enough(record.placed):
             return ()
@@ -263,7 +268,7 @@ class Ahead:
         return (Started(job, record.attempt), *self._missing(record))
 
     def _missing(self, record: JobRecord) -> Sequence[Event]:
-        """Open the slots of an elastic job that have no node."""
+        """Open the slots that have no node, if the job is elastic."""
         if not record.job.size.grows:
             return ()
         every = (Slot(at, n) for at, role in enumerate(record.job.roles) for n in range(role.count))
@@ -311,14 +316,14 @@ class Ahead:
     # Time
 
     def _renew(self, job: str) -> None:
-        """Cancel everything that is planned to happen to the job."""
+        """Cancel all events that are planned for the job."""
         self._number[job] += 1
 
     def _tell_in(self, after_s: float, job: str, event: Event, kind: AgendaKind = AgendaKind.POD) -> None:
         self._call_in(after_s, job, lambda: (event,), kind)
 
     def _call_in(self, after_s: float, job: str, what: Happening, kind: AgendaKind = AgendaKind.POD) -> None:
-        """Call `what`, which changes the job, after `after_s` seconds. The call is dropped if the job has started again
-        or has left the cluster by then."""
+        """Plan a call of `what` in `after_s` seconds. The call does not happen if the job starts again or is evicted
+        before that time."""
         number = self._number[job]
         self.agenda.put(self.now_s + after_s, kind, lambda: what() if self._number[job] == number else ())

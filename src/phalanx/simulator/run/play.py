@@ -3,20 +3,20 @@
 The first part changes a workload to measure how far a policy can fill the cluster. Pods are submitted until they
 request more than the cluster has, and they never end (Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing
 Workloads with Fragmentation Gradient Descent", USENIX ATC'23, section 6). The tasks of a trace are shuffled. Then
-copies of random tasks follow (uniformly, with replacement), until all tasks together request `ratio` times the
-cluster's capacity. If the trace alone requests more than that, the end of the trace is cut off. One task is submitted
-each second. The nodes are shuffled too, because a policy that scores several nodes equally takes them in their order.
-In the order of the trace it would fill all nodes of one kind before the next kind. The authors' own program does the
-same. `allocated` measures the allocated part of the cluster at a given demand.
+copies of randomly chosen tasks follow (uniformly, with replacement), until all tasks together request `ratio` times the
+cluster's capacity. If the trace alone requests more, the last of its shuffled tasks are left out. One task is submitted
+each second. The nodes are shuffled too, because among nodes of equal score a policy takes the first. In the order of
+the trace, it would fill all nodes of one kind before those of the next kind. The authors' own program does the same.
+`allocated` measures which part of the cluster is allocated at a given demand.
 
-The second part measures the run itself: the time of each decision, from the events until the plan, and the peak memory,
-which is the highest resident set of the process so far. The stopwatch wraps the simulated world, so the time that the
-world itself takes is not counted. These times depend on the machine. They have no effect on decisions and are not part
-of the schedule's hash. The stopwatch measures elapsed time and not processor time, because reading the processor time
-costs a system call.
+The second part measures the run itself: how long each decision takes, from the events to the plan, and the peak memory
+(the highest resident set of the process so far). The stopwatch is a wrapper around the simulated world, so it does not
+count the time that the world itself takes. These times depend on the machine. They have no effect on decisions and are
+not part of the schedule's hash. The stopwatch measures elapsed time and not processor time, because reading the
+processor time costs a system call.
 
-The third part runs the simulation. The caller passes `phalanx.loop.step` to it, so the simulated cluster is scheduled
-by the code of the real scheduler.
+The third part runs the simulation. The caller passes `phalanx.loop.step`, which is code of the real scheduler, and this
+code schedules the simulated cluster.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ Item = TypeVar("Item")
 
 
 def inflated(workload: Workload, ratio: float, seed: int) -> Workload:
-    """Return the workload with the tasks and the node order described above. `ratio`: the demand relative to the
-    capacity of the counted resource. A workload that requests none of it is only shuffled."""
+    """Return the workload with tasks and nodes as described at the top of this module. `ratio`: the demand divided by
+    the capacity, in the counted resource. A workload that requests none of the counted resource is only shuffled."""
     has = sum(amount for node in workload.nodes for name, amount in node.allocatable if name == workload.counted)
     random, found, asked = Random(f"{seed} inflating"), list[Task](), 0.0
     device_bytes = workload.device_bytes
@@ -91,7 +91,7 @@ def staying(task: Task, at: int, *, copy: bool) -> Task:
 
 def allocated(schedule: Schedule, demand: float) -> float:
     """Return the allocated fraction of the cluster at the time when the submitted pods together request `demand` times
-    the cluster's capacity. If they never request that much, return the fraction at the end."""
+    the cluster's capacity. If they never request this amount, return the fraction at the end."""
     workload, has = schedule.workload, capacity(schedule)
     came, placed, device_bytes = 0.0, 0.0, workload.device_bytes
     for fate in schedule.fates:
@@ -104,8 +104,9 @@ def allocated(schedule: Schedule, demand: float) -> float:
 
 
 def frequencies(workload: Workload) -> tuple[tuple[Shape, float], ...]:
-    """Return each kind of pod with the number of its pods in the workload. As in FGD, kinds differ in cpu, the counted
-    resource and the constraints on nodes. A scheduler can know these numbers from earlier workloads."""
+    """Return each kind of pod with the number of its pods in the workload. As in FGD, two pods are of one kind if their
+    requests of cpu and of the counted resource and their node constraints are equal. A real scheduler could know these
+    numbers from earlier workloads."""
     counts: Counter[Shape] = Counter()
     for task in workload.tasks:
         for role in task.job.roles:
@@ -143,8 +144,9 @@ KIB = 1024
 
 
 def peak_rss_bytes() -> int:
-    """Return `VmHWM` of proc(5), or `ru_maxrss` of getrusage(2) if proc(5) cannot be read. `ru_maxrss` is only the
-    second choice, because on Linux it may be the value of the parent process. (It is in KiB, on macOS in bytes.)"""
+    """Return `VmHWM` of proc(5), or `ru_maxrss` of getrusage(2) if proc(5) cannot be read. `ru_maxrss` is only used if
+    there is no other value, because on Linux it may be the value of the parent process. (It is in KiB, on macOS in
+    bytes.)"""
     try:
         return int(STATUS.read_text().partition("VmHWM:")[2].split()[0]) * KIB
     except (OSError, IndexError, ValueError):
@@ -252,26 +254,26 @@ def keep_reasons(world: SimulatedWorld, cluster: Cluster) -> None:
 
 
 def policy_for(setup: Setup, workload: Workload) -> Policy:
-    """Return the setup's policy, completed with data of the workload."""
+    """Return the setup's policy. Topologies and typical pods that it does not state are taken from the workload."""
     return expecting(knowing(setup.policy, workload), workload)
 
 
 def knowing(policy: Policy, workload: Workload) -> Policy:
-    """Return the policy with the topologies of the workload, unless the policy has topologies of its own."""
+    """Return the policy with the topologies of the workload, unless the policy already has topologies."""
     return policy if policy.topologies else replace(policy, topologies=workload.topologies)
 
 
 def expecting(policy: Policy, workload: Workload) -> Policy:
-    """Complete a policy that scores nodes by fragmentation with the frequencies of the workload's pods, unless the
-    policy has its own frequencies; return the policy."""
+    """Return the policy. If it scores nodes by fragmentation and states no typical pods, the frequencies of the
+    workload's pods are added."""
     if policy.typical or policy.score not in {ScoringStrategy.FRAGMENTATION, ScoringStrategy.FEWEST_LOST}:
         return policy
     return replace(policy, typical=frequencies(workload))
 
 
 def queued(tasks: Iterable[Task], setup: Setup) -> Iterable[Task]:
-    """Return the tasks with the queues to which they are submitted: the queues of the trace, or the only queue of a
-    `flat` setup."""
+    """Return the tasks with the queues to which they are submitted. These are the queues of the trace; in a `flat`
+    setup the tasks are returned unchanged."""
     return tasks if setup.flat else (replace(task, job=in_queue(task.job, task.queue)) for task in tasks)
 
 
@@ -280,8 +282,8 @@ def in_queue(job: Job, queue: str) -> Job:
 
 
 def queues_of(setup: Setup, tasks: Iterable[Task]) -> tuple[Queue, ...]:
-    """Return the queues of the setup, and one for each queue that only the trace names. Jobs without a queue are in the
-    default queue."""
+    """Return the queues of the setup and, if the setup states `of_each`, one more for each queue that only the trace
+    names. Jobs without a queue are in the default queue."""
     if setup.of_each is None:
         return setup.queues
     known = {queue.name for queue in setup.queues}

@@ -1,8 +1,8 @@
 """A *setup*: the policy, its queues and the rate of pod creation with which a simulation runs.
 
-A `flat` setup puts every job into one queue, regardless of the trace's queues. Logs of parallel machines are replayed
-in this way. Other setups keep the queues of the trace. If the setup does not define a queue that the trace names, this
-queue becomes a child of the root."""
+A `flat` setup puts all jobs into one queue, and ignores the queues of the trace. Logs of parallel machines are
+simulated in this way. Other setups keep the queues of the trace. If the setup does not define a queue that the trace
+names, this queue becomes a child of the root."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Setup:
     policy: Policy
     queues: tuple[Queue, ...] = ()
     flat: bool = True
-    of_each: Queue | None = None  # the template of queues that the trace names but `queues` does not
+    of_each: Queue | None = None  # the template for queues that the trace names, but that are not in `queues`
     about: str = ""
     rounds: Rounds | None = None  # the order of jobs in rounds (see `simulator.workload`); None: there are no rounds
     formula: Formula | None = None  # the formula of job priorities; None: jobs keep their own priorities

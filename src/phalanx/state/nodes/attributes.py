@@ -1,8 +1,8 @@
 """The attributes of nodes as columns: labels, taints, names, readiness.
 
-Label values are dictionary-encoded: one int32 column per label key holds the code of each row's value, or 0 if the row
-has no such label. So a selector over 5,000 nodes is one vector comparison, not 5,000 lookups. Most nodes have one of a
-few sets of taints, so each set has a number, and a column holds the number of each row's set.
+Label values are dictionary-encoded: each label key has an int32 column, which has the code of each row's value, or 0 if
+the row does not have this label. So a selector over 5,000 nodes is one vector comparison, not 5,000 lookups. There are
+only a few different sets of taints. So each set has a number, and a column has the number of each row's set.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ ABSENT = 0
 
 
 class NodeAttributes:
-    """The attributes of all nodes. Rows are those of `NodeTable`, which sizes the arrays; a row without a node is never
-    `ready`.
+    """The attributes of all nodes. Rows have the same numbers as in `NodeTable`, which also sets the size of the
+    arrays. A row without a node is never `ready`.
 
-    `derived`: results that other modules compute from the columns; every change empties it."""
+    `derived`: a cache for results that other modules compute from the columns; every change empties it."""
 
     def __init__(self, capacity: int) -> None:
         self.derived: dict[object, Any] = {}
@@ -37,7 +37,7 @@ class NodeAttributes:
         self._taint_codes: dict[tuple[Taint, ...], int] = {(): 0}
 
     def write(self, row: int, node: Node | None) -> None:
-        """Write the attributes of the row's node; None: there is no node."""
+        """Write the attributes of the node in this row. `node`: None if the row has no node."""
         self.derived.clear()
         self.ready[row] = node is not None and node.ready
         self.names[row] = ABSENT
@@ -54,7 +54,7 @@ class NodeAttributes:
             self.labels[key][row] = self._code(value)
 
     def labelled(self, labels: tuple[tuple[str, str], ...]) -> NDArray[np.bool_]:
-        """Return the mask of rows that carry all of these labels."""
+        """Return the mask of rows whose nodes have all of these labels."""
         rows = np.ones(self.capacity, np.bool_)
         for key, value in labels:
             column, code = self.labels.get(key), self.codes.get(value)
@@ -63,7 +63,7 @@ class NodeAttributes:
 
     @property
     def prefers(self) -> bool:
-        """Return whether some ready node has a taint that is only a preference (PreferNoSchedule)."""
+        """Return whether at least one ready node has a taint that is only a preference (PreferNoSchedule)."""
         soft = [
             index
             for index, taints in enumerate(self.taint_sets)
@@ -78,7 +78,7 @@ class NodeAttributes:
         return len(self.values) + len(self.taint_sets)
 
     def resize(self, capacity: int) -> None:
-        """Make room for `capacity` rows; new rows have no node."""
+        """Enlarge the columns to `capacity` rows; new rows have no node."""
         self.capacity = capacity
         self.derived.clear()
         self.ready = extended(self.ready, capacity)

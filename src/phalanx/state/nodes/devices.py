@@ -1,21 +1,21 @@
 """Named devices and NUMA zones: the free amounts of each, as two-dimensional columns [row, device] and [row, zone].
 
-A device is free, or one pod holds it whole, or several pods hold a part of it each. The names of devices in the
-placements of pods show which pods hold a device, so the table can be rebuilt after a restart. The amounts of a node
-count only whole devices. When the first pod gets a share of a device, the device is subtracted from this count. When
-the last share is released, the device is added again. So no device is granted twice.
+A device is free, or one pod holds it whole, or several pods each hold a share of it. The placement of a pod names its
+devices, so the table can be computed again after a restart. The free amounts of a node count only whole devices. When
+the first pod gets a share of a device, the device is subtracted from this count. When its last share is released, the
+device is added again. So no device is granted twice.
 
 Some pods hold whole devices without names: pods of other schedulers, and pods that are older than the node's list of
-devices. These devices are subtracted from the node's count, although it is unknown which devices they are. So fewer of
-the node's devices can be shared.
+devices. Such a device is subtracted from the node's count, although it is unknown which device it is. So fewer of the
+node's devices can be shared.
 
-A share that is requested in thousandths of a device also holds the same share of the device's memory. A share that is
-requested in bytes also holds the same share of the thousandths. Both conversions round down, so the sum of the shares
-never exceeds the device.
+If a share is requested in thousandths of a device, the pod also holds the same fraction of the device's memory. If it
+is requested in bytes, the pod also holds the same fraction of the thousandths. Both conversions round down, so the sum
+of all shares never exceeds the device.
 
-An aligned pod also carries the name of its NUMA zone, written `zone/NAME` among its devices. The requests of all other
-pods of the node may lie in any zone, so they are subtracted from each zone. This estimate is pessimistic, but a zone
-that is granted to a pod always has the requested amounts.
+If a pod is aligned to a NUMA zone, the name of the zone is in its list of devices, written `zone/NAME`. The zones of
+all other pods on the node are unknown, so their requests are subtracted from each zone. This estimate is pessimistic,
+but a zone that is granted to a pod always has the requested amounts.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ NO_ZONE = -1  # the zone of a device that is in no NUMA zone
 
 
 class DeviceUse(NamedTuple):
-    """The use of devices by one pod. The pod holds a part of each device that is counted as `resource`: `milli`
-    thousandths or `memory_bytes`. It holds its other devices whole; if `resource` is empty, it holds all of its devices
-    whole. Whole devices are subtracted from the node's amounts."""
+    """The use of devices by one pod. The pod holds a share of each of its devices of the resource `resource`: `milli`
+    thousandths or `memory_bytes`. All other devices of the pod are held whole; if `resource` is empty, all of its
+    devices. Whole devices are subtracted from the node's free amounts."""
 
     resource: str = ""
     milli: int = 0
@@ -57,7 +57,7 @@ WHOLE_DEVICE = DeviceUse()
 
 
 def device_use(share: DeviceShare | None) -> DeviceUse:
-    """Return the use of each device by a pod with this share. A pod without a share holds the whole device."""
+    """Return the use of devices by a pod that requests this share. A pod without a share holds whole devices."""
     return WHOLE_DEVICE if share is None else DeviceUse(share.resource, share.milli, share.memory_bytes)
 
 
@@ -65,12 +65,12 @@ class DeviceTable:
     """The devices and NUMA zones of all nodes.
 
     `listed`: the devices of each row that has any.
-    `milli`, `memory`: the free part of each device, in thousandths and bytes; zero where the row has no device;
-        negative while a terminating pod and a nomination both hold the device.
+    `milli`, `memory`: the free part of each device, in thousandths and bytes. It is 0 where the row has no device, and
+        negative while a terminating pod and a nominated pod both hold the device.
     `size`: the memory of each device, in bytes.
-    `resource`: the code (`codes`) of the resource that counts the device; -1 where there is no device.
-    `named`: the resources for which pods with whole devices hold these devices by name.
-    `zone`: the position of the device's zone in the row's `zones`; `NO_ZONE` if it has none."""
+    `resource`: the code (`codes`) of the resource to which the device belongs; -1 where there is no device.
+    `named`: the resources whose whole devices pods hold by name.
+    `zone`: the index of the device's zone in the `zones` of the row; `NO_ZONE` if it has no zone."""
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
@@ -79,16 +79,17 @@ class DeviceTable:
         self.codes: dict[str, int] = {}
         self.named: set[str] = set()
         self.zoned: dict[str, Table] = {}  # resource -> [row, zone]: allocatable amount
-        self.known: dict[str, Table] = {}  # resource -> [row, zone]: amount that pods of this zone hold
+        # resource -> [row, zone]: amount that pods hold which are known to be in this zone
+        self.known: dict[str, Table] = {}
         self._held: dict[int, dict[str, dict[DeviceUse, int]]] = {}  # row -> device name -> uses
         self._places: dict[int, dict[str, list[int]]] = {}  # row -> device name -> its indexes in the row's list
-        # Row -> zone name -> resource -> amount that pods of this zone hold.
+        # Row -> zone name -> resource -> amount that pods hold which are known to be in this zone.
         self._settled: dict[int, dict[str, dict[str, int]]] = {}
         self._shape(0, 0)
 
     def write(self, row: int, node: Node | None) -> None:
-        """Write the devices and zones of the row's node; None: there is no node. Pods that hold devices of the row
-        still hold them."""
+        """Write the devices and zones of the node in this row. `node`: None if the row has no node. Pods that hold
+        devices of the row continue to hold them."""
         devices, zones = (node.devices, node.zones) if node else ((), ())
         if not devices and not zones and row not in self.listed and row not in self.zones:
             return
@@ -117,12 +118,13 @@ class DeviceTable:
         self._refresh_zones(row)
 
     def hold(self, row: int, names: Sequence[str], use: DeviceUse, asks: Amounts) -> dict[str, int]:
-        """Add a pod to these devices. Return resource -> number of whole devices to subtract from the node's count."""
+        """Add a pod to these devices. Return a mapping: resource -> number of whole devices to subtract from the node's
+        count."""
         return self._change(row, names, use, asks, 1)
 
     def drop(self, row: int, names: Sequence[str], use: DeviceUse, asks: Amounts) -> dict[str, int]:
-        """Remove a pod from these devices. Return resource -> number of whole devices to subtract from the node's
-        count; negative: to add to it."""
+        """Remove a pod from these devices. Return a mapping: resource -> number of whole devices to subtract from the
+        node's count. A negative number must be added to the count."""
         return self._change(row, names, use, asks, -1)
 
     def hold_whole(self, row: int, names: Sequence[str], asks: Amounts, pods: int = 1) -> None:
@@ -130,13 +132,13 @@ class DeviceTable:
         self._change(row, names, WHOLE_DEVICE, asks, pods)
 
     def shared(self, row: int) -> dict[str, int]:
-        """Return resource -> number of shared devices of the row. The node's count of whole devices does not include
-        them."""
+        """Return a mapping: resource -> number of shared devices of the row, which are not in the node's count of whole
+        devices."""
         return self._shared(row, self._held[row]) if row in self._held else {}
 
     def returned(self, row: int, leavers: Iterable[tuple[Sequence[str], DeviceUse]]) -> dict[str, int]:
-        """Return resource -> number of whole devices that return to the count when these pods have left. `leavers`: the
-        devices of each pod, and its use of them."""
+        """Return a mapping: resource -> number of whole devices that are added to the count again when these pods have
+        left. `leavers`: the devices of each pod, and its use of them."""
         left = {name: Counter(uses) for name, uses in self._held.get(row, {}).items()}
         before = self._shared(row, left)
         for names, use in leavers:
@@ -156,7 +158,7 @@ class DeviceTable:
         return found
 
     def resize(self, capacity: int) -> None:
-        """Make room for `capacity` rows; new rows have no devices."""
+        """Enlarge the tables to `capacity` rows; new rows have no devices."""
         self.capacity = capacity
         self._widen(0, 0, always=True)
 
@@ -199,7 +201,7 @@ class DeviceTable:
         return {name: after.get(name, 0) - before.get(name, 0) for name in sorted({*before, *after})}
 
     def _settle(self, row: int, zone: str, asks: Amounts, pods: int) -> None:
-        """Note that a pod with these requests is known to be in the zone (`pods` 1), or has left it (-1)."""
+        """Record that a pod with these requests is known to be in the zone (`pods` is 1), or has left the zone (-1)."""
         held = self._settled.setdefault(row, {}).setdefault(zone, {})
         for resource, amount in asks:
             held[resource] = held.get(resource, 0) + amount * pods
@@ -259,5 +261,5 @@ class DeviceTable:
 
 
 def zone_in(names: Iterable[str]) -> str | None:
-    """Return the NUMA zone among the device names of a pod; None if it has none."""
+    """Return the NUMA zone in the list of a pod's devices; None if the list has no zone."""
     return next((name.removeprefix(ZONE) for name in names if name.startswith(ZONE)), None)

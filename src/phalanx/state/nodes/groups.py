@@ -1,7 +1,7 @@
 """Node groups: their descriptions, the nodes that were requested and have not arrived, and failed requests.
 
-A requested node is in the node table from the start, under a placeholder name and not ready. So a job can be nominated
-to the requested node, and no other job takes the node when it arrives.
+As soon as a node is requested, it is added to the node table as a placeholder that is not ready. So a job can be
+nominated to it, and no other job takes the node when it joins the cluster.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 from phalanx.model.node import Node, NodeGroup
 
-BLOCKING = {"NoSchedule", "NoExecute"}  # taint effects that keep pods off a node
+BLOCKING = {"NoSchedule", "NoExecute"}  # taint effects that prevent pods from being placed on a node
 
 
 class ComingNode(NamedTuple):
     """A requested node that has not arrived. All times are in seconds since the epoch.
 
-    `until_s`: the time after which the request has failed.
+    `until_s`: the time at which the request counts as failed if the node has not arrived.
     `is_seen`: True if the node exists, but accepts no pods yet."""
 
     group: str
@@ -28,10 +28,10 @@ class ComingNode(NamedTuple):
 
 
 class FailedRequest(NamedTuple):
-    """The failure of a group's last requests for nodes. All times are in seconds since the epoch.
+    """The last failure of requests for nodes of a group. All times are in seconds since the epoch.
 
     `nodes`: the number of nodes that did not arrive.
-    `retry_s`: the time until which no nodes are requested from the group.
+    `retry_s`: the time before which no more nodes are requested from the group.
     `times`: the number of failures in a row.
     `text`: the provider's reason; empty if the nodes did not arrive in time and the provider gave no reason."""
 
@@ -46,14 +46,15 @@ class FailedRequest(NamedTuple):
 class NodeGroups:
     """The node groups.
 
-    `coming`: the requested nodes that have not arrived, by name, the earliest request first.
-    `releasing`: node that its provider removes -> whether the node accepted no pods before.
-    `failed`: the last failed request of each group.
+    `coming`: name -> requested node that has not arrived; the earliest request comes first.
+    `releasing`: node that is being released to its provider -> True if it was already unschedulable before.
+    `failed`: group -> its last failed request.
     `idle_since_s`: for each empty node, the time since which it has been empty (seconds since the epoch).
-    `notes`: job -> the last message about the nodes for which it waits. `granted`: the jobs whose nodes will arrive.
-    `tried_at`: the number of changes of ready nodes at the last time when jobs that wait for nodes on demand were tried
-        on the ready nodes. These jobs are tried again only after further changes.
-    `planned_s`: the last time at which nodes were planned for waiting jobs (seconds since the epoch)."""
+    `notes`: job -> the last message of the world about the nodes for which the job waits.
+    `granted`: the jobs whose nodes the provider has promised.
+    `tried_at`: how often ready nodes had changed when jobs that wait for nodes on demand were last tried on the ready
+    nodes. These jobs are only tried again after further changes.
+    `planned_s`: when nodes for waiting jobs were last planned (seconds since the epoch)."""
 
     def __init__(self) -> None:
         self.known: dict[str, NodeGroup] = {}
@@ -82,7 +83,8 @@ class NodeGroups:
 
 
 def has_arrived(group: NodeGroup, node: Node) -> bool:
-    """Return whether the node accepts pods: it is ready, and has no startup taints."""
+    """Return whether the node accepts pods: it is ready and schedulable, and has no blocking taints except those of its
+    group's template."""
     expected = {(taint.key, taint.effect) for taint in group.template.taints}
     blocked = any(taint.effect in BLOCKING and (taint.key, taint.effect) not in expected for taint in node.taints)
     return node.ready and not node.unschedulable and not blocked

@@ -1,12 +1,12 @@
 """Index the pods on each node, for the rules of pod affinity, topology spread and host ports.
 
-For each affinity class the index has the number of pods on each row (node). Every charge to a node updates the index.
-To evaluate a selector, the numbers of the matching classes are added up, so the cost depends on the number of matching
-classes, not on the number of running pods. A pod without labels, namespace and terms has no class, because no selector
-can match it.
+For each affinity class the index has the number of pods on each row (node). The index is updated whenever a pod is
+charged to a node or released. To evaluate a selector, the numbers of the matching classes are added up. So the time
+depends on the number of matching classes, not on the number of running pods. A pod without labels, namespace and terms
+has no class, because no selector can match it.
 
-`changed`: the affinity classes whose pods have been added to or removed from nodes since pending jobs were last
-examined. An added or a removed pod can let a pod start that waits because of affinity or spread.
+`changed`: the affinity classes of pods that have been added or removed since a cycle last examined the pending jobs.
+When a pod is added or removed, another pod that waits because of affinity or spread may be able to start.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class PodIndex:
     """The pods of each affinity class, and the host ports in use, by row of `NodeTable`.
 
     `rows`: affinity class -> row -> number of its pods.
-    `with_affinity`: classes with running pods that have affinity or anti-affinity terms.
+    `with_affinity`: the classes that have affinity or anti-affinity terms, and of which at least one pod runs.
     `ports`: row -> host port -> number of pods that use it."""
 
     def __init__(self) -> None:
@@ -54,13 +54,13 @@ class PodIndex:
         self.changed[kind] = None
 
     def open_ports(self, row: int, ports: Iterable[HostPort]) -> None:
-        """Note that a pod on the row uses these host ports."""
+        """Record that a pod on the row uses these host ports."""
         used = self.ports.setdefault(row, {})
         for port in ports:
             used[port] = used.get(port, 0) + 1
 
     def close_ports(self, row: int, ports: Iterable[HostPort]) -> None:
-        """Note that a pod on the row has stopped using these host ports."""
+        """Record that a pod on the row no longer uses these host ports."""
         used = self.ports[row]
         for port in ports:
             used[port] -= 1
@@ -70,8 +70,8 @@ class PodIndex:
             del self.ports[row]
 
     def candidates(self, selector: NodeTerm) -> Iterable[AffinityClass]:
-        """Return the classes that may match the selector: those with a label of its first `In` requirement; all
-        classes, if it has none."""
+        """Return the classes that may match the selector. If the selector has an `In` requirement, these are the
+        classes with a label that meets its first `In` requirement. Otherwise these are all classes."""
         for requirement in selector:
             if requirement.operator is Operator.IN:
                 labels = [(requirement.key, value) for value in requirement.values]
@@ -126,8 +126,8 @@ def term_matches(term: PodAffinityTerm, namespace: str, kind: AffinityClass | No
 
 
 def arrival_may_help(shape: Shape, other: AffinityClass) -> bool:
-    """Return whether the arrival of a pod of class `other` can let a pod of this shape start. This is so if required
-    affinity or a required spread of the shape selects the arriving pod."""
+    """Return whether a pod of this shape may be able to start when a pod of class `other` is added to a node. This is
+    so if required affinity or a required spread constraint of the shape selects the added pod."""
     near = any(not term.weight and term_matches(term, shape.namespace, other) for term in shape.near)
     return near or any(
         each.required and selector_matches(each.selector, (shape.namespace,), other) for each in shape.spread
@@ -135,9 +135,9 @@ def arrival_may_help(shape: Shape, other: AffinityClass) -> bool:
 
 
 def change_may_help(shape: Shape, kind: AffinityClass | None, other: AffinityClass) -> bool:
-    """Return whether the arrival or departure of a pod of class `other` can let a pod of this shape and class start.
-    This is so if a required term or spread of the shape selects the other pod, or if required anti-affinity of the
-    other pod selects this one."""
+    """Return whether a pod of this shape may be able to start when a pod of class `other` is added to a node or removed
+    from it. This is so if a required affinity term or spread constraint of the shape selects the other pod, or if
+    required anti-affinity of the other pod selects this pod. `kind`: the affinity class of this pod."""
     required = (*shape.near, *shape.away)
     return (
         any(not term.weight and term_matches(term, shape.namespace, other) for term in required)

@@ -1,21 +1,21 @@
 """Nodes as columns: two signed int64 arrays per resource, the allocatable and the free amounts.
 
-Columns are used because a decision reads one amount of all nodes ("which nodes have 4000m of cpu?") far more often than
-all amounts of one node. A row is assigned when an event first names the node, and is free again when the node is gone
-and no pod is charged to it. Arrays grow by doubling.
+Columns are used because a decision far more often reads one amount of all nodes ("which nodes have 4000m of cpu?") than
+all amounts of one node. A node gets a row when an event first names the node. The row may be given to another node when
+the node is gone and no pod is charged to it. If there are too few rows, all arrays are doubled.
 
-A pod may be charged to a name before its node is seen, or after the node is gone. The row of such a name is called a
-*ghost*. Its allocatable amounts are zero and its free amounts are negative, because a pod holds its requests until the
-pod is gone.
+A pod may be charged to the name of a node before the world has reported this node, or after the node is gone. The row
+of such a name is called a *ghost*. Its allocatable amounts are zero, and its free amounts are negative, because the pod
+still holds its requests.
 
-`free = allocatable - charged` may be negative: events can overcommit a node, but decisions never overcommit a node.
-Scalar reads and writes use memoryviews, which are several times faster than indexing an array.
+`free = allocatable - charged` may be negative, because events can overcommit a node; decisions never do. Single numbers
+are read and written through memoryviews, which are several times faster than indexing an array.
 
-The module also keeps scores of nodes that are expensive to compute, from cycle to cycle (`ScoreCache`).
+The module also stores scores of nodes from one cycle to the next, because they are expensive to compute (`ScoreCache`).
 
-The cache has a score for each demand and row, together with the stamp of the row (`NodeTable.stamps`) for which the
-score is valid. Decisions write scores into the cache. The scores reduce the cost of later decisions, but do not change
-their results."""
+The cache has a score for each demand and row. With each score it stores the stamp that the row had when the score was
+computed (`NodeTable.stamps`); if the row has another stamp now, the score is no longer valid. Decisions write scores
+into the cache. The cache makes later decisions faster, but does not change their results."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ REMEMBERED = 1 << 24  # the largest number of stored scores, of 16 bytes each
 
 
 class ScoreCache:
-    """The cache of scores. `expected`: the pods for which the scores were computed. The cache is emptied when other
-    pods are expected."""
+    """The cache of scores. `expected`: the expected pods with which the scores were computed. When other pods are
+    expected, the cache is emptied."""
 
     def __init__(self) -> None:
         self.expected: object = None
@@ -48,8 +48,8 @@ class ScoreCache:
         self._known: dict[object, tuple[NDArray[np.float64], NDArray[np.int64]]] = {}
 
     def of(self, key: object, rows: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """Return (score of each row, stamp for which it is valid; -1: not computed). The caller may write to both
-        arrays."""
+        """Return (score of each row, stamp of each row for which the score is valid; -1: not computed yet). The caller
+        may write to both arrays."""
         known = self._known.get(key)
         if known is None or len(known[0]) < rows:
             if (len(self._known) + 1) * rows > REMEMBERED:
@@ -65,7 +65,7 @@ class ScoreCache:
 
 
 FIRST_ROWS = 16
-FEW_FACTS = 1024  # up to this number of attribute values, unused ones are not removed
+FEW_FACTS = 1024  # up to this number of attribute values, values that no node has any more are not removed
 
 
 class NodeTable:
@@ -74,16 +74,16 @@ class NodeTable:
     `allocatable`, `free`: resource -> column.
     `charges`: row -> number of pods that are charged to it.
     `tenants`: row -> demand -> number of pods that hold devices of the node.
-    `stamps`: row -> number of changes to the node, its charges or its devices.
+    `stamps`: row -> a number that grows with each change of the node, its charges or its devices.
     `touched`: rows whose charges changed since the nodes were last sorted into packing order.
     `recharged`: rows whose charges changed since a cycle last counted how many pods fit on them.
-    `described`: how often attributes of a node changed.
-    `node_order`: the packing order of the last decision, until a node changes."""
+    `described`: a number that grows whenever the attributes of a node change.
+    `node_order`: the packing order of the last cycle; None after a node has changed."""
 
     def __init__(self) -> None:
         self.capacity = FIRST_ROWS
         self.names: list[str] = []  # row -> name; "" for a vacant row
-        self.nodes: list[Node | None] = []  # row -> the node; None: a ghost, or vacant
+        self.nodes: list[Node | None] = []  # row -> the node; None if the row is a ghost or vacant
         self.row_of: dict[str, int] = {}
         self.charges: list[int] = []
         self.allocatable: dict[str, NDArray[np.int64]] = {}
@@ -116,7 +116,8 @@ class NodeTable:
         return None if row is None else self.nodes[row]
 
     def group_sizes(self) -> Counter[str]:
-        """Return the number of nodes of each node group. Requested nodes count."""
+        """Return the number of nodes of each node group. Nodes that were requested but have not arrived are
+        included."""
         return Counter(node.group for node in self if node.group)
 
     def update(self, node: Node) -> int:
@@ -202,7 +203,8 @@ class NodeTable:
             self.pod_index.close_ports(row, ports)
 
     def view(self, resource: str) -> memoryview[int]:
-        """Return the free column of a resource for scalar access; zeros if the table had no such column yet."""
+        """Return the free amounts of a resource, for scalar access. If the table has no column for the resource yet,
+        add one with zeros."""
         view = self.views.get(resource)
         if view is None:
             self.allocatable[resource] = np.zeros(self.capacity, np.int64)
@@ -215,8 +217,8 @@ class NodeTable:
         return {resource: view[row] for resource, view in self.views.items()}
 
     def least_free(self, row: int) -> int:
-        """Return the lowest free amount of the row, or 0 if it is positive. If the result is negative, the pods on the
-        node hold more than the node has."""
+        """Return the lowest free amount of the row, but at most 0. If the result is negative, the pods on the node hold
+        more than the node has."""
         least = 0
         for view in self.views.values():
             if view[row] < least:
@@ -224,7 +226,7 @@ class NodeTable:
         return least
 
     def lowest_free(self, rows: NDArray[np.intp] | slice = slice(None)) -> NDArray[np.int64]:
-        """Return for each of the rows the lowest of its free amounts; 0 if all are positive."""
+        """Return for each of the rows the lowest of its free amounts, but at most 0."""
         lowest = np.zeros(self.capacity, np.int64)[rows]
         for column in self.free.values():
             np.minimum(lowest, column[rows], out=lowest)
@@ -266,7 +268,8 @@ class NodeTable:
         return other
 
     def emptied(self) -> NodeTable:
-        """Return a read-only copy of the table without pods on the nodes. It shares the attributes."""
+        """Return a read-only copy of the table without pods on the nodes. The copy shares the node attributes with the
+        original."""
         other = NodeTable()
         other.capacity, other.attributes = self.capacity, self.attributes
         other.names, other.nodes, other.row_of = list(self.names), list(self.nodes), dict(self.row_of)
@@ -279,10 +282,10 @@ class NodeTable:
         return other
 
     def unkept(self) -> NodeTable:
-        """Return a read-only copy of the nodes without pods and without reserved parts: each node also has the amounts
-        of the parts that are reserved from it."""
+        """Return a read-only copy of the nodes without pods, in which no parts of nodes are reserved: the amounts of
+        reserved parts are added to their nodes."""
         other = self.emptied()
-        # A copy, because the cached results in `derived` depend on the amounts.
+        # The attributes are copied, because results that depend on the amounts are cached in `derived`.
         other.attributes = self.attributes.copy()
         for row, node in enumerate(self.nodes):
             if node is not None and (at := self.row_of.get(node.part_of)) is not None:
@@ -292,16 +295,17 @@ class NodeTable:
         return other
 
     def with_free(self, free: dict[str, NDArray[np.int64]]) -> NodeTable:
-        """Return a read-only copy of the table with the free amounts `free`. Read the arrays of the copy, not its
-        memoryviews, which belong to the original."""
+        """Return a read-only copy of the table with the free amounts `free`. Only the arrays of the copy may be read;
+        its memoryviews still show the amounts of the original."""
         other = NodeTable.__new__(NodeTable)
         other.__dict__.update(self.__dict__)
         other.free = free
         return other
 
     def _describe(self, row: int, node: Node | None) -> None:
-        """Write the attributes of the row. Values that no node has any more (names of nodes that are gone, taints with
-        times in them) are forgotten before they are more than half of all values."""
+        """Write the attributes of the row. The attribute table numbers all values that it has seen. If too many values
+        are stored, the table is built again, so that values that no node has any more (such as names of deleted nodes,
+        or taints that contain times) are at most about half of all values."""
         self.node_order = None
         self.described += 1
         self.attributes.write(row, node)
@@ -320,8 +324,8 @@ class NodeTable:
         self._count(row, {name: after.get(name, 0) - before.get(name, 0) for name in sorted({*before, *after})})
 
     def _count(self, row: int, shared: dict[str, int]) -> None:
-        """Subtract newly shared devices from the free amounts of the row. `shared`: resource -> number of such devices;
-        negative if devices are no longer shared."""
+        """Subtract newly shared devices from the free amounts of the row. `shared`: resource -> number of newly shared
+        devices; negative if devices are no longer shared."""
         for resource, devices in shared.items():
             self.view(resource)[row] -= devices
 

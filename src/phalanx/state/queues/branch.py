@@ -15,10 +15,11 @@ ROOT = ""
 
 
 class QueueRelation(NamedTuple):
-    """The relation of a preemptor's queue to another queue.
+    """How a preemptor's queue and the queue of a possible victim are related in the queue tree.
 
-    `ours`, `theirs`: the preemptor's side and the victim's side, below the lowest branch that contains both queues. The
-        preemptor's side is None if its queue is that branch itself.
+    `ours`, `theirs`: the preemptor's side and the victim's side. These are the two children of the lowest common
+        ancestor of both queues, in or below which the queues are. If the queue of the preemptor is this ancestor
+        itself, `ours` is None; if the queue of the victim is, `theirs` is None.
     `way`: the branches on the path from the victim's queue up to the victim's side.
     `named`: the keys for which the preemptor's side or a branch in `way` has a guarantee."""
 
@@ -29,21 +30,22 @@ class QueueRelation(NamedTuple):
 
 
 class Branch:
-    """A queue's place in the tree, with its rules. "On the path" means in the queue or a queue above it.
+    """A queue's place in the tree, with its rules. "On the path" means: of the queue itself or of a queue above it.
 
     `queue`: None at the root.
-    `rules`: the settings of the queue, and of the queues above, that apply to its jobs.
-    `fault`: the error because of which the queue cannot be used, and its place; it applies to the branch and to all
-    branches below it.
+    `rules`: the settings that apply to the queue's jobs; they come from the queue and from the queues above it.
+    `fault`: the error in the settings because of which the queue starts no jobs, and where it is; empty if there is no
+    error. It applies to the branch and to all branches below it.
     `order`: the order of its jobs and children.
     `strict`: the highest strict queue on the path.
     `unbounded`: True if no limit or quota on the path can prevent the start of a job.
-    `arena`: the highest branch on the path below which one order alone decides which job is next, as in one queue.
-    `split`: whether the branch is an arena and some branch below belongs to another arena.
-    `request_class_queue`: the queue in the key of its jobs' request classes. This is the arena of the branch, if the
-    jobs of both are started as a whole and may preempt no job, and if no bound and no priority factor applies to the
-    jobs of the branch. Otherwise it is the branch itself.
-    `charged`: a job of the queue itself -> its charge.
+    `arena`: the highest branch on the path for which one job order decides between all jobs in and below it, as if they
+    were in one queue.
+    `split`: True if the branch is an arena, and at least one branch below it belongs to another arena.
+    `request_class_queue`: the queue name in the keys of the request classes of its jobs. Usually it is the branch
+    itself. It is the arena of the branch if jobs of both are started as a whole and may preempt no job, and if no
+    limit, quota or priority factor applies to the jobs of the branch.
+    `charged`: job of the queue itself -> the amounts that it is charged.
     `relations`: another queue -> its relation to this queue; a cache of `relation_to`."""
 
     __slots__ = (
@@ -70,8 +72,8 @@ class Branch:
         self.relations: dict[str, QueueRelation] = {}
 
     def treatment(self) -> tuple[object, ...]:
-        """Return the settings by which a cycle sorts the queue's jobs into request classes. If one of these settings
-        changes, the jobs are sorted again."""
+        """Return the settings that decide in which request classes the queue's jobs are. If one of these settings
+        changes, the jobs are assigned to request classes again."""
         rules, limits = self.rules, self.rules.limits
         return (
             self.fault,
@@ -86,8 +88,8 @@ class Branch:
         )
 
     def is_bounded(self) -> bool:
-        """Return whether a setting of the queue itself may prevent the start of a job in this queue or in a queue
-        below."""
+        """Return whether a limit or quota of the queue itself may prevent the start of a job in this queue or below
+        it."""
         if (queue := self.queue) is None:
             return False
         limits = self.rules.limits
@@ -96,22 +98,23 @@ class Branch:
 
     @property
     def counts_firm(self) -> bool:
-        """Return whether only jobs that are not preemptible have to stay within the guarantee."""
+        """Return whether only the jobs that are not preemptible must stay within the guarantee."""
         return self.queue is not None and self.queue.borrow is BorrowingPolicy.PREEMPTIBLE
 
     def usage_within_guarantee(self, account: QueueUsage) -> Mapping[Key, Amount]:
-        """Return the usage that, with the charge of a job that may not borrow, must stay within the guarantee."""
+        """Return the usage that counts for a job that may not borrow: together with the job's charge, it must stay
+        within the guarantee."""
         return account.firm if self.counts_firm else account.total
 
     def relation_to(self, other: Branch) -> QueueRelation:
-        """Return the relation of this queue to the other one."""
+        """Return how this queue (the preemptor's) is related to the other queue. The result is cached."""
         relation = self.relations.get(other.name)
         if relation is None:
             relation = self.relations[other.name] = _relation(self, other)
         return relation
 
     def below(self) -> Iterator[Branch]:
-        """Yield the branch and all below it, parents first."""
+        """Yield the branch itself and all branches below it; each parent comes before its children."""
         found = [self]
         while found:
             branch = found.pop()
@@ -127,9 +130,9 @@ class BranchMap(dict[str, Branch]):
 
 
 def post_charge(accounts: Sequence[tuple[Branch, QueueUsage]], charge: Charge, sign: int, *, keeps: bool) -> None:
-    """Add the charge (`sign` 1), or subtract it (-1), in the usages of all branches on a path, from the queue up.
-    `keeps`: whether any queue keeps a part of its guarantee for itself. If none does, the claims of queues
-    (`state.queues.tree`) equal their totals and are not stored."""
+    """Add the charge (`sign` 1) to the usage of all branches on a path, from the queue up to the root, or subtract it
+    (-1). `keeps`: True if at least one queue of the tree keeps a part of its guarantee for itself. If no queue does,
+    the claims of queues (`state.queues.tree`) are equal to their totals, and are not stored."""
     rising = charge.cost if keeps else ()
     branch, account = accounts[0]
     if branch.children:
@@ -142,9 +145,9 @@ def post_charge(accounts: Sequence[tuple[Branch, QueueUsage]], charge: Charge, s
 
 
 def _claim(branch: Branch, account: QueueUsage, rising: Cost, sign: int) -> Cost:
-    """Add the amounts `rising` to the claims on the branch; with `sign` -1, subtract them. The claims on a branch are
-    the amounts that its own jobs and its children claim from it. Return the amounts by which the claim of the branch on
-    its parent changes."""
+    """Add the amounts `rising` to the claims on the branch (`sign` 1), or subtract them (-1). The claims on a branch
+    are the usage of its own jobs plus the claims of its children. Return the amounts by which the claim of the branch
+    on its parent changes."""
     claimed, kept, passed = account.claimed, branch.quota.kept, list[tuple[Key, Amount]]()
     for key, amount in rising:
         before = claimed.get(key, 0)

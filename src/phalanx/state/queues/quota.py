@@ -1,11 +1,11 @@
-"""The quota of a queue, the charges of its jobs, and its usage: all charges to it.
+"""The quota of a queue, the charges of its jobs, and its usage, which is the sum of these charges.
 
 `BranchQuota` has guarantees and limits by key. A `QueueUsage` has the amounts that jobs are charged to a queue, the
 amounts that the queue's children claim from it (`state.queues.tree` defines claims), and the usage of single users,
 groups and jobs.
 
-Amounts are stored by `Key`, (flavor, resource). The usage of a pod on nodes of a flavor counts under that flavor. Like
-all usage, it also counts under the empty flavor, which stands for all nodes."""
+Amounts are stored by `Key`, which is (flavor, resource). The usage of a pod on nodes of a flavor is counted under this
+flavor. All usage is also counted under the empty flavor, which means all nodes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from phalanx.model.queue import Queue
 from phalanx.state.classes import Gang
 from phalanx.state.queues.rules import NO_LIMITS, JobLimits, ResourceGroup
 
-Key: TypeAlias = tuple[str, str]  # (flavor, resource); the empty flavor stands for all nodes
+Key: TypeAlias = tuple[str, str]  # (flavor, resource); the empty flavor means all nodes
 Cost: TypeAlias = tuple[tuple[Key, Amount], ...]
 
 
@@ -27,7 +27,7 @@ class BranchQuota:
 
     `guaranteed`, `kept`, `limit`: key -> amount. `kept` is the part of the guarantee that the queue does not lend. If a
     key is missing in one of these mappings, the queue has no guarantee, keeps nothing, or has no limit for this key.
-    `stated`: the keys for which the queue itself states a bounded guarantee.
+    `stated`: the keys for which the settings of the queue itself state a guarantee below the maximum.
     `contested`: the keys for which a child has a guarantee; in `TIERED` order also the keys for which a child has a
     weight."""
 
@@ -58,8 +58,9 @@ class BranchQuota:
                 self.kept[key] = max(0, amount - _sane(lends[key]))
 
     def _add_children(self, below: Mapping[Key, int]) -> None:
-        """Add guarantees that the queue does not state itself. For each key, this is the sum of its children's
-        guarantees. For all nodes together, it is at least the sum of the guarantees on its flavors."""
+        """Add the guarantees that the queue does not state itself. For each key, the guarantee is the sum of the
+        guarantees of its children. For the empty flavor, which means all nodes, it is at least the sum of the
+        guarantees for single flavors."""
         for key, amount in below.items():
             self.guaranteed.setdefault(key, amount)
         flavored: dict[Key, int] = {}
@@ -81,7 +82,7 @@ def total_guaranteed(quotas: Mapping[str, BranchQuota]) -> dict[Key, int]:
 
 
 def child_errors(name: str, quota: BranchQuota, children: Mapping[str, BranchQuota]) -> Iterator[str]:
-    """Yield an error for each key for which the guarantees of the children exceed the guarantee that the queue
+    """Yield an error for each key for which the guarantees of the children together exceed the guarantee that the queue
     states."""
     below = total_guaranteed(children)
     for key in sorted(quota.stated):
@@ -103,10 +104,10 @@ def _sane(amount: int) -> int:
 
 
 class Charge(NamedTuple):
-    """The charge of a started or nominated job. It is made to the job's queue and to the queues above, and in each of
-    them to the job's user and group.
+    """The charge of a started or nominated job. It is added to the usage of the job's queue and of all queues above it,
+    and in each of these queues to the usage of the job's user and group.
 
-    `jobs`: the number of running jobs that the charge counts as; 0 for further pods of a started job.
+    `jobs`: how many running jobs the charge adds: 1 for a job, 0 for further pods of a started job.
     `preemptible`: whether the job may be preempted."""
 
     queue: str
@@ -121,9 +122,9 @@ class Charge(NamedTuple):
 def gang_cost(
     gang: Gang, pods: Sequence[int], flavors: tuple[str, ...] = (), groups: tuple[ResourceGroup, ...] = ()
 ) -> Cost:
-    """Return the cost of `pods[role]` pods of each role, by key. Each amount is in the cost twice: under the empty
-    flavor, which stands for all nodes, and under the flavor of the resource. `groups`: the resource groups of the
-    queue."""
+    """Return the cost of `pods[role]` pods of each role, by key. Each amount is in the cost under the empty flavor,
+    which means all nodes and, if the role has a flavor for the resource, also under this flavor. `groups`: the resource
+    groups of the queue."""
     if not flavors and gang.minimums == tuple(pods):
         return gang.due
     total: dict[Key, Amount] = {}
@@ -137,7 +138,8 @@ def gang_cost(
 
 
 class SubjectUsage:
-    """The usage of one user, group or job in a queue and below: running jobs, and amounts by resource."""
+    """The usage of one user, group or job in a queue and all queues below it: the number of running jobs, and amounts
+    by resource."""
 
     __slots__ = ("running", "used")
 
@@ -155,13 +157,13 @@ class QueueUsage:
     """The usage that is charged to a branch.
 
     `total`: key -> usage of the queue and all queues below.
-    `firm`: key -> the part of `total` of jobs that are not preemptible.
-    `own`: key -> usage of the queue's own jobs; only if it has children.
+    `firm`: key -> the usage of jobs that are not preemptible, which is a part of `total`.
+    `own`: key -> usage of the queue's own jobs; only counted if the queue has children.
     `claimed`: key -> usage of the queue's own jobs plus the claims of its children (`state.queues.tree`).
     `users`, `groups`, `jobs`: the usage of each user, of each group and of each job. Each of these three is only
-    counted if `limits` contains a limit of that kind.
-    `shares`: a cache of `core.quota.ledger`: further charge -> the dominant share of the branch with this charge. It is
-    emptied when an amount changes."""
+    counted if the queue has limits of this kind (`limits`).
+    `shares`: a cache of `core.quota.ledger`: extra charge -> the dominant share that the branch would have with this
+    charge. The cache is emptied when an amount changes."""
 
     __slots__ = ("claimed", "firm", "groups", "jobs", "limits", "own", "running", "shares", "total", "users")
 
@@ -187,7 +189,7 @@ class QueueUsage:
         return other
 
     def shown(self) -> tuple[object, ...]:
-        """Return all amounts other than zero, so that two usages can be compared."""
+        """Return all amounts that are not 0, in a form in which two usages can be compared."""
         tallies = (
             {
                 name: (each.running, {key: used for key, used in each.used.items() if used})
@@ -200,7 +202,7 @@ class QueueUsage:
         return (*amounts, self.running, *tallies)
 
     def add(self, charge: Charge, sign: int) -> None:
-        """Add the charge (`sign` 1) to all amounts except `claimed`, or subtract it (-1)."""
+        """Add the charge to all amounts except `claimed` (`sign` 1), or subtract it from them (-1)."""
         self.shares.clear()
         total, limits = self.total, self.limits
         for key, amount in charge.cost:

@@ -11,8 +11,8 @@ from phalanx.model.queue import Limits, Queue, QueueOrder, QueueState, Quota, Re
 
 
 class ResourceGroup(NamedTuple):
-    """A resource group: flavors in order of preference. A pod gets one of these flavors for the resources of the group.
-    A group that names no resources applies to all resources."""
+    """A resource group: flavors in order of preference, and the resources for which they have quota. A pod gets one of
+    these flavors for the resources of the group. A group that names no resources applies to all resources."""
 
     flavors: tuple[str, ...]
     resources: frozenset[str] = frozenset()
@@ -23,13 +23,13 @@ class ResourceGroup(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobLimits:
-    """The kinds of limits that a queue has on users, groups and jobs. "On the path" means in the queue or a queue above
-    it.
+    """The kinds of limits that a queue has on users, groups and jobs. "On the path" means: of the queue itself or of a
+    queue above it.
 
     `users`, `groups`, `jobs`: whether the queue itself has limits for each user, for each group, or for each job.
     `by_user`, `by_group`, `by_job`: whether any queue on the path has such a limit.
     `submissions`: whether a queue on the path limits submitted jobs.
-    `longest_s`: the longest time limit of a job that the queues on the path allow (seconds)."""
+    `longest_s`: the smallest time limit that a queue on the path sets for its jobs (seconds)."""
 
     users: bool = False
     groups: bool = False
@@ -41,8 +41,8 @@ class JobLimits:
     longest_s: float | None = None
 
     def time_limit_s(self, job: Job) -> float | None:
-        """Return the time limit of the job (seconds): its own limit if it has one, otherwise the longest limit that the
-        path allows; None if there is no limit."""
+        """Return the time limit of the job (seconds): its own limit if it has one, otherwise the smallest limit that a
+        queue on the path sets; None if there is no limit."""
         return job.limit_s if job.limit_s is not None else self.longest_s
 
 
@@ -75,13 +75,15 @@ def bounds_jobs(limits: Limits) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueRules:
-    """The rules for the jobs of a queue. "On the path" means in the queue or a queue above it.
+    """The rules for the jobs of a queue. "On the path" means: of the queue itself or of a queue above it.
 
     `starts_whole`: True if each of its jobs is placed as a whole; False if its jobs are placed pod by pod.
     `states`: the queues on the path whose state is not OPEN, the nearest first.
-    `flavors`: the resource groups of the queue; if it has none, those of the nearest queue above that has some.
-    `by_factors`: whether a queue on the path orders jobs by Slurm's priority factors.
-    `preempts`, `reclaims`: whether its jobs may preempt any job, and whether they may preempt jobs of other queues."""
+    `flavors`: the resource groups of the queue. If it has none, the resource groups of the nearest queue above with
+    resource groups apply.
+    `by_factors`: True if a queue on the path orders jobs by Slurm's priority factors.
+    `preempts`: True if the queue's jobs may preempt other jobs at all. `reclaims`: True if they may preempt jobs of
+    other queues."""
 
     starts_whole: bool = True
     states: tuple[Queue, ...] = ()

@@ -1,9 +1,9 @@
-"""Limits on submitted jobs (Slurm's MaxSubmitJobs) of a queue, a user or a group, and the live jobs that count against
-each limit.
+"""Limits on the number of submitted jobs (Slurm's MaxSubmitJobs) of a queue, a user or a group, and the live jobs that
+count against each limit.
 
-A limit of n admits the n jobs that were submitted first; jobs that were submitted later wait until one of these jobs is
-over. So the state alone determines the admitted jobs; the order in which events reported the jobs does not matter. A
-list of jobs is only kept for limits that some queue sets."""
+A limit of n admits the n live jobs that were submitted first; jobs that were submitted later wait until one of these
+jobs has ended. So only the submission times decide which jobs are admitted; the order in which events report the jobs
+does not matter. A list of jobs is only stored for limits that a queue sets."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ class SubmittedJobs:
         self.lists: dict[SubmitLimit, list[SubmitOrder]] = {}
 
     def enter(self, branch: Branch, job: Job) -> Iterator[str]:
-        """Add a live job. Yield the jobs that a limit no longer admits because of the added job."""
+        """Add a live job. Yield the jobs that a limit admitted before, but no longer admits because of the added
+        job."""
         turn = (job.submitted_s, job.id)
         for gate in submit_limits(branch, job):
             turns = self.lists.setdefault(gate, [])
@@ -45,7 +46,7 @@ class SubmittedJobs:
                 yield turns[gate.allowed][1]
 
     def leave(self, branch: Branch, job: Job) -> Iterator[str]:
-        """Remove a job. Yield the jobs that limits admit in place of the removed job."""
+        """Remove a job. Yield the jobs that limits now admit instead of the removed job."""
         turn = (job.submitted_s, job.id)
         for gate in submit_limits(branch, job):
             turns = self.lists.get(gate, [])
@@ -74,7 +75,8 @@ class SubmittedJobs:
 
 
 def submit_limits(branch: Branch, job: Job) -> Iterator[SubmitLimit]:
-    """Yield the limits on submitted jobs that count the job, from its queue up."""
+    """Yield the limits on submitted jobs that apply to the job, from those of its queue up to those of the highest
+    queue."""
     for each in branch.path if branch.rules.limits.submissions else ():
         queue = each.queue
         if queue is None:

@@ -1,8 +1,8 @@
-"""The queue tree. It has the parent, the quota and the usage of each queue, and the charges of jobs to their queues.
+"""The queue tree. It stores the parent, the quota and the usage of each queue, and the charges of jobs to their queues.
 
-A *branch* is the place of a queue in the tree. Its `path` leads up to the unnamed root, whose pool is the capacity of
-the cluster. Amounts are stored by `Key`, (flavor, resource). The usage of a pod on nodes of a flavor counts under that
-flavor. Like all usage, it also counts under the empty flavor, which stands for all nodes.
+A *branch* is the place of a queue in the tree. Its `path` leads up to the unnamed root, whose quota is the capacity of
+the cluster (the pool). Amounts are stored by `Key`, which is (flavor, resource). The usage of a pod on nodes of a
+flavor is counted under this flavor. All usage is also counted under the empty flavor, which means all nodes.
 
 A `QueueUsage` has the charges of a branch. `total` is the usage of all jobs in the queue and below it. A queue *keeps*
 the part of its guarantee that it does not lend to other queues. `claimed` is the usage of the queue's own jobs plus the
@@ -10,12 +10,13 @@ claims of its children. A queue *claims* the amount in `claimed` from its parent
 
     claim(q) = max(kept(q), own use(q) + sum of claim(child))        and        claim(root) <= pool
 
-This is the availability rule of Kueue's KEP-79 ("hierarchical cohorts"), in which kept amounts count as used. A charge
-within the amount that a queue keeps changes neither its claim nor the claims above it. The cost of a charge is the
-depth of the tree times the number of requested resources.
+This is the availability rule of Kueue's KEP-79 ("hierarchical cohorts"), in which kept amounts count as used. As long
+as a charge fits into the amount that a queue keeps, neither the claim of this queue nor the claims above it change. The
+time to add a charge is proportional to the depth of the tree times the number of requested resources.
 
-The settings of a tree may contradict each other. Then `Branch.fault` has the error and its place; it applies to the
-branch and to all branches below it. Jobs that run in a branch with a fault are charged like other jobs, up to the root.
+The settings of a tree may contradict each other. Then `Branch.fault` states the error and where it is. The fault
+applies to the branch and to all branches below it. Jobs that already run in a branch with a fault are charged like
+other jobs, in all branches up to the root.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from phalanx.state.queues.branch import ROOT, Branch, BranchMap, post_charge
 from phalanx.state.queues.quota import BranchQuota, Charge, Key, QueueUsage, child_errors
 from phalanx.state.queues.submitted import SubmittedJobs
 
-# Orders in which the next job depends on present or past usage.
+# The orders in which the next job depends on the present or past usage of queues or users.
 BY_HOLDINGS = frozenset({QueueOrder.FAIR, QueueOrder.TIERED, QueueOrder.FILL, QueueOrder.USAGE})
 
 
@@ -36,14 +37,14 @@ class QueueTree:
     """All branches, and the pool.
 
     `pool`: key -> capacity of the cluster.
-    `keeps`: the keys of which some queue keeps an amount. Only claims of these keys are compared with the pool. If
-    there is no such key, claims do not differ from totals.
+    `keeps`: the keys of which at least one queue keeps an amount. Only claims of these keys are compared with the pool.
+    If no queue keeps anything, claims are equal to totals.
     `stricts`: the names of strict queues.
-    `trimmed`: the names of queues from which pods are evicted if the usage is above the limit.
+    `trimmed`: the names of queues whose pods are evicted if the queue exceeds its limit for too long.
     `keeps_claimed`: branch -> the amounts that its children claim from it when no job runs.
     `eased`: True if a charge was subtracted since the last plan, so that quota may have become free.
-    `charged`, `subjects`: the queues, and the users, groups and jobs, whose charges changed since the headroom (the
-    amounts that may still be charged) was last computed.
+    `charged`, `subjects`: the queues, and the users, groups and jobs, whose charges have changed since the headroom was
+    last computed. The headroom is the amounts that may still be charged.
     `outdated`: queues that changed since the tree was built.
     `submitted`: for each limit on submitted jobs, the live jobs that count against it."""
 
@@ -63,17 +64,17 @@ class QueueTree:
         self.submitted = SubmittedJobs()
 
     def outdate(self, *queues: str) -> None:
-        """Note that these queues changed since the tree was built."""
+        """Record that these queues have changed, so that the tree must be built again."""
         self.stale = True
         self.outdated += queues
 
     def branch(self, queue: str) -> Branch:
-        """Return the branch of the queue. Return the root's branch for a deleted queue, because its jobs may still
-        run."""
+        """Return the branch of the queue. For a deleted queue, whose jobs may still run, return the branch of the
+        root."""
         return self.branches[queue]
 
     def strict_above(self, queue: str) -> Branch | None:
-        """Return the highest strict queue on the queue's path; None if there is none."""
+        """Return the strict queue that is highest on the queue's path; None if no queue on the path is strict."""
         return self.branches[queue].strict
 
     def charge(self, charge: Charge, sign: int) -> None:
@@ -94,7 +95,7 @@ class QueueTree:
             self.eased = True
 
     def note_charged(self, charge: Charge) -> None:
-        """Note that the headroom of the charge's queue and of the queues above must be computed again."""
+        """Record that the headroom of the charge's queue, and of all queues above it, must be computed again."""
         own = self.branches[charge.queue]
         for branch in own.path:
             self.charged[branch.name] = None
@@ -103,7 +104,8 @@ class QueueTree:
             self.subjects["job", charge.job] = None
 
     def build(self, queues: Mapping[str, Queue], flavors: Iterable[str]) -> None:
-        """Build the tree from the queues, without charges. The caller then charges running jobs and sets the pool."""
+        """Build the tree from the queues, without charges. After that, the caller must charge the running jobs and set
+        the pool."""
         self.root = Branch(ROOT, None, None)
         self.branches = BranchMap({ROOT: self.root})
         known = {"", *flavors}
@@ -112,7 +114,7 @@ class QueueTree:
         if len(self.root.children) == 1:
             (only,) = self.root.children.values()
             if only.order not in BY_HOLDINGS:
-                self.root.order = only.order  # if the root has only one child, it takes the order of this child
+                self.root.order = only.order  # if the root has only one child, it gets the order of this child
         for branch in reversed(list(self.root.below())):
             _add_quota(branch, known)
         self.keeps = frozenset(
@@ -150,7 +152,7 @@ class QueueTree:
         return other
 
     def _claim_keeps(self) -> None:
-        """Add the kept amounts of all queues to the claims on their parents, before any job is charged."""
+        """Before any job is charged, add the amounts that queues keep to the claims on their parents."""
         for branch in reversed(list(self.root.below())):
             if branch.parent is not None:
                 claimed = branch.parent.account.claimed
@@ -161,8 +163,8 @@ class QueueTree:
 
 
 def _add_branch(tree: QueueTree, queues: Mapping[str, Queue], name: str) -> Branch:
-    """Return the queue's branch. If the branch or branches above it are missing, create them. A queue without a path to
-    the root becomes a child of the root, and its branch has a fault."""
+    """Return the queue's branch. If this branch or a branch above it does not exist yet, create it. A queue without a
+    path to the root becomes a child of the root, and its branch has a fault."""
     way: list[str] = []
     fault, at = "", name
     while at not in tree.branches:
@@ -184,11 +186,12 @@ def _add_branch(tree: QueueTree, queues: Mapping[str, Queue], name: str) -> Bran
 
 
 def _join_arena(branch: Branch) -> None:
-    """Set the arena of the branch to the arena of its parent, if one order alone decides which job of the parent's
-    children is next. Otherwise the branch is an arena itself. One order alone does not decide if shares or usage decide
-    (FAIR and similar orders, USAGE), if a child has a guarantee, or if the branch is a strict queue, which stops
-    competing when its head must wait. It does not decide either if the branch has a priority or is fenced, and a FILL
-    queue above compares the jobs of the branch by this priority (`shares.seen_priority`)."""
+    """Put the branch into the arena of its parent if one job order decides between all of their jobs; otherwise the
+    branch is a separate arena. The branch is a separate arena in these cases: its order differs from that of its
+    parent; the order depends on usage (FAIR and similar orders, USAGE); a child of the parent has a guarantee; the
+    branch is a strict queue, because such a queue has no candidate while its head waits; or the branch has a priority
+    or is fenced, and there is a FILL queue above, which includes this priority in its comparisons
+    (`shares.seen_priority`)."""
     parent, queue = branch.parent, branch.queue
     if parent is None:
         return
@@ -202,7 +205,8 @@ def _join_arena(branch: Branch) -> None:
 
 
 def _request_class_queue(branch: Branch) -> str:
-    """Return the queue that is part of the key of the branch's request classes (`Branch.request_class_queue`)."""
+    """Return the queue name that is part of the key of the request classes of the branch
+    (`Branch.request_class_queue`)."""
     plain = branch.unbounded and branch.order is not QueueOrder.MULTIFACTOR and not branch.rules.by_factors
     if branch.queue is None or not plain or branch.rules.preempts or not branch.rules.starts_whole:
         return branch.name
@@ -211,8 +215,8 @@ def _request_class_queue(branch: Branch) -> str:
 
 
 def _add_quota(branch: Branch, flavors: set[str]) -> None:
-    """Compute the quota of the branch, and the error in its own settings. Precondition: the quotas of its children have
-    been computed."""
+    """Compute the quota of the branch, and the error in its own settings if there is one. The quotas of its children
+    must already have been computed."""
     below = {name: child.quota for name, child in branch.children.items()}
     branch.quota = BranchQuota(branch.queue, below)
     if branch.order is QueueOrder.TIERED:
