@@ -1,6 +1,6 @@
 """The values that packages exchange: events of a world, plans of the core, status for users.
 
-All values are frozen. A world (`kube`, `simulator`) and the core exchange these values only. Amounts are exact
+All values are frozen. A world (`kube`, `simulator`) and the core exchange only these values. Amounts are exact
 integers: cpu in millicores, other resources in whole units. Times are seconds since the epoch, in UTC; names of times
 and durations end in `_s`.
 

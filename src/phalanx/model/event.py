@@ -1,7 +1,7 @@
 """Events: facts that a world reports. `core.fold.fold` applies them to the cluster state; no other input changes it.
 
-Each event is idempotent: a repeated event changes nothing. `attempt` counts the starts of a job, so that a late event
-about an earlier start is recognised and ignored.
+Each event is idempotent: a repeated event changes nothing. `attempt` is the number of a job's start, by which a late
+event about an earlier start is recognised and ignored.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class NodeSeen:
 
 @dataclass(frozen=True, slots=True)
 class NodeGone:
-    """A node object was deleted. Its pods stay charged to the node until each of them is gone."""
+    """A node object was deleted. The node stays charged for its pods until each of them is gone."""
 
     name: str
 
@@ -48,8 +48,8 @@ class NodeGroupGone:
 
 @dataclass(frozen=True, slots=True)
 class NodesComing:
-    """Nodes of a group were requested before the scheduler started, and have not arrived. Times are seconds since the
-    epoch, as in `plan.RequestNodes`."""
+    """Nodes of a group were requested before the scheduler started, and have not arrived yet. The times are seconds
+    since the epoch, and have the same meaning as in `plan.RequestNodes`."""
 
     group: str
     nodes: tuple[str, ...]
@@ -69,7 +69,8 @@ class NodesFailed:
 
 @dataclass(frozen=True, slots=True)
 class NodesKept:
-    """The provider of the group does not remove these nodes, for instance because a pod runs on them."""
+    """The provider of the group does not remove these nodes although they were released, for instance because a pod
+    runs on them."""
 
     group: str
     nodes: tuple[str, ...]
@@ -115,8 +116,8 @@ class FlavorGone:
 
 @dataclass(frozen=True, slots=True)
 class TopologiesSeen:
-    """The topologies that objects of the cluster now declare. The scheduler uses them in addition to the topologies of
-    the policy."""
+    """The topologies that objects of the cluster declare have changed; these are all of them. The scheduler uses them
+    in addition to the topologies of the policy."""
 
     topologies: tuple[Topology, ...]
 
@@ -137,21 +138,23 @@ class ReservationGone:
 
 @dataclass(frozen=True, slots=True)
 class Ticked:
-    """The time is `now_s` (seconds since the epoch). The loop sends it before the events since the last cycle."""
+    """The time is `now_s` (seconds since the epoch). In each cycle, the loop sends this event before the events of the
+    world."""
 
     now_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class PolicySeen:
-    """A new policy. The loop sends it whenever the policy has changed."""
+    """The policy has changed. The loop sends this event with the new policy."""
 
     policy: Policy
 
 
 @dataclass(frozen=True, slots=True)
 class UsageTold:
-    """The past usage of a user in a queue, remembered across a restart: billed units times seconds, decayed to `at_s`.
+    """The past usage of a user in a queue, which was stored before a restart, in billed units times seconds. It
+    includes the decay up to `at_s`.
 
     The event replaces earlier values. It is sent before running jobs are adopted (`Adopted`). When these jobs are
     adopted, their usage since `at_s` is added."""
@@ -164,8 +167,8 @@ class UsageTold:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeTold:
-    """The outcome of a job that is no longer live. The event is sent after a restart if other jobs depend on this
-    job."""
+    """The outcome of a job that is no longer live. After a restart, this event is sent for each ended job on which
+    other jobs depend."""
 
     job: str
     outcome: Outcome
@@ -173,8 +176,8 @@ class OutcomeTold:
 
 @dataclass(frozen=True, slots=True)
 class RunTold:
-    """A job that is no longer live ran for `run_s` seconds. After a restart, one event is sent for each ended job that
-    the world still knows, in the order of their ends. The core learns run times from them."""
+    """A job that has ended had run for `run_s` seconds. After a restart, one event is sent for each ended job that the
+    world still knows, in the order in which they ended. The core learns run times from these events."""
 
     job: Job
     run_s: float
@@ -182,19 +185,19 @@ class RunTold:
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """A pending job is new or has changed. The event does not change a started job."""
+    """A pending job is new or has changed. If the job has already started, the event has no effect."""
 
     job: Job
 
 
 @dataclass(frozen=True, slots=True)
 class Adopted:
-    """The full state of a started job. It replaces the known state after a restart, or when the real pods differ from
-    the plan.
+    """The full state of a started job. It replaces the state that the scheduler knows. The event is sent after a
+    restart, or if the real pods differ from the plan.
 
-    `placements`: the slots with a node. They are charged as they are, even if they overcommit a node.
+    `placements`: the slots that have a node. The nodes are charged for them even if this overcommits a node.
     `open`: slots that need a node.
-    `started_s`, `flavors`: the values that the job's action `Start` had.
+    `started_s`, `flavors`: the time of the job's start, and the flavors that it got then.
     `leaving`: placed slots whose pods are stopping and are not gone yet; all placed slots if the whole job stops."""
 
     job: Job
@@ -209,8 +212,9 @@ class Adopted:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """Slots of a started job need a node: a pod of a pod-by-pod job was created, a pod lost its node or was rejected by
-    it, or the job grew. The amounts that these slots held are released."""
+    """Slots of a started job need a node, for one of these reasons: a pod of a job that is scheduled pod by pod was
+    created, a pod lost its node or was rejected by it, or the job grew. If these slots still held nodes, the nodes are
+    released."""
 
     job: str
     slots: tuple[Slot, ...]
@@ -218,7 +222,8 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """A started job no longer uses these slots: their pods finished, or the job shrank. Their amounts are free."""
+    """A started job no longer uses these slots: their pods finished, or the job shrank. The amounts that they held are
+    free."""
 
     job: str
     slots: tuple[Slot, ...]
@@ -234,7 +239,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A start failed and was taken back, or a running job was stopped. In both cases all pods of the job are gone. The
+    """A start has failed and was undone, or a running job was stopped. In both cases all pods of the job are gone. The
     job waits again and does not start before `not_before_s` (seconds since the epoch)."""
 
     job: str
@@ -253,12 +258,13 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Occupied:
-    """A foreign pod (bound by another scheduler, static, of a DaemonSet, or nominated) holds amounts on a node.
+    """A foreign pod holds amounts on a node. A pod is foreign if another scheduler has bound or nominated it, if it is
+    static, or if it belongs to a DaemonSet.
 
     `requests`: the exact amounts, including one of the resource `pods`. `devices`: the names of its devices.
     `resident`: True for a static pod and a pod of a DaemonSet. A node that has only resident pods counts as empty. The
-    other fields are as in `Shape`: affinity terms of other pods may select the foreign pod, and its own terms limit
-    other pods."""
+    other fields have the same meaning as in `Shape`, because affinity terms of other pods may select the foreign pod,
+    and its own terms may select other pods."""
 
     pod: str  # its uid
     node: str

@@ -1,8 +1,8 @@
-"""A job: roles of pods that start together or not at all, and the tree of its roles and groups.
+"""A job: the roles of its pods, which start together or not at all, and the tree of its roles and groups.
 
 In this tree the leaves are roles, the inner nodes are groups, and the root is the job. A subtree counts as placed when
-at least `minimum` of its members are placed, each of them with its own minimum. `gang_error` reports an invalid tree
-(an undeclared group, a cycle, a minimum above the number of members), so that the scheduler refuses the job.
+at least `minimum` of its members are placed, where each member needs its own minimum. `gang_error` reports an invalid
+tree (an undeclared group, a cycle, a minimum above the number of members), so that the scheduler refuses the job.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from phalanx.model.reason import Reason
 
 
 class Slot(NamedTuple):
-    """A slot is one pod's place in its job. `role`: the index in `Job.roles`. `ordinal`: the pod's number in the
-    role."""
+    """A slot identifies one pod of a job, and stays if the pod is replaced. `role`: the index in `Job.roles`.
+    `ordinal`: the number of the pod in the role."""
 
     role: int
     ordinal: int
 
 
 class Placement(NamedTuple):
-    """A slot with its planned node. `devices`: the names of the node's devices that the pod gets."""
+    """A slot with its planned node. `devices`: the names of the devices of this node that the pod gets."""
 
     role: int
     ordinal: int
@@ -40,7 +40,7 @@ class Placement(NamedTuple):
 class Role:
     """A role is `count` pods of one shape. The job starts only if at least `minimum` of these pods are placed.
 
-    `group`: the name of the role's group; empty: the job itself.
+    `group`: the name of the group that contains the role; empty if it is directly in the job.
     `closeness`: the topology request of the role's pods."""
 
     name: str
@@ -55,9 +55,9 @@ class Role:
 class Group:
     """A group is a set of roles and groups that belong together.
 
-    `minimum`: the number of members (roles and groups directly in the group) that must be placed, each with its own
-    minimum, for the group to count as placed; None: all of them.
-    `parent`: the name of the group that contains this group; empty: the job itself."""
+    `minimum`: how many members (roles and groups directly in the group) must be placed, each with its own minimum, so
+    that the group counts as placed; None for all members.
+    `parent`: the name of the group that contains this group; empty if it is directly in the job."""
 
     name: str
     parent: str = ""
@@ -66,7 +66,8 @@ class Group:
 
 
 class DependencyType(StrEnum):
-    """The state that another job must reach so that a dependency on it is met (the types of Slurm's `--dependency`)."""
+    """What must have happened to another job so that a dependency on it is met (the types of Slurm's
+    `--dependency`)."""
 
     START = "start"  # the other job has started or ended
     OK = "ok"  # the other job has succeeded
@@ -91,14 +92,17 @@ class Outcome(StrEnum):
 
 
 class GangSize(StrEnum):
-    """How the surplus of a role, its pods above the minimum and up to the count, gets nodes."""
+    """When the surplus of a role is placed and released. The surplus is the pods above the minimum, up to the role's
+    count."""
 
-    ELASTIC = "elastic"  # the job starts with as many pods as fit, grows later, and releases its surplus first
-    # As ELASTIC, but surplus pods need not wait for the minimums of other jobs: they are tried in the job order.
+    # the job starts with as many pods as fit, and grows later; its surplus pods are preempted first
+    ELASTIC = "elastic"
+    # As ELASTIC, but surplus pods need not wait until the minimums of other jobs are placed: they are tried in the job
+    # order.
     IN_TURN = "in-turn"
-    FIXED_AT_START = "fixed-at-start"  # the size at the start is final (Kueue's partial admission)
-    # The job starts with its minimum, grows by all missing pods or by none, and is preempted whole (Kueue's elastic
-    # jobs).
+    FIXED_AT_START = "fixed-at-start"  # the job keeps the size with which it started (Kueue's partial admission)
+    # The job starts with its minimum, grows either by all missing pods or not at all, and is preempted as a whole
+    # (Kueue's elastic jobs).
     IN_STEPS = "in-steps"
 
     @property
@@ -112,26 +116,28 @@ class Job:
     """A job as its user submitted it.
 
     `id`: `namespace/name`, unique among live jobs.
-    `blocked`: why the world forbids the job to start, regardless of capacity (a hold, missing members); None: it may
-    start.
+    `blocked`: why the world does not allow the job to start, even if capacity is free (for example a hold, or missing
+    members); None if it allows the start.
     `limit_s`: the time limit, after which the job is stopped.
-    `estimate_s`: the expected run time, if a better estimate than the limit is known. Estimates order backfill
-    candidates; no reservation relies on them.
+    `estimate_s`: the expected run time, if a better estimate than the limit is known. Estimates only decide the order
+    of backfill candidates; reservations are computed from limits.
     `begin_s`, `deadline_s`: the earliest start, and the time by which the job must be able to end (seconds since the
     epoch).
-    `preemptible`, `preempts`: whether the job may be preempted, and whether it may preempt.
+    `preemptible`, `preempts`: whether the job may be preempted, and whether it may preempt other jobs.
     `movable`: whether consolidation may move the job.
-    `nodes_after_s`: nodes are requested for the job only when it has waited that long.
+    `nodes_after_s`: how many seconds the job must wait before nodes are requested for it.
     `last_victim`: True if the job is preempted only after all other jobs that may be preempted (YuniKorn's
     allow-preemption: "false").
-    `after`, `requires_any`: dependencies. With `requires_any` one met dependency is enough, otherwise all must be met.
-    `singleton`: a name; only one of the user's jobs with this name runs at a time.
+    `after`, `requires_any`: dependencies. If `requires_any` is True, one met dependency is enough; otherwise all must
+    be met.
+    `singleton`: a name; of the user's jobs with this name, only one runs at a time.
     `array`, `array_cap`: at most `array_cap` jobs of the same user and array run at a time.
     `reservation`: the name of the requested advance reservation.
     `checkpoint_s`: the interval at which the job saves its work, so that a preemption loses at most the work of one
     interval; None: the job never saves its work.
-    `account`: the name under which its usage counts in its queue; empty: its user's name.
-    `preempted`: how often the job was preempted before this scheduler received it, as recorded by its world."""
+    `account`: the account to which the job's usage is charged in its queue; empty: it is charged to the user.
+    `preempted`: how often the job was already preempted before this scheduler received it, as the world has recorded
+    it."""
 
     id: str
     queue: str
@@ -175,12 +181,14 @@ class Phase(StrEnum):
     """The phases of a live job. `core.fold.transitions` has the legal transitions. A finished job has no phase."""
 
     QUEUED = "queued"
-    STARTING = "starting"  # the start is decided; the world resumes the job, and binds its pods when all of them exist
-    RUNNING = "running"  # every pod of its minimum was bound
-    STOPPING = "stopping"  # preempted as a whole; the job holds its nodes until its pods are gone, and then waits again
+    # the start was decided; the world now resumes the job, and binds its pods when all of them exist
+    STARTING = "starting"
+    RUNNING = "running"  # every pod of the job's minimum was bound
+    # the job was preempted as a whole; it holds its nodes until its pods are gone, and then waits again
+    STOPPING = "stopping"
 
 
-MAX_PODS = 150_000  # the largest number of pods of one job; Kubernetes is tested with this number of pods
+MAX_PODS = 150_000  # the largest number of pods of one job; Kubernetes is tested with clusters of this many pods
 MAX_ROLES = 1_000
 MAX_GROUPS = 1_000
 MAX_DEPTH = 16  # the largest number of levels of nested groups, and of nested slices
@@ -207,7 +215,7 @@ class GangTree:
             yield from member.roles()
 
     def required_roles(self) -> Iterator[int]:
-        """Yield the roles whose minimum is required to place the subtree."""
+        """Yield the roles without whose minimum the subtree cannot be placed."""
         if self.role >= 0:
             yield self.role
         elif self.minimum == len(self.members):
@@ -220,7 +228,8 @@ class GangTree:
         return fewer or any(member.optional() for member in self.members)
 
     def requires_topology(self) -> bool:
-        """Return whether a topology request of the subtree is required (not only preferred) or has slices."""
+        """Return whether the subtree, or a member inside it, has a topology request that is required (not only
+        preferred) or has slices."""
         near = self.closeness
         must = near is not None and ((near.required and near.level != "") or any(pods > 1 for pods, _ in near.slices))
         return must or any(member.requires_topology() for member in self.members)
@@ -228,7 +237,7 @@ class GangTree:
     def slice_pods(self, role: int) -> int:
         """Return the number of pods of the role in one slice of the largest layer; 0 or 1 if the role has no slices.
 
-        The number comes from the innermost topology request around the role that names a level or slices."""
+        The number is that of the innermost topology request that applies to the role and names a level or slices."""
         inside = next((member for member in self.members if role in member.roles()), None)
         said = 0 if inside is None else inside.slice_pods(role)
         near = self.closeness
@@ -237,14 +246,14 @@ class GangTree:
         return max((pods for pods, _ in near.slices), default=1)
 
     def placed(self, pods: Sequence[int]) -> bool:
-        """Return whether the subtree is placed with `pods[role]` pods of each role."""
+        """Return whether the subtree counts as placed if `pods[role]` pods of each role are placed."""
         if self.role >= 0:
             return pods[self.role] >= self.minimum
         return sum(member.placed(pods) for member in self.members) >= self.minimum
 
     def spare(self, pods: Sequence[int]) -> Iterator[int]:
-        """Yield the roles of the members that can be released while the subtree stays placed. In each group, these are
-        the last members. `pods`: the number of pods of each role."""
+        """Yield the roles of the members that can be released so that the subtree still counts as placed. In each
+        group, the members that were listed last are released. `pods`: the number of pods of each role."""
         whole = [member for member in self.members if member.placed(pods)]
         kept = whole[: self.minimum]
         for member in self.members:
@@ -254,8 +263,8 @@ class GangTree:
                 yield from member.spare(pods)
 
     def incomplete_members(self, pods: Sequence[int]) -> Iterator[tuple[int, ...]]:
-        """Yield the roles of each member that is not placed and that its group does not require. `pods`: the number of
-        pods of each role."""
+        """Yield the roles of each optional member that does not count as placed, because pods of its minimum are
+        missing. `pods`: the number of pods of each role."""
         for member in self.members:
             if self.minimum < len(self.members) and not member.placed(pods):
                 yield tuple(member.roles())
@@ -264,7 +273,7 @@ class GangTree:
 
 
 def gang_tree(roles: Sequence[Role], groups: Sequence[Group], closeness: TopologyRequest | None) -> GangTree:
-    """Return the tree of a job's roles and groups. Precondition: `gang_error` returns no error for them."""
+    """Return the tree of a job's roles and groups. `gang_error` must have found no error in them."""
     members: dict[str, list[GangTree]] = {"": [], **{group.name: [] for group in groups}}
     for at, role in enumerate(roles):
         leaf = GangTree(name=role.name, closeness=role.closeness, minimum=role.minimum, role=at)
@@ -308,7 +317,8 @@ def gang_errors(roles: Sequence[Role], groups: Sequence[Group], closeness: Topol
 
 
 def slice_errors(name: str, layers: Sequence[SliceLayer]) -> Iterator[str]:
-    """Yield the errors in the slice layers of a topology request. `name`: the role, group or job, for the message."""
+    """Yield the errors in the slice layers of a topology request. `name`: the name of the role, group or job, which the
+    message states."""
     if len(layers) > MAX_DEPTH:
         yield f"{name}: {len(layers)} layers of slices; the most is {MAX_DEPTH}"
     for pods, level in layers:
@@ -323,8 +333,8 @@ def slice_errors(name: str, layers: Sequence[SliceLayer]) -> Iterator[str]:
 
 
 def group_errors(roles: Sequence[Role], groups: Sequence[Group]) -> Iterator[str]:
-    """Yield the errors in the groups: undeclared, nested in themselves, or with a minimum above their number of
-    members."""
+    """Yield the errors in the groups: names that are missing, used twice or not declared, groups that contain
+    themselves or are nested too deeply, and minimums that the number of members does not allow."""
     counted = Counter(group.name for group in groups)
     twice = [name for name, count in counted.items() if count > 1 or not name]
     if twice:

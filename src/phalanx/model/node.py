@@ -1,15 +1,15 @@
 """The values that describe nodes: nodes, topologies, flavors, advance reservations and node groups.
 
 *Topology.* A hierarchy of levels. Each level is a key of node labels, from coarse to fine (zone, block, rack, NVLink
-domain, host). A *domain* of a level is the set of nodes with the same values of its key and of all coarser ones
-(Kueue's Topology-Aware Scheduling, KEP-2724).
+domain, host). A *domain* of a level is a set of nodes that have the same values of the level's key and of the keys of
+all coarser levels (Kueue's Topology-Aware Scheduling, KEP-2724).
 
 *Flavor.* A named class of nodes with quotas of its own (Kueue's ResourceFlavor). A pod whose queue has several resource
-groups gets one flavor of each group. The names of these flavors are then joined by `+`, a character that no object's
-name contains.
+groups gets one flavor of each group. The names of these flavors are then joined by `+`, because no name of an object
+contains this character.
 
-*Reservation.* Nodes that are set aside for some time for certain jobs, or for maintenance (Slurm's advance
-reservations).
+*Reservation.* Nodes that only certain jobs may use between two times, or on which no job may run because of maintenance
+(Slurm's advance reservations).
 
 *Node group.* Equal nodes that a provider adds and removes on request (a node group of the Cluster Autoscaler).
 """
@@ -28,7 +28,7 @@ class Taint:
     """A taint. NoSchedule and NoExecute forbid pods without a matching toleration; PreferNoSchedule is only a
     preference.
 
-    `by_name`: a toleration must name the taint's key; a toleration of every taint does not match."""
+    `by_name`: True if only a toleration that names the taint's key matches, and a toleration of all taints does not."""
 
     key: str
     value: str = ""
@@ -43,9 +43,10 @@ def taint_text(taint: Taint) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
-    """A device of a node. `resource`: the resource that counts it (`nvidia.com/gpu`). `zone`: its NUMA zone.
-    `counted`: True if only the number of the node's devices is known. Then a pod with a share of a device holds the
-    device by name, and a pod with whole devices holds them without names."""
+    """A device of a node. `resource`: the resource to which it belongs (such as `nvidia.com/gpu`). `zone`: its NUMA
+    zone.
+    `counted`: True if the node only reports the number of its devices. A pod with a share of such a device holds it by
+    name, but a pod with whole devices holds them without names."""
 
     name: str
     resource: str
@@ -56,7 +57,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Zone:
-    """A NUMA zone of a node with its part of the allocatable amounts. Each `Device` names its zone."""
+    """A NUMA zone of a node, with its part of the node's allocatable amounts. Each `Device` states its zone."""
 
     name: str
     allocatable: Amounts
@@ -69,8 +70,8 @@ class Node:
     `allocatable`: the node's allocatable amounts (not its capacity), including the resource `pods`.
     `ready`: False if the node accepts no pods.
     `used`: the measured usage, for load-aware scores; empty if it is not measured.
-    `part_of`: the name of the real node, if this node is a reserved part of it; the real node is smaller by this
-    part.
+    `part_of`: the name of the real node, if this node is only a reserved part of it. The amounts of this part are
+    subtracted from the real node.
     `group`: the name of its node group; empty if no provider manages the node.
     `protected`: True if an annotation forbids to remove the node while it is empty."""
 
@@ -102,12 +103,14 @@ class OnDemand(NamedTuple):
 class NodeGroup:
     """A node group: equal nodes that a provider adds and removes on request.
 
-    `template`: a node of the group; its name has no meaning. `min_nodes`, `max_nodes`: the bounds of the number of
-    nodes. Requested nodes count. `price_per_hour`: the price of one node, in any currency. `delay_s`: the time after
-    which a requested node is expected. `timeout_s`: the time after which the request of a node has failed. `idle_s`:
-    the time after which an empty node is released; infinite: its provider removes empty nodes itself. `on_demand`: the
-    jobs for which another program adds suitable nodes; None: Phalanx requests the nodes of this group. The template of
-    a group on demand has the amounts that all its jobs together may get."""
+    `template`: a node of the group; its name has no meaning. `min_nodes`, `max_nodes`: the smallest and the largest
+    number of nodes, including requested nodes. `price_per_hour`: the price of one node, in any currency. `delay_s`: the
+    time after which a requested node is expected. `timeout_s`: the time after which a request counts as failed if the
+    node has not arrived.
+    `idle_s`: the time for which a node must be empty before it is released; infinite if the provider removes empty
+    nodes itself.
+    `on_demand`: if set, another program adds nodes for these jobs on demand; if None, Phalanx requests the nodes of
+    this group. The template of a group on demand has the amounts that all of its jobs together may get."""
 
     name: str
     template: Node
@@ -126,13 +129,14 @@ class NodeGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
-    """A topology is one hierarchy of levels, coarse to fine."""
+    """A topology is a hierarchy of levels, from coarse to fine."""
 
     levels: tuple[str, ...]
 
 
 class SliceLayer(NamedTuple):
-    """A layer of slices: every `pods` pods of a role, in order of ordinals, share one domain of `level`."""
+    """A layer of slices. The pods of a role, in the order of their ordinals, are divided into slices of `pods` pods,
+    and each slice is placed in one domain of `level`."""
 
     pods: int
     level: str
@@ -142,9 +146,11 @@ class SliceLayer(NamedTuple):
 class TopologyRequest:
     """The required or preferred closeness of the pods of a job, group or role (like Kueue's TopologyRequest).
 
-    `level`: a label key of some topology; all pods are placed in one domain of this level.
-    `required`: if False and no domain fits all pods, the next coarser level is tried, and at last any nodes.
-    `balanced`: the pods are spread evenly over the domains below `level`; otherwise they use as few as possible.
+    `level`: the label key of a topology level; all pods are placed in one domain of this level.
+    `required`: if False, and if no domain has enough capacity for all pods, coarser levels are tried, and at last any
+    nodes.
+    `balanced`: True if the pods are spread evenly over the domains of the next finer level; False if they use as few of
+    these domains as possible.
     `slices`: the layers of slices, the largest first; a slice consists of whole slices of the next layer.
     `ranks`: domains of `level` (by their label values) with a lower rank are tried first; domains without a rank come
     last."""
@@ -156,12 +162,13 @@ class TopologyRequest:
     ranks: tuple[tuple[str, int], ...] = ()
 
 
-HARD = frozenset({"NoSchedule", "NoExecute"})  # effects of taints that keep pods off
+HARD = frozenset({"NoSchedule", "NoExecute"})  # effects of taints that prevent pods from being placed on a node
 JOIN = "+"
 
 
 def tolerates(tolerations: tuple[Toleration, ...], taint: Taint) -> bool:
-    """Return whether one of the tolerations tolerates the taint, as Toleration.ToleratesTaint of k8s.io/api/core/v1."""
+    """Return whether one of the tolerations tolerates the taint. The rules are those of Toleration.ToleratesTaint in
+    k8s.io/api/core/v1."""
     return any(
         (not toleration.effect or toleration.effect == taint.effect)
         and (toleration.key == taint.key or not (toleration.key or taint.by_name))
@@ -177,9 +184,9 @@ def tolerates(tolerations: tuple[Toleration, ...], taint: Taint) -> bool:
 class Flavor:
     """A flavor is the class of nodes that have all of `labels`.
 
-    A pod with the flavor is placed on these nodes only. It gets `tolerations` in addition to its own, for the taints
-    that keep other pods off these nodes. `taints`: only pods that tolerate all of these taints get the flavor, even if
-    its nodes do not have these taints."""
+    A pod with the flavor is placed on these nodes only. In addition to its own tolerations it gets `tolerations`,
+    because these nodes may have taints against other pods. `taints`: only pods that tolerate all of these taints get
+    the flavor, even if its nodes do not have these taints."""
 
     name: str
     labels: tuple[tuple[str, str], ...] = ()
@@ -193,7 +200,7 @@ class Flavor:
         return next((each for each in self.taints if each.effect in HARD and not tolerates(tolerations, each)), None)
 
     def applied_to(self, shape: Shape) -> Shape:
-        """Return the shape, restricted to the flavor's nodes."""
+        """Return the shape, restricted to the nodes of the flavor, and with the tolerations of the flavor."""
         return replace(
             shape,
             selector=tuple(sorted({*shape.selector, *self.labels})),
@@ -202,7 +209,7 @@ class Flavor:
 
 
 def joined_name(names: Iterable[str]) -> str:
-    """Return one name for these flavors together: their names, joined by `+`."""
+    """Join the names of several flavors by `+`, and return the joined name."""
     return JOIN.join(names)
 
 
@@ -212,8 +219,8 @@ def parts_of(name: str) -> tuple[str, ...]:
 
 
 def joined_flavor(name: str, known: Mapping[str, Flavor]) -> Flavor | None:
-    """Return the flavor with this name. For joined names, return a flavor whose nodes have all of these flavors. None:
-    none of the flavors is known."""
+    """Return the flavor with this name. If several names are joined, return a flavor for the nodes that belong to all
+    of these flavors. Return None if none of the flavors is known."""
     found = [known[part] for part in parts_of(name) if part in known]
     if len(found) < 2:
         return found[0] if found else None
@@ -226,10 +233,10 @@ def joined_flavor(name: str, known: Mapping[str, Flavor]) -> Flavor | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reservation:
-    """An advance reservation: `nodes` are reserved whole from `start_s` to `end_s`.
+    """An advance reservation: the whole `nodes` are reserved from `start_s` to `end_s`.
 
-    Jobs of its `users`, `groups` or `queues` (with the queues below them) may run on these nodes in that time, if they
-    request the reservation by name or if it is `magnetic`. A reservation without users, groups and queues is a
+    Jobs of its `users`, `groups` or `queues` (including the queues below them) may run on these nodes during this time,
+    if they request the reservation by name or if it is `magnetic`. A reservation without users, groups and queues is a
     maintenance window, in which no job may run."""
 
     name: str

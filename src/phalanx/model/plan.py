@@ -1,7 +1,8 @@
 """The plan of one cycle. The scheduler's main loop applies the plan to the cluster state at once; then a world carries
 the plan out.
 
-Actions are named tuples, because several are created for every job and a frozen dataclass costs three times as much.
+Actions are named tuples, because several of them are created for every job, and creating a frozen dataclass takes three
+times as long.
 """
 
 from __future__ import annotations
@@ -16,15 +17,16 @@ from phalanx.model.reason import Reason
 class Start(NamedTuple):
     """A queued job starts. `placements`: the minimum of every role, and as many further pods as fit.
 
-    In a queue with `gang=False`, `placements` is empty: each pod is placed when its slot is `Opened`."""
+    In a queue with `gang=False`, `placements` is empty: each pod is placed after the event `Opened` for its slot."""
 
     job: str
     attempt: int
     placements: tuple[Placement, ...]
     at_s: float = 0.0  # the time of the decision, seconds since the epoch
     flavors: tuple[str, ...] = ()  # the flavor of each role's pods; empty if the queue names no flavors
-    limit_s: float | None = None  # the time limit of the job, or else of its queue
-    backfilled: bool = False  # True if the job starts before an earlier request, whose reservation it does not delay
+    limit_s: float | None = None  # the time limit of the job or, if it has none, of its queue
+    # True if the job starts before an earlier request that has a reservation; it does not delay this reservation
+    backfilled: bool = False
 
 
 class Place(NamedTuple):
@@ -35,14 +37,14 @@ class Place(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """The reason for which a job waits has changed. For a started job it is the reason of its open slots."""
+    """The reason why a job waits has changed. For a started job, this is the reason why its open slots wait."""
 
     job: str
     reason: Reason
 
 
 class Preempt(NamedTuple):
-    """A started job is preempted as a whole: it is stopped and waits again, and keeps its age.
+    """A started job is preempted as a whole: it is stopped, and waits again with its original submission time.
 
     Its amounts stay charged until the world reports that its pods are gone (`Refused`).
     `by`: the preemptor.
@@ -56,7 +58,7 @@ class Preempt(NamedTuple):
 
 
 class Shrink(NamedTuple):
-    """A started job releases slots above its minimum. Their amounts stay charged until they are `Released`."""
+    """A started job releases slots above its minimum. Their amounts stay charged until the event `Released` arrives."""
 
     job: str
     slots: tuple[Slot, ...]
@@ -69,8 +71,8 @@ class Nominate(NamedTuple):
     """A queued job, or the open slots of a running job, are nominated to nodes that victims are leaving (like a pod's
     nominatedNodeName, for a gang).
 
-    The nodes are charged at once, so no other job is placed on them. A nomination without placements withdraws the last
-    one."""
+    The nodes are charged at once, so no other job is placed on them. A `Nominate` without placements withdraws the last
+    nomination."""
 
     job: str
     placements: tuple[Placement, ...]
@@ -81,9 +83,9 @@ class Nominate(NamedTuple):
 class RequestNodes(NamedTuple):
     """Nodes are requested from the provider of a node group. All times are in seconds since the epoch.
 
-    `job`: the job that needs the nodes; empty: the group has fewer nodes than its minimum.
-    `nodes`: names for the nodes. A provider that names nodes itself reports nodes of the group under other names.
-    `until_s`: the time after which nodes that have not arrived have failed."""
+    `job`: the job that needs the nodes; empty if they are requested because the group has fewer nodes than its minimum.
+    `nodes`: names for the requested nodes. If the provider gives names itself, the nodes arrive under other names.
+    `until_s`: the time at which the request counts as failed for nodes that have not arrived."""
 
     job: str
     group: str
@@ -94,7 +96,8 @@ class RequestNodes(NamedTuple):
 
 
 class ReleaseNodes(NamedTuple):
-    """The provider removes these nodes of a group, which are empty, or cancels them, if they have not arrived.
+    """The provider removes these empty nodes of a group. If a node was requested and has not arrived, its request is
+    cancelled.
 
     `job`: always empty, because the nodes belong to no job.
     `late`: True if the nodes did not arrive in time; no further nodes are requested from the group for a while."""
@@ -131,9 +134,9 @@ class FirstReservation(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The plan of one cycle. `wake_s`: the time (seconds since the epoch) of the next cycle even without an event;
-    None: no cycle is needed before the next event. `reserved`: the first reservation after the cycle; None: there is
-    none."""
+    """The plan of one cycle. `wake_s`: the time (seconds since the epoch) at which the next cycle must run even if no
+    event arrives; None if no cycle is needed before the next event. `reserved`: the first reservation after the cycle;
+    None if there is no reservation."""
 
     actions: tuple[Action, ...] = ()
     wake_s: float | None = None

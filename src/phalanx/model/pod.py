@@ -1,13 +1,13 @@
 """The shape of a pod: everything that decides which nodes the pod fits and how much its queue is charged.
 
-Thousands of pods share a few shapes, so the core computes the fitting nodes once for each shape. Requests are exact
-integers: cpu in millicores, other resources in whole units (bytes, devices). A pod whose requests do not name `pods`
-requests one. The charge of a pod to its queue may include a part of a device. Parts are exact fractions, so that
-releasing a charge leaves no remainder.
+Thousands of pods often have the same few shapes, so the core computes only once for each shape on which nodes it fits.
+Requests are exact integers: cpu in millicores, other resources in whole units (bytes, devices). If the requests of a
+pod do not name the resource `pods`, the pod requests 1 of it. The charge of a pod to its queue may include a part of a
+device. Parts are exact fractions, so that no remainder is left when a charge is released.
 
 `shape_error` reports a shape that the Kubernetes API would not accept, for example a weight outside of 1 to 100, a
-`maxSkew` or `minDomains` below 1, or a port outside of 1 to 65535. It also reports a share of devices that no device
-can serve.
+`maxSkew` or `minDomains` below 1, or a port outside of 1 to 65535. It also reports a request for a share that no device
+can provide.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ Amount: TypeAlias = int | Fraction
 
 
 def json_number(amount: Amount) -> int | float:
-    """Return the amount as JSON writes it: an integer, or a float for a part of a device."""
+    """Return the amount as a number for JSON: an integer, or a float if it includes a part of a device."""
     return int(amount) if amount == int(amount) else float(amount)
 
 
 def format_amount(resource: str, amount: Amount) -> str:
-    """Return the amount as people write it: cpu in cores, bytes with a binary suffix, other resources as a number.
+    """Return the amount as text in the usual notation: cpu in cores, bytes with a binary suffix, other resources as a
+    number.
 
     Bytes are rounded to four digits and parts of devices to thousandths; other amounts are exact."""
     if resource == CPU:
@@ -42,14 +43,15 @@ def format_amount(resource: str, amount: Amount) -> str:
     return str(amount)
 
 
-# Sorted (resource, amount) pairs without zeros. Such tuples are hashable, so equal requests share one `Shape`.
+# Sorted (resource, amount) pairs without zeros. These tuples are hashable, so that shapes with equal requests can be
+# recognised.
 Amounts: TypeAlias = tuple[tuple[str, int], ...]
 
 CPU, MEMORY, PODS = "cpu", "memory", "pods"
 
 
 def amounts(values: Mapping[str, int]) -> Amounts:
-    """Return the canonical form of a mapping resource -> amount: sorted pairs without zeros."""
+    """Return the amounts in the form of `Amounts`: sorted pairs without zeros. `values`: resource -> amount."""
     return tuple(sorted((name, value) for name, value in values.items() if value))
 
 
@@ -66,7 +68,8 @@ class Operator(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """A condition on a node's labels; on the node's name if `field` is True and the key is `metadata.name`."""
+    """A condition on a label of a node or pod. If `field` is True and the key is `metadata.name`, it is a condition on
+    the name of a node."""
 
     key: str
     operator: Operator
@@ -79,8 +82,8 @@ NodeTerm: TypeAlias = tuple[Requirement, ...]  # a node must meet all requiremen
 
 @dataclass(frozen=True, slots=True)
 class Toleration:
-    """A toleration as in k8s.io/api/core/v1. `operator` is Exists or Equal; an empty `key` (with Exists) or `effect`
-    means any."""
+    """A toleration as in k8s.io/api/core/v1. `operator` is Exists or Equal; an empty `key` (with Exists) matches every
+    key, and an empty `effect` every effect."""
 
     key: str = ""
     operator: str = "Equal"
@@ -100,8 +103,9 @@ class NodePreference:
 class PodAffinityTerm:
     """A term of pod affinity or anti-affinity, with the meaning of PodAffinityTerm in k8s.io/api/core/v1.
 
-    The term selects pods whose labels meet all requirements of `selector` (In, NotIn, Exists, DoesNotExist), in
-    `namespaces` (none: the pod's own), on nodes of one domain of the label key `topology`."""
+    The term selects pods in `namespaces` (if empty: in the pod's own namespace) whose labels meet all requirements of
+    `selector` (In, NotIn, Exists, DoesNotExist). The nodes with the same value of the label key `topology` are one
+    domain."""
 
     topology: str
     selector: NodeTerm
@@ -113,8 +117,8 @@ class PodAffinityTerm:
 class TopologySpread:
     """A topology spread constraint, with the meaning of TopologySpreadConstraint in k8s.io/api/core/v1.
 
-    Between any two domains of `topology`, the number of pods that match `selector` differs by at most `max_skew`. A
-    constraint that is not `required` (ScheduleAnyway) is met as far as possible."""
+    Between any two domains of `topology`, the number of pods that match `selector` differs by at most `max_skew`. If
+    the constraint is not `required` (ScheduleAnyway), it is only a preference."""
 
     topology: str
     max_skew: int
@@ -145,18 +149,20 @@ class DeviceShare:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The requests and constraints of a pod. A scheduler cannot distinguish two pods of the same shape.
+    """The requests and constraints of a pod. For the scheduler, there is no difference between two pods of the same
+    shape.
 
     `requests`: the pod's resource requests.
-    `selector`: (label, value) pairs that the node must have.
-    `affinity`: node affinity terms, of which the node must match at least one; empty: every node matches.
+    `selector`: (label key, value) pairs that the node must have.
+    `affinity`: required node affinity: the node must match at least one of these terms; if empty, every node matches.
     `near`, `away`: pod affinity and anti-affinity, required or preferred.
     `labels`, `namespace`: the pod's labels and namespace, which the affinity terms of other pods select.
     `share`: the requested share of devices.
-    `charged`: the amounts charged to queues for the pod; None: its requests. Nodes are always charged the requests.
+    `charged`: the amounts that queues are charged for the pod; None for its requests. The node is always charged its
+    requests.
     `aligned`: "required" if all requests must come from one NUMA zone of the node, "preferred" if they should.
-    `within`: further (label, value) pairs that the node must have, because the other pods of the gang are there. They
-    are not part of the pod's own selector, so `spread` counts over the domains of `selector` and `affinity` only."""
+    `within`: further (label key, value) pairs that the node must have, because the other pods of the gang are on nodes
+    with these labels. They are not part of the pod's own selector, so topology spread (`spread`) ignores them."""
 
     requests: Amounts
     selector: tuple[tuple[str, str], ...] = ()
@@ -179,14 +185,15 @@ MILLI = 1000
 ZONE = "zone/"
 
 
-# Nine petabytes or nine trillion cores. No node has that much, and the sum for a thousand such pods fits an int64.
+# Nine petabytes, or nine trillion cores. No node has this amount, and the sum over a thousand pods with this amount is
+# still in the range of an int64.
 MAX_AMOUNT = 2**53
 Costs: TypeAlias = tuple[tuple[str, Amount], ...]
 
 
 def with_pod_count(requests: Amounts) -> Amounts:
-    """Return the amounts that a pod with these requests takes on its node: the requests, and one of `pods` if the
-    requests do not name it."""
+    """Return the amounts that a pod with these requests takes on its node: the requests and, if they do not name the
+    resource `pods`, 1 of it."""
     held = bounded_amounts(requests)
     return held if any(resource == PODS for resource, _ in held) else tuple(sorted((*held, (PODS, 1))))
 
@@ -197,10 +204,10 @@ def bounded_amounts(requests: Amounts) -> Amounts:
 
 
 def with_device_share(asks: Amounts, share: DeviceShare) -> Costs:
-    """Return the requests together with the share of devices, as a quota counts them.
+    """Return the requests and the share of devices as the amounts that count against quota.
 
-    A share in bytes of memory counts as a whole device. The exact part depends on the memory of the chosen device, but
-    quota is checked before a device is chosen."""
+    A share in bytes of memory counts as a whole device, because its fraction depends on the memory of the chosen
+    device, and quota is checked before a device is chosen."""
     part = Fraction(max(0, share.milli), 1000) if share.milli and not share.memory_bytes else Fraction(1)
     costs: dict[str, Amount] = dict(asks)
     costs[share.resource] = costs.get(share.resource, 0) + min(Fraction(MAX_AMOUNT), part * max(0, share.count))
@@ -259,7 +266,7 @@ def spread_errors(spread: TopologySpread) -> Iterator[str]:
 
 
 def selector_errors(selector: tuple[Requirement, ...]) -> Iterator[str]:
-    """Yield the errors of a pod selector: the operators Gt and Lt, and fields, are for nodes only."""
+    """Yield the errors of a pod selector: operators (Gt, Lt) and fields that are only allowed in selectors of nodes."""
     for requirement in selector:
         if requirement.operator in {Operator.GT, Operator.LT} or requirement.field:
             yield f"a selector of pods asks {requirement.key} {requirement.operator}, which is for nodes only"
@@ -277,7 +284,8 @@ def port_errors(ports: tuple[HostPort, ...]) -> Iterator[str]:
 
 
 def share_errors(share: DeviceShare, requests: dict[str, int]) -> Iterator[str]:
-    """Yield the errors of a share of devices. `requests`: the pod's requests, which may not name the same devices."""
+    """Yield the errors of a share of devices. `requests`: the pod's requests, which may not also request whole devices
+    of the same resource."""
     if not share.resource:
         yield "a share names no kind of device"
     if bool(share.milli) == bool(share.memory_bytes):

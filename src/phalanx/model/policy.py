@@ -1,4 +1,4 @@
-"""The scheduling policy of the whole cluster, as data. Each queue has further settings of its own."""
+"""The scheduling policy of the whole cluster, as data. In addition, each queue has its own settings."""
 
 from __future__ import annotations
 
@@ -13,43 +13,46 @@ from phalanx.model.queue import Weights
 
 
 class Backfill(StrEnum):
-    """The rule that protects jobs for which no capacity is free from delay by the jobs behind them."""
+    """The rule that protects waiting jobs from being delayed by jobs that are later in the job order."""
 
-    GREEDY = "greedy"  # no protection: every job that fits starts
-    EASY = "easy"  # jobs may not delay the first job without capacity
-    CONSERVATIVE = "conservative"  # jobs may not delay any job without capacity before them
+    GREEDY = "greedy"  # there is no protection: every job that fits starts
+    EASY = "easy"  # the first job that finds no capacity may not be delayed
+    CONSERVATIVE = "conservative"  # no job that finds no capacity may be delayed by a later job
 
 
 class BackfillOrder(StrEnum):
-    """The order in which jobs behind a reservation are tried."""
+    """The order in which the jobs after the first reserved job are tried."""
 
     QUEUE = "queue"  # the queue's order
     SHORTEST = "shortest"  # shortest estimate first (EASY-SJBF)
-    SHORTEST_LEARNED = "shortest-learned"  # as SHORTEST; without an estimate, the run times of similar jobs count
+    # as SHORTEST; if a job states no estimate, it is computed from the run times of similar jobs
+    SHORTEST_LEARNED = "shortest-learned"
 
 
 class ScoringStrategy(StrEnum):
-    """The choice among the nodes on which a pod fits. Among equally good nodes, the first one in the node table is
+    """How one of the nodes on which a pod fits is chosen. Of equally good nodes, the first in the node table is
     chosen."""
 
     PACK = "pack"  # the fullest node
     SPREAD = "spread"  # the emptiest node
     FRAGMENTATION = "fragmentation"  # the node whose fragmentation grows least (FGD, ATC'23)
     LOAD = "load"  # the node with the lowest measured usage
-    BEST_FIT = "best-fit"  # the node with the least cpu and devices left, compared in whole percent
-    DOT_PRODUCT = "dot-product"  # the lowest dot product of free and requested amounts (Tetris in FGD's paper)
+    BEST_FIT = "best-fit"  # the node on which the least cpu and devices would be left, in whole percent
+    # the node with the lowest dot product of free and requested amounts (Tetris in FGD's paper)
+    DOT_PRODUCT = "dot-product"
     DEVICE_PACKING = "device-packing"  # shared devices first, then used nodes, then empty nodes
     DEVICE_CLUSTERING = "device-clustering"  # a node with pods that request the same number of devices
     RANDOM = "random"  # pseudo-random, but the same for the same cluster state
-    FEWEST_LOST = "fewest-lost"  # the node where fragmented and stranded devices grow least (Phalanx's own score)
+    # the node on which the fewest devices become fragmented or stranded (Phalanx's own score)
+    FEWEST_LOST = "fewest-lost"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriorityWeights:
-    """The weights of Slurm's multifactor priority. All factors are between 0 and 1. `max_age_s`: the age at which the
-    age factor is 1. `size_relative_to_time`: the size is divided by the minutes of the time limit
-    (SMALL_RELATIVE_TO_TIME). `size_full_time_s`: in this case, the time limit with which a job that requests the whole
-    cluster has the size 1 (in Slurm: one minute)."""
+    """The weights of Slurm's multifactor priority. Each factor of a job is between 0 and 1. `max_age_s`: the age at
+    which the age factor is 1. `size_relative_to_time`: the size is divided by the minutes of the time limit
+    (SMALL_RELATIVE_TO_TIME). `size_full_time_s`: only used in this case. A job that requests the whole cluster and has
+    this time limit has the size 1 (in Slurm: one minute)."""
 
     age: float = 0.0
     size: float = 0.0
@@ -77,10 +80,10 @@ class WaitingJob:
 
     `id`: `namespace/name`. `qos`, `nice`: Slurm's QOS and nice value. `priority`: the value of the job's PriorityClass.
     `pods`: the pods of its minimum.
-    `requests`: resource -> what these pods request together: cores of `cpu`, bytes of `memory`, other resources as
-    numbers.
+    `requests`: resource -> the amount that these pods request together: `cpu` in cores, `memory` in bytes, other
+    resources as plain numbers.
     `waited_s`: the time since the submission of the job, or since its begin time if that is later (seconds).
-    `limit_s`: the time limit, of the job or its queue; None: no limit.
+    `limit_s`: the time limit of the job or, if it has none, of its queue; None if there is no limit.
     `estimate_s`: the expected run time if it is known, otherwise the time limit; None if neither is known."""
 
     id: str
@@ -109,13 +112,14 @@ class Policy:
     """The policy of the whole cluster.
 
     `default_queue`: the queue of jobs that name no queue; empty: there is none.
-    `backfill_depth`: the largest number of reservations in a cycle with conservative backfill.
+    `backfill_depth`: with conservative backfill, the largest number of reservations in a cycle.
     `typical`: expected pod shapes with their frequencies, for scores by fragmentation; if empty, the pods of the known
     jobs are used.
     `factors`: the weights of `MULTIFACTOR` queues.
-    `priority_function`: the priorities of `MULTIFACTOR` queues, in place of the weighted sum of factors.
-    `half_life_s`: the time after which past usage counts half; 0: usage never decays.
-    `billing`: the price of one unit of a resource per second, for usage."""
+    `priority_function`: a function that computes the priorities in `MULTIFACTOR` queues instead of the weighted sum of
+    factors.
+    `half_life_s`: the time after which past usage counts only half; 0: usage never decays.
+    `billing`: the price of one unit of a resource per second, by which past usage is measured."""
 
     default_queue: str = "default"
     backfill: Backfill = Backfill.EASY

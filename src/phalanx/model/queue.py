@@ -4,14 +4,15 @@ Kueue's ClusterQueue and Cohort, Volcano's and KAI's Queue, YuniKorn's queues.ya
 queues of this tree. Jobs may be submitted to any queue. Queues without a `parent` are children of an unnamed root,
 whose quota is the whole cluster.
 
-For each flavor and resource, a queue has a guarantee (Kueue's nominal quota), a limit on the usage of itself and all
-queues below it (like the borrowing limit, but absolute), and a lending limit on its unused guarantee. The amounts that
-are guaranteed to no queue are divided by `weights`. A quota does not limit resources that it does not name.
+For each flavor and resource, a queue has a guarantee (Kueue's nominal quota), a limit on its own usage together with
+that of all queues below it, and a lending limit on its unused guarantee. The limit is like Kueue's borrowing limit, but
+it states the total amount instead of the amount above the guarantee. Amounts that are guaranteed to no queue are
+divided by `weights`. A resource that a quota does not name is not limited by it.
 
-The amount available to a queue is the part of its guarantee that it does not lend, plus the smaller of its headroom
-below the limit and the amount available to its parent (KEP-79 of Kueue, "hierarchical cohorts").
+The available amount of a queue is the sum of two parts: the part of its guarantee that it does not lend, and the
+smaller of what its limit still allows and the available amount of its parent (KEP-79 of Kueue, "hierarchical cohorts").
 
-Preemption is off unless a queue enables it.
+No preemption takes place unless the settings of a queue enable it.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class WithinQueue(StrEnum):
 
 
 class ReclaimWithinCohort(StrEnum):
-    """Which jobs of other queues that use more than their guarantee may be preempted (Kueue's reclaimWithinCohort)."""
+    """Which jobs may be preempted in other queues that use more than their guarantee (Kueue's reclaimWithinCohort)."""
 
     NEVER = "never"
     LOWER = "lower"  # jobs of lower priority
@@ -47,48 +48,53 @@ class ReclaimWithinCohort(StrEnum):
 
 
 class ReclaimFloor(StrEnum):
-    """How much may be preempted from other queues. A floor limits how far the usage of the victims' queue may fall, and
-    how far the usage of the preempting queue may grow."""
+    """How much may be preempted from other queues. A floor limits both how far the usage of the victims' queue may
+    fall, and how far the usage of the preempting queue may grow."""
 
-    GUARANTEE = "guarantee"  # the preempting queue stays within its guarantee, and the victims' queues keep theirs
-    # The preempting queue may exceed its guarantee while its share stays below the share of the victim's queue.
+    # the preempting queue stays within its guarantee, and no victims' queue falls below its guarantee
+    GUARANTEE = "guarantee"
+    # The preempting queue may exceed its guarantee as long as its share stays below that of the victim's queue.
     FAIR_SHARE = "fair-share"
 
 
 class Strategy(StrEnum):
     """The condition on shares under which a queue may preempt for fairness (Kueue's preemption strategies)."""
 
-    # The preemptor's share, with its job, is below the victim's share before the loss (LessThanInitialShare).
+    # The share of the preemptor's queue, including the job, is below the share of the victim's queue before the
+    # eviction (LessThanInitialShare).
     INITIAL_SHARE = "initial-share"
-    # The preemptor's share, with its job, is at most the victim's share after the loss (LessThanOrEqualToFinalShare).
+    # The share of the preemptor's queue, including the job, is at most the share of the victim's queue after the
+    # eviction (LessThanOrEqualToFinalShare).
     FINAL_SHARE = "final-share"
-    # FINAL_SHARE first, and INITIAL_SHARE if that finds no victims (Kueue's default).
+    # First FINAL_SHARE, and then INITIAL_SHARE if FINAL_SHARE finds no victims (Kueue's default).
     FINAL_THEN_INITIAL = "final-then-initial"
 
 
 class VictimOrder(StrEnum):
     """The order in which permitted victims are chosen (`core.preemption.victim_sets`)."""
 
-    FAIREST = "fairest"  # each victim is of the queue that then has the highest share; within this queue, the cheapest
-    CHEAPEST = "cheapest"  # the cheapest victims of all queues; among equally cheap victims, as FAIREST
+    FAIREST = "fairest"  # each victim is the cheapest of the queue that has the highest share at that moment
+    # the cheapest victims of all queues; if costs are equal, the victims are chosen as in FAIREST
+    CHEAPEST = "cheapest"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuePreemption:
-    """The rights of a queue's jobs to preempt other jobs, and the protection of its own jobs.
+    """The settings that decide which jobs a queue's jobs may preempt, and how its own jobs are protected from
+    preemption.
 
     `within`, `reclaim`, `down_to`: the rules that decide which jobs the jobs of this queue may preempt. `victims`: the
     order in which victims are chosen.
-    `borrowing`: True if jobs may preempt even while their own queue borrows. Then victims must have a lower priority,
-    and at most the priority `borrowing_threshold` if it is set (Kueue's borrowWithinCohort).
+    `borrowing`: True if jobs may preempt even while their own queue borrows (Kueue's borrowWithinCohort). Victims must
+    then have a lower priority than the preemptor and, if `borrowing_threshold` is set, at most this priority.
     `reclaimable`: True if jobs of other queues may preempt jobs of this queue (Volcano's term).
     `min_run_s`: jobs of this queue cannot be preempted before they have run for this time.
-    `grace_s`: the grace period of victims' pods; None: each pod's own.
-    `hourly_budget`: the largest number of jobs of the queue that are preempted in any hour.
-    `delay_s`: a job of this queue preempts only after it has waited this long for capacity, so that an autoscaler can
+    `grace_s`: the grace period of victims' pods; None: each pod has its own grace period.
+    `hourly_budget`: the largest number of jobs of the queue that may be preempted in any hour.
+    `delay_s`: how long a job of this queue must wait for capacity before it may preempt, so that an autoscaler can
     react first.
-    `consolidate`: True if jobs of this queue may be moved, and may cause other jobs to be moved, to make free capacity
-    contiguous.
+    `consolidate`: True if jobs of this queue may be moved to other nodes, and may cause other jobs to be moved, so that
+    enough capacity is free on the same nodes.
     `fence`: True if jobs of this queue, and of the queues below it, may preempt only jobs in these queues.
     `excess_delay_s`: if the queue's limit is lowered below its usage, the excess usage is evicted after this time
     (YuniKorn's quota preemption); None: it is never evicted."""
@@ -110,33 +116,37 @@ class QueuePreemption:
     excess_delay_s: float | None = None
 
     def searches(self) -> bool:
-        """Return whether jobs of the queue may preempt or move any job."""
+        """Return whether jobs of the queue may preempt or move other jobs at all."""
         others = self.reclaim is not ReclaimWithinCohort.NEVER or self.borrowing
         return others or self.within is not WithinQueue.NEVER or self.consolidate
 
 
-# Sorted (resource, amount) pairs. Zero is a bound of zero; a resource that is not named has no bound.
+# Sorted (resource, amount) pairs. The amount 0 is a bound too; only a resource that is not named has no bound.
 Bounds: TypeAlias = tuple[tuple[str, int], ...]
 Weights: TypeAlias = tuple[tuple[str, float], ...]
 NO_PREEMPTION = QueuePreemption()
-PARENT = -1.0  # the shares of a user who is ranked by the usage of the whole queue (Slurm's `FairShare=parent`)
+# the value of `shares` for a user who is ranked by the usage of the whole queue (Slurm's `FairShare=parent`)
+PARENT = -1.0
 
 
 class QueueOrder(StrEnum):
     """The order of a queue's jobs and of its child queues."""
 
-    PRIORITY = "priority"  # higher priority, then earlier submission; the jobs of all queues below are ordered together
+    # higher priority, then earlier submission; jobs of queues below it are ordered as if they were in one queue
+    PRIORITY = "priority"
     FIFO = "fifo"  # earlier submission, regardless of priority
-    FAIR = "fair"  # the child with the lowest weighted dominant share first; a queue's own jobs by priority
-    TIERED = "tiered"  # children within their guarantee, then by the priority of queues, then as FAIR (KAI, Volcano)
+    FAIR = "fair"  # first the child with the lowest weighted dominant share; a queue's own jobs are ordered by priority
+    # first children within their guarantee; then by the priority of queues; then as FAIR (KAI, Volcano)
+    TIERED = "tiered"
     FILL = "fill"  # the child with the highest priority (`priority`, `fenced`), then the least full child (YuniKorn)
     MULTIFACTOR = "multifactor"  # Slurm's sum of age, size, fair share, queue, QOS and nice (`Policy.factors`)
-    USAGE = "usage"  # the account with the lowest past usage relative to its shares; its jobs by priority
+    # first the account with the lowest past usage relative to its shares; its jobs are ordered by priority
+    USAGE = "usage"
 
 
 class QueueState(StrEnum):
-    """The state of a queue: whether it accepts and starts jobs, like the states of a Slurm partition (UP, DOWN, DRAIN,
-    INACTIVE). Running jobs continue in every state."""
+    """The state of a queue, which decides whether the queue accepts and starts jobs (like the states UP, DOWN, DRAIN
+    and INACTIVE of a Slurm partition). Running jobs continue in every state."""
 
     OPEN = "open"  # accepts jobs and starts them
     HELD = "held"  # accepts jobs and starts none
@@ -161,25 +171,26 @@ class Quota:
     """The quota of a queue on the nodes of one flavor; on all nodes if `flavor` is empty. A guarantee of `MAX_AMOUNT`
     covers every request.
 
-    `group`: the resource group (Kueue's resourceGroups). A pod gets one flavor of each group that has a resource which
-    the pod requests. The pod's requests of the resources in the group are charged to this flavor. Flavors without a
-    group are for all resources."""
+    `group`: the resource group (Kueue's resourceGroups). For each group with a resource that a pod requests, the pod
+    gets one flavor. The pod's requests of the resources of this group are charged to the flavor. Flavors without a
+    group apply to all resources."""
 
     flavor: str = ""
     group: str = ""
     guaranteed: Bounds = ()
     limit: Bounds = ()
-    lend: Bounds = ()  # the part of the unused guarantee that other queues may use; all of it if not named
+    # how much of the unused guarantee other queues may use; all of it for resources that are not named
+    lend: Bounds = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlavorFungibility:
-    """The rules for trying the next flavor (Kueue's flavorFungibility). A flavor that fits without borrowing or
-    preemption always comes before a flavor that needs either."""
+    """The rules that decide when the next flavor is tried (Kueue's flavorFungibility). A flavor that fits without
+    borrowing or preemption always comes before a flavor that needs one of them."""
 
     borrow_before_next: bool = True  # borrow in this flavor before the next flavor is tried
     preempt_before_next: bool = False  # preempt in this flavor before the next flavor is tried
-    prefer_preemption: bool = False  # if every flavor needs either: preempt in the first flavor, do not borrow
+    prefer_preemption: bool = False  # if every flavor needs borrowing or preemption: prefer preemption
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +199,7 @@ class Limits:
 
     `running`: the number of started jobs.
     `submitted`: the number of live jobs, pending or started.
-    `wall_s`: the longest time limit that a job may have; a job without a time limit gets this one.
+    `wall_s`: the longest time limit that a job may have; a job without a time limit gets this limit.
     `named`: separate limits for single users or groups, by name. Only the fields `running` and `resources` of these
     limits are used."""
 
@@ -199,7 +210,7 @@ class Limits:
     named: tuple[tuple[str, Limits], ...] = ()
 
     def of(self, whose: str) -> Limits:
-        """Return the limits of the user or group named `whose`."""
+        """Return the limits of the user or group `whose`: its separate limits if it has any, otherwise these limits."""
         return dict(self.named).get(whose, self) if self.named else self
 
 
@@ -208,7 +219,7 @@ class UsageTerms:
     """The rules by which the past usage of a queue's accounts is counted.
 
     `half_life_s`, `billing`: as in `Policy`.
-    `entry_s`: a job that starts counts at once as if it had run for this time. Without this, all jobs that start in one
+    `entry_s`: when a job starts, the usage of this run time is added at once. Otherwise all jobs that start in one
     cycle could belong to the account that had the lowest usage before the cycle."""
 
     half_life_s: float
@@ -220,24 +231,26 @@ class UsageTerms:
 class Queue:
     """A queue and its settings.
 
-    `gang`: False schedules pod by pod, as kube-scheduler does; then half-started jobs may block each other for ever.
+    `gang`: False if jobs are scheduled pod by pod, as kube-scheduler does. In that case, jobs with only a part of their
+    pods may block each other for ever.
     `strict`: True if the first job blocks the jobs behind it (Kueue's StrictFIFO), unless the first job can never fit.
-    `oversubscribed`: True if the guarantees of its children together may exceed its own guarantee. Then the guarantees
-    of each level of the tree apply independently (KAI). If False, such guarantees are an error, and no job of the queue
-    or of a queue below it starts.
-    `weight`: the weight of its share among its siblings.
-    `priority`: among siblings with equal shares, the queue with the highest priority is next. It is also a factor of
-    `MULTIFACTOR`. In `FILL` order, a job of the queue competes against jobs of sibling queues with the sum of its own
-    priority and this priority; with `fenced`, with this priority alone.
-    `state_since_s`: when the state was set; a draining queue still starts jobs that were submitted before.
-    `accounts`: for `MULTIFACTOR`, Slurm's shares of the users in the queue: (user, shares or `PARENT`); a user who is
-    not named has one share. For `USAGE`, the shares of the accounts (`Job.association`); an account without shares
-    comes last.
+    `oversubscribed`: True if the guarantees of its children together may exceed its own guarantee. The guarantees of
+    each level of the tree are then checked independently (KAI). If False, larger guarantees of the children are an
+    error, and no job of the queue or of a queue below it starts.
+    `weight`: the queue's dominant share is divided by this weight when it is compared with those of its siblings.
+    `priority`: if siblings have equal shares, the queue with the highest priority is next. The priority is also a
+    factor of `MULTIFACTOR`. In `FILL` order, it is added to the priority of each job when jobs of sibling queues are
+    compared; if `fenced` is True, it replaces the priority of the job.
+    `state_since_s`: the time at which the state was set (seconds since the epoch); a draining queue still starts jobs
+    that were submitted before this time.
+    `accounts`: for `MULTIFACTOR`, Slurm's shares of the users in the queue: (user, number of shares or `PARENT`); a
+    user who is not named has one share. For `USAGE`, these are the shares of the accounts (`Job.association`); an
+    account without shares comes last.
     `usage`: the rules for past usage in the queue; None: the rules of the policy, with `ENTRY_S` as `entry_s`.
-    `start_timeout_s`: the longest time from the binding of a gang until all its pods are ready. The package `kube`
-    enforces it.
+    `start_timeout_s`: the longest time that a gang may take from the binding of its pods until all of them are ready.
+    The package `kube` enforces this limit.
     `staleness_grace_s`: the longest time for which a gang of bare pods may run with fewer pods than its minimum; 0
-    means for ever. The package `kube` enforces it.
+    means that there is no limit. The package `kube` enforces this limit.
     """
 
     name: str
@@ -267,7 +280,8 @@ class Queue:
 
 
 def quota_errors(queue: Queue, flavors: set[str]) -> Iterator[str]:
-    """Yield the errors in a queue's own numbers, independent of other queues. `flavors`: the existing flavors."""
+    """Yield the errors in the settings of a queue that can be found without regard to other queues. `flavors`: the
+    existing flavors."""
     whose = f"queue {queue.name!r}"
     seen: set[str] = set()
     for quota in queue.quotas:

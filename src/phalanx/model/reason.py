@@ -1,12 +1,12 @@
-"""The reason why a job waits, as a value with numbers; and the format of times in reasons.
+"""The reason why a job waits, as a value with numbers. This module also formats the times in reasons.
 
-The code that decides also creates the reason. `code` is stable and for machines, `text` is one sentence for people,
-`numbers` are the values in the sentence. The command line, the pod condition, the event and the simulator show the same
-reason.
+A reason is created by the code that made the decision. `code` is stable and meant for programs, `text` is one sentence
+for people, and `numbers` has the values in the sentence. The command line, the pod condition, the event and the
+simulator show the same reason.
 
-Most reasons are never read. So the frequent reasons are `LazyReason`s. A lazy reason keeps the facts on which the
-decision was based, and creates its text when the text is first read. Times are in Coordinated Universal Time, because
-the core has no time zone.
+Most reasons are never read. So frequent reasons are of the class `LazyReason`: they store the facts on which the
+decision was based, and create the text only when it is first read. Times are in Coordinated Universal Time, because the
+core has no time zone.
 """
 
 from __future__ import annotations
@@ -20,24 +20,27 @@ from typing import Any, Protocol
 
 
 class ReasonCode(StrEnum):
-    """The stable codes of reasons. Scripts and alerts match on them, so new codes may be added, but none is renamed."""
+    """The stable codes of reasons. Scripts and alerts match on these codes, so new codes may be added, but no code is
+    renamed."""
 
     NO_ROOM = "NoRoom"  # the job would fit if fewer pods were running
-    NEVER_FITS = "NeverFits"  # larger than any node, or than all nodes together
-    ROOM_KEPT = "RoomKept"  # the job would fit without the parts of nodes that Koordinator's Reservations keep
-    NO_NODE_MATCHES = "NoNodeMatches"  # no node matches selector, affinity and taints, and is ready
+    NEVER_FITS = "NeverFits"  # the job is larger than any node, or larger than all nodes together
+    ROOM_KEPT = "RoomKept"  # the job would fit if Koordinator's Reservations did not reserve parts of nodes
+    NO_NODE_MATCHES = "NoNodeMatches"  # no ready node matches the selector, the affinity and the tolerations
     WAITING_FOR_MEMBERS = "WaitingForMembers"  # a gang of several objects is not complete
     QUOTA = "NamespaceQuota"  # a ResourceQuota of the namespace would refuse the pods
     HELD = "Held"
     QUEUE_HELD = "QueueHeld"  # the queue, or a queue above it, starts no jobs now
     QUEUE_CLOSED = "QueueClosed"  # the queue, or a queue above it, accepts no new jobs
     QUEUE_MISCONFIGURED = "QueueMisconfigured"  # an error in the queue tree: a cycle, a missing parent
-    QUEUE_LIMIT = "QueueLimit"  # the limit of the queue, or of a queue above it, on amounts or jobs
+    QUEUE_LIMIT = "QueueLimit"  # a limit on amounts or jobs of the queue, or of a queue above it, is reached
     QUEUE_QUOTA = "QueueQuota"  # the queue's guarantee is used, and no quota can be borrowed
-    NEVER_WITHIN_LIMIT = "NeverWithinLimit"  # larger than the queue's limit, or than a limit per job
-    USER_LIMIT = "UserLimit"  # a limit of the user or the group
+    # the job is larger than the queue's limit, or larger than a limit for each job
+    NEVER_WITHIN_LIMIT = "NeverWithinLimit"
+    USER_LIMIT = "UserLimit"  # a limit of the user or the group is reached
     BEHIND_HEAD = "BehindHead"  # the queue is strict, and its first job waits
-    RESERVED = "Reserved"  # the job would delay an earlier job, or overlap an advance reservation
+    # the job would delay an earlier job that has a reservation, or overlap an advance reservation
+    RESERVED = "Reserved"
     BEGIN_TIME = "BeginTime"
     DEADLINE = "DeadlineMissed"  # the job can no longer end before its deadline
     DEPENDENCY = "Dependency"
@@ -46,19 +49,20 @@ class ReasonCode(StrEnum):
     PREEMPTING = "Preempting"  # the job is nominated to nodes that victims are leaving
     PREEMPTED = "Preempted"  # the job ran and was preempted
     WAITING_FOR_NODES = "WaitingForNodes"  # nodes were requested for the job, and have not arrived
-    NO_DOMAIN = "NoDomain"  # no topology domain fits the job, although all nodes together would
-    PLACEMENT_RULES = "PlacementRules"  # capacity is free, but affinity, spread, ports, devices or zones exclude it
+    NO_DOMAIN = "NoDomain"  # no topology domain has enough capacity for the job, although all nodes together have
+    # nodes have enough capacity, but affinity, spread, ports, devices or zones exclude them
+    PLACEMENT_RULES = "PlacementRules"
     QUEUE_UNKNOWN = "QueueUnknown"
     BACKOFF = "Backoff"  # a start failed; it is tried again at a stated time
     INVALID = "Invalid"  # the manifest is invalid
     VOLUMES = "WaitingForVolumes"  # a volume claim is missing, unbound, or in use
     REJECTED = "Rejected"  # a node accepted a pod of the job and then refused to run it
-    STALE = "StaleGang"  # too few pods of the gang ran for longer than its grace period
+    STALE = "StaleGang"  # the gang ran with too few pods for longer than its grace period
     UNSUPPORTED = "Unsupported"  # the job requires a feature that is not supported
 
 
-# With these reasons, no running pod is the cause: only a change of the job, the settings or the nodes lets the job
-# start. At the head of a strict queue, a job with one of these reasons does not block the queue.
+# Reasons whose cause is not that other pods run: the job can only start after a change of the job, the settings or the
+# nodes. If the first job of a strict queue has one of these reasons, it does not block the queue.
 NEVER = {
     ReasonCode.NEVER_FITS,
     ReasonCode.ROOM_KEPT,
@@ -67,9 +71,10 @@ NEVER = {
     ReasonCode.INVALID,
     ReasonCode.UNSUPPORTED,
 }
-# Reasons that do not block a strict queue: the job never starts, or only a limit of its own user or group stops it.
+# Reasons with which a job does not block a strict queue: it can never start, or only a limit of its own user or group
+# prevents the start.
 ALONE = NEVER | {ReasonCode.USER_LIMIT}
-# Reasons that the end of other jobs can remove.
+# Reasons that may no longer apply when other jobs end.
 SHORT = {
     ReasonCode.NO_ROOM,
     ReasonCode.NO_DOMAIN,
@@ -81,8 +86,9 @@ SHORT = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
-    """A reason why a job waits. `more_nodes_help`: True if more nodes would help, so that a cluster autoscaler may
-    react. `brief`: True if the reason usually ends within seconds, so that it is not written on objects at once."""
+    """A reason why a job waits. `more_nodes_help`: True if the job could start with more nodes, so that a cluster
+    autoscaler may react. `brief`: True if the reason usually applies only for seconds, so that it is not written on
+    objects at once."""
 
     code: ReasonCode
     text: str
@@ -96,7 +102,8 @@ class Reason:
 
 
 class ReasonDetails(Protocol):
-    """The facts of a lazy reason: an immutable value. Two values are equal exactly if their texts are equal."""
+    """The facts of a lazy reason, as an immutable value. Two of these values are equal exactly if their texts are
+    equal."""
 
     def text(self) -> str:
         """Return the sentence for people."""
@@ -109,7 +116,8 @@ class ReasonDetails(Protocol):
 
 
 class LazyReason(Reason):
-    """A reason whose text and numbers are created when they are first read. Otherwise it behaves like a `Reason`."""
+    """A reason whose text and numbers are created when they are first read. In all other respects it behaves like a
+    `Reason`."""
 
     __slots__ = ("_numbers", "_text", "facts")
 
@@ -166,12 +174,14 @@ class StartForecast:
     """A forecast of a pending job's start. All times are in seconds since the epoch; infinity means that the job may
     never start.
 
-    A forecast is not part of the reason, because it changes with every end and reasons are written to objects.
-    `start_s`: the median of the start.
+    A forecast is not part of the reason: it changes whenever a job ends, and every change of a reason would be written
+    to objects.
+    `start_s`: the median of the expected start.
     `likely_s`: the interval that contains the start with a probability of 50 %.
     `nearly_sure_s`: the interval that contains the start with a probability of 90 %.
-    `latest_s`: the start if all jobs run until their limits and no later job overtakes this one.
-    `after`: the job whose end comes just before `latest_s`; empty if there is none."""
+    `latest_s`: the start if all jobs run until their limits, and if no job that is submitted later starts before this
+    job.
+    `after`: the job that would end last before `latest_s`; empty if there is no such job."""
 
     start_s: float
     likely_s: tuple[float, float]
@@ -184,7 +194,7 @@ DAY_S = 86_400
 
 
 def format_time(at_s: float, now_s: float) -> str:
-    """Return the time as `02:28:23 UTC`, with the date in front if the day differs from the day of `now_s`."""
+    """Return the time in the form `02:28:23 UTC`. The date is put before it if it is not the day of `now_s`."""
     if not isfinite(at_s):
         return "never" if at_s > 0 else "at once"
     days = int(at_s) // DAY_S
@@ -192,10 +202,10 @@ def format_time(at_s: float, now_s: float) -> str:
 
 
 def format_date(days: int) -> str:
-    """Return the date `days` days after the epoch, in the Gregorian calendar, for any year.
+    """Return the date that is `days` days after the epoch, in the Gregorian calendar, for any year.
 
-    The formula is civil_from_days of Hinnant, "chrono-Compatible Low-Level Date Algorithms": eras of 400 years, and
-    years that begin in March."""
+    The formula is civil_from_days of Hinnant, "chrono-Compatible Low-Level Date Algorithms": it counts in eras of 400
+    years, and in years that begin in March."""
     era, day_of_era = divmod(days + 719_468, 146_097)
     year_of_era = (day_of_era - day_of_era // 1460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
     day_of_year = day_of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
@@ -206,15 +216,15 @@ def format_date(days: int) -> str:
 
 
 def format_time_of_day(at_s: float) -> str:
-    """Return the time of day as `02:28:23 UTC`."""
+    """Return the time of day in the form `02:28:23 UTC`."""
     seconds = int(at_s) % DAY_S
     return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02} UTC"
 
 
 @dataclass(frozen=True, slots=True)
 class NotEligible:
-    """The reason why a job is not eligible to start. `again_s`: when to check again (seconds since the epoch); None:
-    only an event can change it."""
+    """The reason why a job is not eligible to start. `again_s`: when to check again (seconds since the epoch); None if
+    the result can only change after an event."""
 
     reason: Reason
     again_s: float | None = None

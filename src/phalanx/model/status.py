@@ -14,10 +14,10 @@ class ResourceUsage:
     """The usage of a resource by a queue and all queues below it, on one flavor's nodes; on all nodes if `flavor` is
     empty.
 
-    `guaranteed`, `limit`: None if there is no bound.
+    `guaranteed`, `limit`: the guarantee and the limit; None if there is no bound.
     `lendable`: the unused part of the guarantee that other queues may use now.
-    `owned`: True if some queue of the tree has a guarantee of the resource, and the guarantee of this queue is bounded.
-    Only then can usage be borrowed."""
+    `owned`: True if at least one queue of the tree has a guarantee of the resource, and the guarantee of this queue is
+    bounded. Only in this case can a part of the usage be borrowed."""
 
     flavor: str
     resource: str
@@ -50,12 +50,12 @@ class QueuePosition:
 class QueueStatus:
     """The status of a queue.
 
-    `pending`, `running`: the numbers of jobs of the queue and of all queues below it.
+    `pending`, `running`: the numbers of pending and running jobs of the queue and of all queues below it.
     `share`: the weighted dominant share among its siblings; infinite for a queue of weight 0 that borrows.
     `fault`: the error in the queue tree that affects this queue; empty if there is none.
-    `held_by`: the queue whose `state` stops this queue from accepting or starting jobs: this queue itself or a queue
-    above it. Empty if no queue does that.
-    `first`: the first pending jobs of the queue itself."""
+    `held_by`: the queue because of whose `state` this queue does not accept or does not start jobs: this queue itself
+    or a queue above it. Empty if there is no such queue.
+    `first`: the pending jobs of the queue itself that are first in its order."""
 
     queue: str
     parent: str
@@ -75,9 +75,10 @@ class QueueStatus:
 class ClusterStatus:
     """The status of the cluster.
 
-    `waiting`: the number of pending jobs by the code of their reason; the empty code for jobs not yet tried.
+    `waiting`: code of a reason -> number of pending jobs with this reason; the code is empty for jobs that were not
+    tried yet.
     `nodes`, `ready`: the numbers of nodes and of ready nodes.
-    `overfull`: the number of ready nodes whose pods hold more of some resource than the node has.
+    `overfull`: the number of ready nodes that are overcommitted.
     `allocatable`, `free`: the amounts of the ready nodes, by resource."""
 
     waiting: Mapping[str, int] = field(default_factory=dict)
