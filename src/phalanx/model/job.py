@@ -66,7 +66,7 @@ class Group:
 
 
 class DependencyType(StrEnum):
-    """What must have happened to another job so that a dependency on it is met (the types of Slurm's
+    """The state that another job must have reached so that a dependency on it is met (the types of Slurm's
     `--dependency`)."""
 
     START = "start"  # the other job has started or ended
