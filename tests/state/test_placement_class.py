@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from phalanx.model.pod import Shape, amounts
+from phalanx.model.pod import HostPort, Shape, amounts
 from phalanx.state.classes import Demand, InternTable
 from phalanx.state.pending.placement_class import FIRST_COLUMNS, Capacity, PlacementClasses, PlacementClassKey
+from phalanx.state.queues.rules import ResourceGroup
 from tests.core.builders import role
 
 TABLE = InternTable()
@@ -68,3 +71,12 @@ def test_costs_are_computed_again_when_a_bound_has_a_new_resource() -> None:
     assert classes.costs({"gpu": 0})[:, found.number].tolist() == [6.0]
     assert found.cost == (6.0,)
     assert classes.costs({"gpu": 0})[0, -1] == 0, "a vacant number costs nothing"
+
+
+def test_only_classes_that_are_tried_depend_on_other_pods() -> None:
+    shape = Shape(requests=amounts({"cpu": 2}), ports=(HostPort(number=80),))
+    whole = PlacementClassKey(TABLE.gang((replace(role(), shape=shape),)))
+    classes, of_flavors = PlacementClasses(), whole._replace(flavors=(ResourceGroup(("a", "b")),))
+    assert classes.refer(whole).depends_on_other_pods
+    assert not classes.refer(of_flavors).depends_on_other_pods, "its flavor classes are tried instead"
+    assert not classes.refer(whole._replace(whole=False)).depends_on_other_pods

@@ -57,7 +57,7 @@ class PlacementClass:
     `cost`: the least cost of a request, by key of `Headroom`.
     `references`: the number of request classes that have this placement class, and of placement classes that have it as
     a flavor class.
-    `depends_on_other_pods`: whether other pods can keep it from fitting, by affinity, spread or ports.
+    `depends_on_other_pods`: True if trials of the class can fail because of other pods, by affinity, spread or ports.
     `reason`: the last reason why it does not fit.
     `stale`: the number of cycles in which the class lost its capacity since `reason` was computed."""
 
@@ -180,12 +180,14 @@ class PlacementClasses:
                     self.demand = np.concatenate((self.demand, np.zeros_like(self.demand)))
                     self.need = np.concatenate((self.need, np.zeros_like(self.need)))
             gang, needed = key.gang, set(key.gang.required_roles)
-            # A class with flavors has no demands of its own; `core.cycle.known` finds its flavor classes.
-            roles = range(len(gang.roles)) if key.whole and not key.flavors else ()
+            # Trials place a whole gang with chosen flavors. So a class with flavors has no demands of its own;
+            # `core.cycle.known` finds its flavor classes, which are tried.
+            is_tried = key.whole and not key.flavors
+            roles = range(len(gang.roles)) if is_tried else ()
             demands = tuple(
                 (self.capacity.refer(gang.demands[at]), float(gang.minimums[at] if at in needed else 0)) for at in roles
             )
-            heeds = any(not demand.unconstrained or demand.kind is not None for demand in gang.demands)
+            heeds = is_tried and any(not demand.unconstrained or demand.kind is not None for demand in gang.demands)
             single = len(gang.roles) == 1 and gang.simple and bool(demands) and demands[0][1] > 0
             found = PlacementClass(number, key, demands, single=single, depends_on_other_pods=heeds)
             self.by_number[number] = self.of_key[key] = found
