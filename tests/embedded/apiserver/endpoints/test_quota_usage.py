@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from phalanx.embedded.apimachinery.meta.status import ApiError
+from phalanx.embedded.apiserver.admission import resource_quota
 from phalanx.embedded.apiserver.endpoints.reconcilers import quota_usage
 from tests.embedded.apiserver.inprocess import InProcess, Scene, played
 
@@ -142,6 +143,35 @@ def test_a_status_that_cannot_be_written_stops_no_other_quota(
         refused.clear()
         await server.make(path(a, "configmaps"), {"metadata": {"name": "m"}})
         assert await used(server, a) == {"pods": "1"}, "it is counted again after the next write in the namespace"
+
+    play(scene)
+
+
+def test_a_quota_that_cannot_be_counted_stops_no_other_quota(
+    a: str, play: Callable[[Scene], None], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither in its namespace nor in others that are counted at the same time."""
+
+    async def scene(server: InProcess) -> None:
+        spaces = [a, f"{a}-1"]
+        for name in spaces:
+            await space(server, name, pods="3")
+        await server.make(path(a, "resourcequotas"), {"metadata": {"name": "a"}, "spec": {"hard": {"pods": "5"}}})
+        await counted(server)
+        total_usage = resource_quota.total_usage
+
+        def failing(quota: Any, *about: Any) -> Any:
+            if quota["metadata"]["name"] == "a":
+                raise ZeroDivisionError
+            return total_usage(quota, *about)
+
+        monkeypatch.setattr(resource_quota, "total_usage", failing)
+        for name in spaces:
+            await server.make(path(name, "pods"), pod("p"))
+        await counted(server)
+        server.api.quota_usage._look_at({*spaces})
+        assert [await used(server, name) for name in spaces] == [{"pods": "1"}] * 2
+        assert f"the usage of a quota was not counted: {a}/a" in caplog.text
 
     play(scene)
 

@@ -65,15 +65,16 @@ class QuotaUsage:
                     await self._update(decode(stored.data))
                 except ApiError as error:  # the next write in the namespace, or the next start, repeats the count
                     _log.warning("the usage of a quota is not written yet: %s", error)
+                except Exception:  # a defect of Phalanx must not stop the count of other quotas
+                    _log.exception(
+                        "the usage of a quota was not counted: %s/%s", namespace, stored.obj["metadata"]["name"]
+                    )
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """Start the next count. If the task has failed, which is a defect of Phalanx, log its error."""
+        """Start the next count, unless the server shuts down."""
         self._task = None
-        if task.cancelled():
-            return
-        if (error := task.exception()) is not None:
-            _log.error("the usage of quotas was not counted", exc_info=error)
-        self._look_at(set())
+        if not task.cancelled():
+            self._look_at(set())
 
     async def _update(self, quota: Object) -> None:
         resource = self._registry.find(KEY[0], "v1", KEY[1])
