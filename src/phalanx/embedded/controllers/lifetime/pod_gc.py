@@ -49,24 +49,30 @@ class PodCollector:
     async def run(self) -> None:
         while True:
             await asyncio.sleep(self._period_s)
-            try:
-                await self.collect()
-            except ApiError as error:
-                log.info("pod collection: %s; again in %.0f s", error, self._period_s)
+            await self.collect()
 
     async def collect(self) -> None:
         """Delete all pods that are due for garbage collection now."""
         pods = list(self._pods.objects.values())
         for pod in surplus(pods, self._most_finished):
-            await self._delete(pod)
+            await self._collect(pod)
         for pod in pods:
             if is_deleting(pod) and not pod["spec"].get("nodeName"):
-                await self._delete(pod)
+                await self._collect(pod)
         lost = await self._lost_nodes({pod["spec"].get("nodeName") for pod in pods} - {None, ""})
         for pod in pods:
             if pod["spec"].get("nodeName") in lost:
+                await self._collect(pod, is_lost=True)
+
+    async def _collect(self, pod: Object, *, is_lost: bool = False) -> None:
+        """Delete the pod. `is_lost`: True to mark it as failed before. As in Kubernetes, an error is only logged, so
+        that the other pods are collected."""
+        try:
+            if is_lost:
                 await self._fail(pod)
-                await self._delete(pod)
+            await self._delete(pod)
+        except ApiError as error:
+            log.info("pod %s is not collected: %s; again in %.0f s", key_of(pod), error, self._period_s)
 
     async def _lost_nodes(self, used: Iterable[str]) -> set[str]:
         """Return the nodes that pods name, that have been missing from the cache for long enough, and that the API
@@ -79,10 +85,10 @@ class PodCollector:
     async def _exists(self, name: str) -> bool:
         try:
             await self._calls.get(NODES, name)
-        except ApiRefusal as refusal:
-            if refusal.code == 404:
+        except ApiError as error:
+            if isinstance(error, ApiRefusal) and error.code == 404:
                 return False
-            raise
+            log.info("node %s: %s; again in %.0f s", name, error, self._period_s)
         return True
 
     async def _fail(self, pod: Object) -> None:
