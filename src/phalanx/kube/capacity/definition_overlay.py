@@ -65,7 +65,7 @@ class DefinitionOverlay:
         for pod in (self._objects(PODS) or {}).values():
             is_in_part = PART in (pod["metadata"].get("annotations") or {})
             other_use = _said_of(before, pod) != _said_of(now, pod)
-            waits = "nodeName" not in pod["spec"]  # new options move no running pod to another gang
+            waits = "nodeName" not in pod["spec"]  # a pod on a node stays in its gang
             if is_in_part or other_use or (waits and before.pod_options(pod) != now.pod_options(pod)):
                 yield Change(kind=PODS, old=pod, new=pod)
 
@@ -120,7 +120,7 @@ class DefinitionOverlay:
         if not found and zones is node.zones and devices == node.devices:
             return node
         has = dict(node.allocatable)
-        if devices != node.devices:  # without an amount of a resource, the listed devices are counted
+        if devices != node.devices:  # if the node states no amount, count its devices
             has = {**Counter(device.resource for device in devices), **has}
         said = tuple(sorted({**dict(node.labels), **found}.items()))
         return replace(node, labels=said, zones=zones, devices=devices, allocatable=amounts(has))

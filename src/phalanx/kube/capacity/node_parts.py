@@ -9,7 +9,7 @@ reservation of a part ends, the node has its full size again, and the pods of th
 node.
 
 The devices of a part have no names. On a node with parts, the core only counts devices, both of the node and of its
-parts. No pod there gets a certain device.
+parts. It does not choose particular devices for pods.
 """
 
 from __future__ import annotations

@@ -133,8 +133,9 @@ class TakeBack(NamedTuple):
 
 class Departure:
     """A gang that is leaving its nodes. `mark`: the mark of the gang's preemption; None if it is not preempted.
-    `grace_s`: the longest termination grace period of a preempted pod, in seconds. `evicts`, `hold`: as in
-    `TakeBack`."""
+    `grace_s`: the longest termination grace period of a preempted pod, in seconds. `evicts`: True if the gang's bare
+    pods are evicted. `hold`: why a user must release the gang before it may start again; "" if no user has to release
+    it."""
 
     def __init__(
         self,
@@ -237,7 +238,8 @@ class Departure:
         self._effects.retry_later(self._start.id, refusals, lambda: self._suspend_again(job.uid))
 
     def _suspended(self, uid: str, quote: str) -> None:
-        """Note that the Job is suspended. `quote`: its controller's message about pods that it could not create."""
+        """Note that the Job is suspended. `quote`: the Job controller's message about pods that the controller could
+        not create."""
         self._suspending.pop(uid, None)
         self._stuck.discard(uid)
         self._was_suspended.add(uid)

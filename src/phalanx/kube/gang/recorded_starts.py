@@ -59,7 +59,7 @@ def unfinished_start(
     spec = gang_spec(members, replace(defaults, gang=_same(record)))
     spec = spec if holds else _without_holds(spec)
     roles = spec.job.roles
-    if record.cluster:  # the gang stays in its cluster
+    if record.cluster:  # the gang stays in the cluster that runs it
         roles = tuple(confined(role, (record.cluster,)) for role in roles)
     spec = replace(spec, job=replace(spec.job, queue=record.queue, blocked=None, roles=roles))
     mark = _mark(jobs, bare, record)

@@ -95,8 +95,8 @@ class DialectReports:
     def stream(
         self, group: str, path: tuple[str, ...], query: Mapping[str, str]
     ) -> AsyncIterator[Sequence[Object]] | None:
-        """Return the stream that a dialect serves at this path; None if the path has no stream. In the second case
-        `view` must answer the request."""
+        """Return the stream that a dialect serves at this path; None if the path has no stream, so that `view` must
+        answer the request."""
         journal = self._journals.get(ANSWERED.get(group, ""))
         lines = journal.stream(path, query) if journal is not None else None
         return self._follow(lines) if lines is not None else None

@@ -98,7 +98,7 @@ class PlanExecution:
                 self._effects.reporter.waits(gang, action.reason)
                 self._answers.waits(gang.id, action.reason)
             case Nominate():
-                pass  # the victims' marks name their preemptor: a restart restores the nomination
+                pass  # nothing to write: after a restart, the marks of the victims show the nomination
         if not isinstance(action, Wait | Nominate):
             self._mark(gang.id)
 

@@ -36,8 +36,8 @@ class StartDeadlines:
         self.now_s, self.wake_s = self.effects.now_s(), wake_s
 
     def overdue(self) -> Iterator[TakeBack]:
-        """Yield a reason for taking the start back for each deadline that has passed. The caller may ignore a reason
-        without `evicts` if bare pods of the start are on nodes."""
+        """Yield a reason for taking the start back for each deadline that has passed. If bare pods of the start are on
+        nodes, the caller may ignore a reason whose `evicts` is False."""
         if (stale := self._stale()) is not None:
             yield stale
             return

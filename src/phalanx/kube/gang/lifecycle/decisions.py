@@ -72,7 +72,7 @@ def place(gang: GangLifecycle, placements: Sequence[Placement]) -> None:
 
 def preempt(gang: GangLifecycle, decided: Preempt) -> None:
     """Carry out a preemption. Ignore the decision if the gang is already leaving or has ended. The core gets a report
-    about this in any case."""
+    about this even then."""
     if isinstance(gang.state, Starting | Running):
         gang.state.parts.preemption.preempt(decided)
 

@@ -131,7 +131,7 @@ class GangStart:
         return known is not None and (known.attempt, known.at_s) == (self.record.attempt, self.record.at_s)
 
     def on_its_way(self, pod: Pod) -> bool:
-        """Return whether the pod's binding was sent. The pod in the cache may not have its node yet."""
+        """Return whether the pod's binding was sent. The cached object of the pod may still lack the node."""
         seat = self.seats.of_pod.get(pod.uid)
         return seat is not None and (seat.sent or seat.bound)
 

@@ -2,8 +2,8 @@
 read like the pods that are created from it.
 
 These objects are the LimitRanges of the namespace, the RuntimeClasses and the PriorityClasses. They are few and rarely
-change. This module looks them up in caches that the caller keeps up to date; any mapping from `namespace/name` to
-objects is sufficient.
+change. This module looks them up in caches that the caller keeps up to date; the caller may pass any mapping from
+`namespace/name` to objects.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ class AdmissionDefaults:
     runtime_classes: Mapping[str, Object] = field(default_factory=dict)
     priority_classes: Mapping[str, Object] = field(default_factory=dict)
     answers_to: frozenset[str] = OURS  # the scheduler names of pods that Phalanx binds
-    alone: Callable[[Mapping[str, Any]], bool] = lambda spec: False  # True: Phalanx binds this pod of kube-scheduler
+    # Returns True for the spec of a pod of the default scheduler that Phalanx must bind.
+    alone: Callable[[Mapping[str, Any]], bool] = lambda spec: False
     sole: bool = False  # no other scheduler runs: Phalanx binds all pods of gangs
     volumes: VolumeClaims | None = None  # None: Phalanx may not list claims and volumes
     # A function that translates an object's labels and annotations for the dialects.

@@ -180,7 +180,7 @@ class ShapeCache:
         granted = resized_resources(status) if spec.get("nodeName") else None
         seen = self._seen(meta)
         last, last_seen, found = self._last
-        if spec is last and seen == last_seen and granted is None:  # often, since the pods of a job arrive in a row
+        if spec is last and seen == last_seen and granted is None:  # a common case: equal pods of a job
             return found
         found = self._of_content(spec, granted, seen, meta)
         if granted is None:
