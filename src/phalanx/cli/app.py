@@ -115,8 +115,8 @@ def _no_command(word: str) -> str:
 
 
 def _write_no_more() -> None:
-    """Redirect standard output to /dev/null. Python flushes the buffered output at the exit, and that would fail again
-    otherwise."""
+    """Redirect standard output to /dev/null. Otherwise Python would flush the buffered output at the exit, and fail
+    again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -18,9 +18,9 @@ the current stack once, and the length of the stall when it has ended.
 The module also gives the scheduler a time of day that never jumps.
 
 Time limits, timeouts and usage are measured by the time of day, because objects and records contain times of day, and
-users set the time of day at which a job may begin. But somebody may adjust a machine's clock by an hour or by years.
-After an adjustment forward, all timeouts would end at once, and the scheduler would take back all unfinished starts.
-After an adjustment backward, no timeout would end for a long time.
+users set the time of day at which a job may begin. But somebody may adjust a machine's clock by an hour or by years. If
+the scheduler used this clock, all timeouts would end at once after an adjustment forward, and the scheduler would take
+back all unfinished starts. After an adjustment backward, no timeout would end for a long time.
 
 So the scheduler's time is derived from the monotonic clock and approaches the machine's clock: the scheduler's time
 runs twice as fast while it is behind the machine's clock, and half as fast while it is ahead of it. If the machine's

@@ -10,8 +10,8 @@
 - All queues without a parent become children of the queue `ROOT`, which divides the cluster among them.
 - The quotas of child queues may exceed the quota of their parent. The scheduler checks each level separately, from the
   job's queue up.
-- Consolidation (moving running pods to make room) is off, because a moved pod without an owner would be lost. An
-  annotation on a queue turns it on for this queue and the queues below.
+- Consolidation (moving running pods to make room) is off by default: a moved pod is evicted first, and a pod without an
+  owner is not created again. An annotation on a queue turns consolidation on for this queue and the queues below.
 
 
 Sources: pkg/apis/scheduling/v2/queue_types.go, pkg/scheduler/plugins/{proportion,minruntime} of v0.17.0.

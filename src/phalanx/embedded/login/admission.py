@@ -15,7 +15,8 @@ annotation `phalanx.dev/devices`.
   to pods, and also to pods that the control plane creates. Binding a pod needs a right of its own (`create` on
   `pods/binding`), which users do not have.
 - A pod with `hostNetwork` has the address of the machine. The API server and the node connect to the address of a pod
-  as root, for proxies and port-forward. So such a pod would lead its user to every port on loopback that trusts root.
+  as root, for proxies and port-forward. So the user of such a pod could reach, through the pod, every port on loopback
+  that trusts root.
 - The scheduler writes the devices of a pod into an annotation, and the node trusts this annotation. A pod that is
   created with the annotation would get the GPU of another pod. After the creation of a pod, only the scheduler may
   write its own annotations on it (`LoginSettings.policies`).
@@ -165,7 +166,7 @@ def alike(*fields: str) -> str:
 
 
 # Fields with which a user who may change a ConfigMap could destroy it. With `immutable`, nobody could change it again.
-# With an owner that does not exist, the garbage collector would delete it.
+# If it had an owner that does not exist, the garbage collector would delete it.
 META = tuple(f"metadata.{field}" for field in ("labels", "annotations", "ownerReferences", "finalizers"))
 DATA_ALONE: dict[str, object] = {
     "expression": alike("immutable", "binaryData", *META),

@@ -122,7 +122,7 @@ class ResourceQuotaUsage:
         return max(self.options.get(name, 0), self.pods.get(name, 0)) + self.promised.get(name, 0)
 
     def obstacle(self, namespace: str, demand: QuotaDemand) -> Reason | None:
-        """Return why the quota would not allow to create all pods of this demand; None if it would."""
+        """Return why the quota does not admit all pods of this demand; None if it admits them."""
         asked: dict[str, int] = {}
         self.add(asked, demand)
         where = f"the quota {self.name} of namespace {namespace}"
@@ -259,7 +259,7 @@ class ResourceQuotas:
     # --- questions ------------------------------------------------------------------------------------------------
 
     def obstacle(self, namespace: str, demand: QuotaDemand) -> Reason | None:
-        """Return why the quotas would not allow to create all pods of this demand now; None if they would."""
+        """Return why the quotas do not admit all pods of this demand now; None if they admit them."""
         space = self.limited.get(namespace)
         return _first(space, namespace, demand) if space is not None else None
 

@@ -53,14 +53,13 @@ class QuotaHeadroom:
         self._quotas.lose_pod(meta["namespace"], meta["uid"])
 
     def obstacle(self, needs: PodsToCreate) -> Reason | None:
-        """Return why the ResourceQuotas of the namespace would refuse to create these pods now; None if they would
-        not."""
+        """Return why the ResourceQuotas of the namespace would refuse these pods now; None if they admit the pods."""
         namespace = needs[0][0].namespace if needs else ""
         return self._quotas.obstacle(namespace, self._demand(needs)) if namespace in self.limited else None
 
     def refusal(self, gang: GangLifecycle) -> Reason | None:
-        """Return why the ResourceQuotas would refuse the gang's pods now; None if they would not. This is called right
-        before the gang is resumed, because another gang may have reserved the quota since the first check."""
+        """Return why the ResourceQuotas would refuse the gang's pods now; None if they admit the pods. This is called
+        right before the gang is resumed, because another gang may have reserved the quota since the first check."""
         return self.obstacle(_needed(gang))
 
     def settle(self, gang: GangLifecycle) -> None:

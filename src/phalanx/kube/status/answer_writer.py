@@ -59,7 +59,8 @@ class AnswerWriter:
             return _UNKNOWN_AGAIN_S
 
     async def _put(self, about: str, answer: Answer, known: Statuses) -> float | None:
-        """Write the answer, and return the same as `write` does. Raises ApiError if a request fails."""
+        """Write the answer. Return the number of seconds until the next comparison with the objects, as `write` does.
+        Raises ApiError if a request fails."""
         if self._refused.get((answer.kind, answer.key)) == (self._uid(answer), answer):
             return None
         self._refused.pop((answer.kind, answer.key), None)

@@ -81,7 +81,7 @@ async def write_statuses(
             written[name] = status
         except ApiRefusal as error:
             log.info("the status of queue %s was not written: %s", name, error)
-            written[name] = status  # the API server would refuse the same status again
+            written[name] = status  # do not write it again: the API server would refuse it again
         except ApiError as error:
             log.info("the status of queue %s was not written: %s", name, error)
             return

@@ -112,8 +112,8 @@ class Watch:
         return line
 
     def send(self, line: bytes) -> None:
-        """Append a rendered line, unless the watch has ended. (After events were dropped, a bookmark would wrongly
-        report to the client that it has received them.)"""
+        """Append a rendered line, unless the watch has ended. (After events were dropped, a bookmark would wrongly tell
+        the client that it has received the dropped events.)"""
         if self._over:
             return
         self._buffer.append(line)

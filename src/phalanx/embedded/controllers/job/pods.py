@@ -236,8 +236,8 @@ def is_unknown(errors: Sequence[ApiError]) -> bool:
 
 
 def _namespace_ends(error: ApiError) -> bool:
-    """Return True if the API server refused a pod because the namespace is terminating. It would refuse further pods,
-    too, so no Event is needed."""
+    """Return True if the API server refused a pod because the namespace is terminating. The API server then refuses all
+    further pods, too, so no Event is needed."""
     causes = error.details.get("causes") or () if isinstance(error, ApiRefusal) else ()
     return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
 

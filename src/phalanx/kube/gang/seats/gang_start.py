@@ -109,8 +109,8 @@ class GangStart:
         return ""
 
     def bare_pods(self) -> list[Pod]:
-        """Return the bare pods that are bound, that are being bound, or that another cluster runs. Suspending a Job
-        would not end these pods."""
+        """Return the bare pods that are bound, that are being bound, or that another cluster runs. These pods do not
+        end when a Job is suspended."""
         queued = {job.uid for job in self.objects.jobs.values() if job.queued}
         bare = (pod for pod in self.objects.pods.values() if pod.owner is None or pod.owner[1] not in queued)
         return [pod for pod in bare if pod.node or self.on_its_way(pod) or self._runs_elsewhere(pod)]

@@ -45,7 +45,7 @@ class Log:
                     data = data[written:]
                     self._size += written
             except OSError:
-                os.ftruncate(self._file, before)  # a part of a line would join the next line
+                os.ftruncate(self._file, before)  # remove a partly written line: the next line would continue it
                 self._size = before
             if self._size > _LOG_BYTES:
                 self._turn()
