@@ -1,23 +1,23 @@
 """Store which placement classes are known not to start in this cycle, and why. A *placement class* has all requests, of
-any queue, that need the same from the nodes. This knowledge decides nothing: without it a cycle would try more
-requests, and come to the same decisions.
+all queues, that need the same from the nodes. This knowledge has no influence on decisions: without it a cycle would
+only try more requests.
 
-At the beginning of a cycle a placement class is *open* under two conditions. Enough pods of each of its roles fit on
-the nodes (`core.placement.capacity`). No trial has failed since the last change that could make a trial succeed. Within
-a cycle free capacity only shrinks, so a closed class stays closed. If a class f is closed, other classes that need at
-least as much are closed too. A class is *exact* if counting alone shows whether it fits. With need(f), the number of
-pods that f needs, the rule is:
+At the beginning of a cycle a placement class is *open* if two conditions are met. First, enough pods of each of its
+roles fit on the nodes (`core.placement.capacity`). Second, no trial placement has failed since the last change that
+could make it succeed. Within a cycle free capacity only shrinks, so a closed class stays closed. When a class f is
+closed, other classes that need at least as much as f are closed too. A class is *exact* if counting alone shows whether
+it fits. Let need(f) be the number of pods that f needs. Then the rule is:
 
     if f is exact, and only r < need(f) pods of f fit, then an exact class of one role fails too if it needs more than r
     pods, and if its pods request no less of each resource and may use no other nodes   (dominance)
 
-The reason is that each pod of such a class would take the place of a pod of f. So only a few classes have to be tried
-and fail: an earlier failure dominates (closes) most of the others.
+The reason is that where a pod of such a class fits, a pod of f would fit as well. So only a few classes must be tried
+until they fail. Most of the other classes are closed because one of these classes dominates them.
 
 A reason for missing capacity is computed once for a placement class, and shared by all queues
 (`PlacementClass.reason`). Each cycle computes about `EXPLAINED` of these reasons again. A reason for missing quota is
-computed for each request class. If several reasons apply, the order is: requests that can never start, then quota, then
-capacity."""
+computed for each request class. If several reasons apply, a reason why the request can never start comes first, then
+missing quota, then missing capacity."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ NO_MORE = -1.0  # the value of `need` for a closed class
 
 class Live(NamedTuple):
     """Arrays that describe the open placement classes of one role. `numbers`: the number of each class. `needs`: the
-    number of pods that each class needs. `wheres`: the number of the set of node constraints of each class; 0: all
-    nodes. `asks`: the requested amount of one pod, as [resource, class]."""
+    number of pods that each class needs. `wheres`: for each class, the number of its set of node constraints; 0 if all
+    nodes match. `asks`: the requested amount of one pod, as [resource, class]."""
 
     numbers: NDArray[np.intp]
     needs: NDArray[np.float64]
@@ -65,16 +65,16 @@ class KnownFailures:
 
     `failed`: classes that were closed because placing a gang failed, although the free amounts were enough.
     `explained`: placement class -> the reason that was computed in this cycle.
-    `disproved`: placement classes whose stored reason no longer holds.
+    `disproved`: placement classes whose stored reason is no longer true.
     `failures`: the number of requests that were denied.
 
     Set by `begin`:
 
     `is_done`: a byte for each request class: 1 if it is not tried again in this cycle.
-    `open`: a byte for each class: 1 if no known failure shows that the class cannot start. One more byte, for no class,
-        follows at the end. `opened`: the value of `open` when the cycle began.
-    `had_room`: a byte for each class: 1 if, when the cycle began, the free amounts were enough for the class by
-        counting, and no trial of the class had failed."""
+    `open`: a byte for each placement class: 1 if no known failure shows that the class cannot start. One more byte at
+        the end belongs to no class. `opened`: the value of `open` when the cycle began.
+    `had_room`: a byte for each placement class: 1 if, when the cycle began, a count showed enough free amounts for the
+        class, and no trial placement of the class had failed."""
 
     is_done: bytearray
     open: bytearray
@@ -92,9 +92,9 @@ class KnownFailures:
         self._noted = 0  # the number of entries of `placed` that are already in `grants`
 
     def begin(self) -> None:
-        """Let the cycle try every request class, and open the placement classes that fit by counting. After the
-        beginning of the cycle, the caller calls `begin` again when free capacity has grown, because pods that this
-        cycle had placed were taken back, or when a reservation has become possible."""
+        """Let the cycle try every request class, and open the placement classes that fit as far as counting can show
+        it. This is called at the beginning of the cycle. It is called again if pods that this cycle had placed were
+        taken back, so that free capacity has grown, or if the first reservation has changed."""
         classes, room = self.classes, self.classes.capacity.room
         count, composite = len(classes.by_number), classes.composite
         self.is_done = bytearray(len(self.cluster.pending.columns.request_classes))
@@ -106,7 +106,8 @@ class KnownFailures:
                 self.open[each.number] = any(self.open[way.number] for way in each.flavor_classes)
         self.opened = bytes(self.open)
         self.had_room = bytearray(self.opened)
-        self.open_mask = np.frombuffer(self.open, np.bool_)  # the same memory as `open`, so it shows later changes
+        # this array uses the memory of `open`, so it shows later changes of `open`
+        self.open_mask = np.frombuffer(self.open, np.bool_)
         for each in self.classes.failed:
             self.had_room[each.number] = 0
         self._live: Live | None = None
@@ -116,9 +117,10 @@ class KnownFailures:
     # Classes that may start
 
     def counted(self, found: PlacementClass, grants: int) -> bool:
-        """Return whether the class has capacity by counting, and no trial of it has failed; otherwise close the class.
-        `grants`: the number of grants so far in this cycle. Before the first grant, the count from the beginning of the
-        cycle is valid. A class that cannot be counted exactly is assumed to fit."""
+        """Return whether a count shows enough capacity for the class, and no trial placement of it has failed;
+        otherwise close the class. `grants`: the number of grants so far in this cycle; before the first grant, the
+        count from the beginning of the cycle is still valid. A class that cannot be counted exactly is assumed to fit
+        if it is open."""
         number = found.number
         if grants and found.single and self.open[number]:
             need = int(found.demands[0][1])
@@ -131,9 +133,9 @@ class KnownFailures:
         return bool(self.open[number])
 
     def fail(self, gang: Gang, placed: int) -> None:
-        """Handle a failed trial of the gang. `placed`: the number of pods that found capacity, if the gang has one
-        role. If the class was closed before, this trial only served to compute its reason, so this function closes
-        nothing."""
+        """Close the placement class of a gang whose trial placement has failed. `placed`: the number of pods that were
+        placed, if the gang has one role. If the class was already closed, the trial was only made to compute its
+        reason, and nothing is closed."""
         for counts in (True, False):
             found = self.classes.of_key.get(PlacementClassKey(gang, counts=counts))
             if found is None or not self.open[found.number]:
@@ -145,7 +147,7 @@ class KnownFailures:
                 self._shut(found)
 
     def _shut(self, found: PlacementClass) -> None:
-        """Close a class whose trial failed, in this cycle or before."""
+        """Close a class because its trial placement has failed, in this cycle or in an earlier one."""
         self.open[found.number] = 0
         self._close_parents()
 
@@ -166,7 +168,7 @@ class KnownFailures:
         self._close_parents()
 
     def _close_parents(self) -> None:
-        """Close each class whose flavor classes are all closed."""
+        """Close each class that has flavor classes, if all of its flavor classes are closed."""
         for each in self._parents:
             if self.open[each.number] and not any(self.open[way.number] for way in each.flavor_classes):
                 self.open[each.number] = 0
@@ -184,8 +186,8 @@ class KnownFailures:
         )
 
     def _where(self, where: NodeConstraints) -> int:
-        """Return the number of this set of node constraints. A set that is not known yet gets a new number. Return 0 if
-        all usable nodes match."""
+        """Return the number of this set of node constraints; a new set gets a new number. Return 0 if all usable nodes
+        match the constraints."""
         number = self._wheres.get(where)
         if number is None:
             number = self._wheres[where] = 0 if self.draft.allowed(where) is None else len(self._wheres) + 1
@@ -197,15 +199,15 @@ class KnownFailures:
         return self.explained.get(found.key) or (None if found.key in self.disproved else found.reason)
 
     def is_hopeless(self, found: PlacementClass) -> bool:
-        """Return whether, by the stored reason, the class would not fit even on empty nodes. Such a class gets no
-        reservation."""
+        """Return whether the stored reason states that the class would not even fit on empty nodes. A class with such a
+        reason gets no reservation."""
         reason = self.reason_of_placement_class(found)
         return reason is not None and reason.code in NEVER
 
     def never_starts(self, found: PlacementClass) -> bool:
-        """Check again whether a class without capacity would not even fit on empty nodes, and return the result. If
-        True, the request classes of this placement class block no jobs in a strict queue. If the stored reason
-        contradicts the result, this function forgets the reason."""
+        """Check again whether a class without capacity would not even fit on empty nodes, and return the result. If it
+        is True, the requests of this class do not block a strict queue. If the stored reason contradicts the result,
+        the stored reason is dropped."""
         gangs = [way.key.gang for way in found.flavor_classes or (found,)]
         reason = self.reason_of_placement_class(found)
         never = all(explain.never(self.cluster, self.draft, gang) is not None for gang in gangs)
@@ -232,22 +234,24 @@ class KnownFailures:
         if found is None or (self.open[found.number] and found not in self.classes.failed):
             return None
         if request_class.strict:
-            self.never_starts(found)  # forget the stored reason if it is only true of nodes that have changed since
+            # drop the stored reason if it was computed from nodes that have changed since then
+            self.never_starts(found)
         is_renewed = (searches and self.failures < EXPLAINED) or self.explains(found)
         return None if is_renewed else self.reason_of_placement_class(found)
 
     # Why not
 
     def explain(self, gang: Gang, lack: Lack) -> Reason:
-        """Return the reason why an offer within quota, with this gang, finds no capacity. All requests of the placement
-        class share this reason."""
+        """Return the reason why no capacity was found for the gang of an offer that quota allows. All requests of the
+        placement class share this reason. `lack`: the result of the failed placement."""
         if isinstance(lack, WouldDelayReservation):
             return lack.reason
         if isinstance(lack, Reason):
             return lack
         grants = self.grants = self.grants or CycleGrants()
         for grant in self.placed[self._noted :]:
-            grants.note(*grant)  # a reason names the largest consumers of a resource, and grants of this cycle count
+            # a reason names the largest consumers of a resource, which include jobs granted in this cycle
+            grants.note(*grant)
         self._noted = len(self.placed)
         reason = explain.why_not(self.cluster, self.draft, gang, lack, grants)
         for counts in (True, False):
@@ -256,8 +260,8 @@ class KnownFailures:
         return reason
 
     def explain_placement_class(self, found: PlacementClass) -> Reason | None:
-        """Return the reason why the class has no capacity: the stored reason, or one from a trial placement. None: the
-        trial finds capacity."""
+        """Return the reason why there is no capacity for the class. If no reason is stored, it is computed from a trial
+        placement; None if the trial placement succeeds."""
         known = self.reason_of_placement_class(found)
         if known is None and not found.flavor_classes:
             gang = found.key.gang
@@ -276,9 +280,9 @@ class KnownFailures:
     def why_not(
         self, request_class: RequestClass, offers: Sequence[FlavorAssignment], found: Sequence[Reason]
     ) -> Reason:
-        """Return why each offer fails. `found`: the reasons of the offers that quota allows, in the order of the
-        offers. The returned reason has the code of the offer that the queue prefers. If several offers have the same
-        flavors, the reason names one of them, preferably an offer that can succeed later."""
+        """Combine the reasons why the offers fail, and return one reason for the request. `found`: the reasons of the
+        offers that quota allows, in the order of the offers. If several offers have the same flavors, the reason states
+        why one of them fails, if possible one that can succeed later."""
         lacking, reasons, queue = iter(found), dict[tuple[str, ...], Reason](), request_class.key.queue
         for offer in offers:
             said = reasons.get(offer.flavors)
@@ -286,7 +290,8 @@ class KnownFailures:
                 reason = next(lacking)
             else:
                 reason = self.never(request_class, offer) or no_quota.why_not(self.cluster, self.ledger, queue, offer)
-            if reason.code in NEVER:  # the gang with fewer optional members may fit, but quota does not allow it now
+            # a gang with fewer optional members may fit, but quota does not allow it at present
+            if reason.code in NEVER:
                 ledger = self.ledger
                 others = (no_quota.why_not(self.cluster, ledger, queue, each) for each in offer.besides[::-1])
                 reason = next((each for each in others if each.code not in NEVER), reason)
@@ -295,8 +300,8 @@ class KnownFailures:
         return no_quota.of_flavors(list(reasons), list(reasons.values()))
 
     def never(self, request_class: RequestClass, offer: FlavorAssignment) -> Reason | None:
-        """Return the reason why the offer could not even be placed on empty nodes; None if it could. A request reports
-        this reason rather than missing quota."""
+        """Return the reason why the offer's gang could not even be placed on empty nodes; None if it could, or if node
+        groups may add nodes for it. This reason is reported instead of missing quota."""
         is_whole, queue = request_class.placement_class.key.whole, request_class.key.queue
         if not is_whole or explain.may_get_nodes(self.cluster, queue, offer.gang):
             return None
@@ -304,8 +309,8 @@ class KnownFailures:
 
 
 def forget_mended_failures(classes: PlacementClasses) -> None:
-    """Forget the failed trial of a class if one of its pods fits on a node that has gained free amounts since the
-    trial."""
+    """Drop the record that a trial placement of a class has failed, if one of its pods fits on a node whose free
+    amounts have grown since then."""
     grown = classes.capacity.grown
     for found in list(classes.failed):
         if any(grown[demand] for demand, _ in found.demands):

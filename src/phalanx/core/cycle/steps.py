@@ -1,11 +1,12 @@
 """The steps of one cycle.
 
 A *request class* has equal requests of one queue; a *placement class* has requests of any queue that need the same from
-the nodes. A request class takes part in the cycle if quota allows it, and if its placement class fits *by counting*,
-that is, if the free amounts are enough before any placement is tried. `core.cycle.known` and `core.cycle.candidates`
-find these classes for the whole cluster at once. Each class is represented by its first request. `core.order.next_job`
-chooses the next request. Slots that replace lost pods of started gangs come before all other requests. A request passes
-through these methods (`offers` is a method of `CycleState`, and `receive` a function of `core.cycle.intake`):
+the nodes. A request class is a candidate if quota allows it, and if its placement class fits *by counting*, that is, if
+a count of the free amounts shows enough capacity before any placement is tried. `core.cycle.known` and
+`core.cycle.candidates` find the candidates of the whole cluster at once. Each class is represented by its first
+request. `core.order.next_job` chooses the next request. Slots that replace lost pods of started gangs come before all
+other requests. A request passes through these methods (`offers` is a method of `CycleState`, and `receive` a function
+of `core.cycle.intake`):
 
     receive       report why it is not eligible (`core.cycle.intake.eligible`), or add it to a request class
     candidates    yield it as the next request, with its class: a `Candidate`
@@ -14,15 +15,15 @@ through these methods (`offers` is a method of `CycleState`, and `receive` a fun
     grant         start it: charge its nodes and its queue
     deny          report why it does not start (`core.cycle.report`)
 
-Where shares or guarantees decide between queues, one request class determines the rank of its queue. This is the first
-class that may search for victims, or that is within its limits and has a placement class that fits by counting. A
-strict queue is ranked by its first class. Until all backfill reservations are made, the cycle tries every request class
-within its limits, because the first class that finds no capacity gets a reservation.
+If shares or guarantees decide between queues, a queue is ranked by one of its request classes. This is its first class
+that may search for victims, or that is within its limits and has a placement class that fits by counting. A strict
+queue is ranked by its very first class. Until all backfill reservations are made, the cycle tries every request class
+within its limits, because the first class that finds no capacity must get a reservation.
 
-Within a cycle the set of classes that may start only shrinks, for three reasons. Grants reduce the headroom of queues.
-Quota that victims return is available to other requests only in the next cycle. A placement class closes when one of
-its requests fails. So it does not matter at which moment the cycle skips a class, and the decisions follow from the
-state alone."""
+Within a cycle the set of classes that may start only shrinks. There are three reasons. First, grants reduce the
+headroom of queues. Second, quota that victims return is only available to other requests in the next cycle. Third, a
+placement class is closed when one of its requests fails. So it does not matter at which moment the cycle skips a class,
+and decisions depend only on the state."""
 
 from __future__ import annotations
 
@@ -47,7 +48,7 @@ from phalanx.state.cluster import Cluster, is_incomplete
 from phalanx.state.pending.request_class import Blocker, Candidate, Kind, RequestClass
 
 REQUEST_CLASSES_OF_EFFORT = 256  # sorting this many request classes again costs as much as one search for victims
-FEW_QUEUES = 64  # rule R8: with more waiting queues than this, their first requests are checked only once in a cycle
+FEW_QUEUES = 64  # rule R8: if more queues than this wait, their first requests are only checked once in a cycle
 
 
 class Cycle:
@@ -62,9 +63,10 @@ class Cycle:
         self.reporter = ReasonReporter(self.state, self.tournament)
         self.known = self.state.known
         self.growing: dict[str, Growing] = {}  # jobs that may get pods above their minimums
-        # The number of decisions, and the value of `may_reserve`, at the last check of queue heads.
+        # The number of decisions, and the value of `may_reserve`, when the heads of queues were last checked
+        # (`hopeless_heads`).
         self.weeded: tuple[int, bool] | None = None
-        # Request classes that were tried out of turn and denied because of a reservation.
+        # The numbers of request classes that were tried out of turn, and denied because of a reservation.
         self.kept_out: set[int] = set()
 
     @lazy
@@ -79,7 +81,7 @@ class Cycle:
 
     def candidates(self) -> Iterator[Candidate]:
         """Yield the requests to try, the best first. The caller must grant or deny each request before it takes the
-        next one."""
+        next request."""
         for at in range(len(self.state.starts)):
             self.surplus.note(self.state.starts, at)
         if self.pending.request_classes:
@@ -108,9 +110,10 @@ class Cycle:
         self.reporter.report_remaining()
 
     def hopeless_heads(self) -> Iterator[Candidate]:
-        """Yield the first requests of queues if they would get nothing (no start, no victims, no reservation), so that
-        the caller denies them out of turn. Each queue then competes with its first request that would get something
-        (rule R8). If more than `FEW_QUEUES` queues wait, this is checked only once in a cycle."""
+        """Yield the first requests of queues that can neither start, nor preempt other jobs, nor get a reservation. The
+        caller denies them, although other requests come before them in the job order. So a queue competes with its
+        first request for which one of the three is possible (rule R8). If more than `FEW_QUEUES` queues wait, this is
+        checked only once in a cycle."""
         decided = self.state.grants + len(self.state.actions), self.reserving.may_reserve
         cursors = self.tournament.cursors() if self.weeded != decided else []
         if len(cursors) < 2 or (self.weeded and len(cursors) > FEW_QUEUES):
@@ -125,8 +128,8 @@ class Cycle:
             self.tournament.renew()
 
     def gets_something(self, head: Candidate) -> bool:
-        """Return whether the request can start, finds victims, or would get a reservation. For the head of a strict
-        queue: return whether it can ever start."""
+        """Return whether the request can start, finds victims, or would get a reservation. If it is the head of a
+        strict queue, return whether it can ever start."""
         request_class = head.request_class
         found, state = request_class.placement_class, self.state
         if request_class.strict and request_class.key.kind != Kind.GROWTH:
@@ -150,15 +153,15 @@ class Cycle:
         """Return whether quota would not allow the request even if no job ran."""
         request_class = head.request_class
         if self.state.is_within_limits(request_class) and not request_class.placement_class.flavor_classes:
-            return False  # the headroom of a queue does not include quota of flavors
+            return False  # `is_within_limits` does not check the quota of flavors
         offers = self.state.offers(head)
         if any(offer.short is None for offer in offers):
             return False
         return self.known.why_not(request_class, offers, ()).code in NEVER
 
     def is_sure_to_start(self, request_class: RequestClass) -> bool:
-        """Return whether a class that fits by counting is certain to start: counting is exact for its gang, no
-        reservation exists, and its queue has quota."""
+        """Return whether it is certain that a class that fits by counting can start. This is so if counting is exact
+        for its gang, no reservation exists, and its queue has enough quota."""
         found = request_class.placement_class
         if not found.single or self.reserving.first() is not None or not self.state.is_within_limits(request_class):
             return False
@@ -172,8 +175,8 @@ class Cycle:
         return isinstance(outcome, list)
 
     def finds_victims(self, head: Candidate, offers: Sequence[FlavorAssignment]) -> bool:
-        """Return whether the request may preempt now, and its search for victims either succeeds, or fails only because
-        of pods that this cycle has placed above the minimums of running jobs (growth)."""
+        """Return whether the request may preempt now, and its search for victims succeeds. A search also counts as
+        successful if it only fails because of pods that this cycle has placed above the minimums of running jobs."""
         if not self.may_search(head.request_class) or self.preempting.is_delayed(head):
             return False
         forecast = None if self.reserving.greedy else self.reserving.forecast
@@ -181,29 +184,30 @@ class Cycle:
         return found is not None or self.preempting.is_behind_growth(head, offers)
 
     def may_search(self, request_class: RequestClass) -> bool:
-        """Return whether the request class may search for victims now, and the search may find some."""
+        """Return whether the request class may search for victims now, and the search may succeed."""
         is_able = request_class.number in self.state.search_classes
         return is_able and self.preempting.may_search(request_class, self.reserving.mark())
 
     def wants_nothing(self, candidate: Candidate) -> bool:
-        """Return whether the request must get nothing now: its job is being stopped, or the request would let the job
-        grow although pods of the job's minimum are missing."""
+        """Return whether the request must be skipped now, because its job is being stopped, or because it is growth of
+        a job that still misses pods of its minimum."""
         job, grows = candidate.entry.request.job, candidate.request_class.key.kind == Kind.GROWTH
         placed = self.state.places.get(job, ())
         return job in self.state.stopped or (grows and is_incomplete(self.cluster.jobs[job], placed))
 
     def must_try(self, head: Candidate) -> bool:
-        """Return True if the cycle must try the request. Otherwise deal with the request at once, and let the next
-        request of its queue take part."""
+        """Return True if the cycle must try the request. Otherwise handle the request in this function, and continue
+        with the next request of its queue."""
         request_class = head.request_class
         if self.wants_nothing(head):
             self.advance(head)
             return False
         has_others = self.field.several_arenas or self.tournament.urgent is not None
         if has_others and not self.field.may_be_tried(request_class):
-            self.lose(head, holds_up=False)  # a grant in another arena, or for a lost pod, has taken its capacity
+            # a grant in another arena, or a replacement of a lost pod, has taken its capacity
+            self.lose(head, holds_up=False)
             return False
-        # The last request of this class has a reservation, and this one may get a reservation, too.
+        # The previous request of this class got a reservation, and this request may get a reservation as well.
         if request_class in self.reserving.further_requests:
             self.reserve_or_block(head)
             return False
@@ -231,8 +235,8 @@ class Cycle:
         return False
 
     def lose(self, head: Candidate, *, holds_up: bool) -> None:
-        """Remove the request class from the cycle. If another request of the class may search for victims, continue
-        with that request. `holds_up`: True if the request blocks the jobs behind it in a strict queue."""
+        """Do not try the request class again in this cycle. But if another request of the class may find victims,
+        continue with that request. `holds_up`: True if the request blocks the jobs behind it in a strict queue."""
         self.state.denied.add(head.request_class)
         blocks = holds_up and head.request_class.strict and head.request_class.key.kind != Kind.GROWTH
         if not blocks and head.request_class.number in self.state.search_classes:
@@ -245,9 +249,9 @@ class Cycle:
         self.tournament.reject_head(holds_up=holds_up)
 
     def reserve_or_block(self, head: Candidate, *, holds_up: bool = True) -> None:
-        """Handle a request that found no capacity: try to make a reservation for it. If that fails, the request may
-        block its strict queue (`holds_up`). If that succeeds, the next request of its class may get a reservation as
-        well."""
+        """Handle a request that found no capacity: try to make a reservation for it. If this succeeds, the next request
+        of its class may also get a reservation. If it fails, the request blocks its strict queue. `holds_up`: False if
+        the request must not block its queue."""
         self.state.denied.add(head.request_class)
         reserved = self.reserving.try_reserve(head)
         following = self.reserving.next_of(head.request_class) if reserved else None
@@ -259,13 +263,13 @@ class Cycle:
     # Deciding
 
     def place(self, candidate: Candidate, offer: FlavorAssignment) -> PlacementOutcome | Reason:
-        """Place the whole minimum of the gang, or nothing. The second pass of the cycle places pods above the
-        minimum."""
+        """Place the whole minimum of the gang, or nothing. Pods above the minimum are placed later in the cycle (rule
+        R10)."""
         request_class, request = candidate.request_class, candidate.entry.request
         if not request_class.placement_class.key.whole:
             return []
         searches = request_class.number in self.state.search_classes
-        # The caller has examined the request's own placement class already (`must_try`).
+        # The caller has already examined the placement class of the request itself (`must_try`).
         is_other = bool(offer.flavors) or offer.gang is not request_class.key.gang
         if (searches or is_other) and (known := self.known.known_reason(request_class, offer, searches=searches)):
             return known
@@ -281,7 +285,7 @@ class Cycle:
         self.state.grants += 1
         self.state.draft.settle()
         backfilled = self.reserving.granted(request, offer.gang, placements)
-        self.state.searched.pop(key, None)  # an earlier search of this class failed for another flavor
+        self.state.searched.pop(key, None)  # remove the entry of an earlier search, which failed for another flavor
         self.state.granted.add(request)
         self.state.placed.append((key.gang, request.job, placements))
         if request.slot is None:
@@ -302,8 +306,8 @@ class Cycle:
             self.try_again(across=True)
 
     def grows_first(self, head: Candidate | None) -> bool:
-        """Place pods above minimums for the jobs that come before the head of the tournament (rule R10). Return whether
-        there was such a job."""
+        """Place pods above the minimums of jobs whose growth comes before the head of the tournament (rule R10). Return
+        whether there was such a job."""
         if head is not None and head.request_class.key.kind == Kind.REPLACEMENT:
             return False
         if self.grants_surplus(None if head is None else head.request_class.key.priority):
@@ -311,10 +315,10 @@ class Cycle:
         return head is not None and self.surplus.grow_in_turn(self.tournament, head, self.reserving)
 
     def grants_surplus(self, head_priority: int | None) -> bool:
-        """Place pods above minimums for jobs with a higher priority than `head_priority`, the priority of the next
-        request (None: no request is left). A job gets such pods only if no request of its priority or a higher one is
-        left to try. As long as requests are left, jobs with `GangSize.IN_TURN` get their pods by `grow_in_turn`
-        instead. Return whether there was any job to place pods for."""
+        """Place pods above the minimums of jobs with a higher priority than `head_priority`. A job only gets these pods
+        if no request with its priority or a higher one is left to try. `head_priority`: the priority of the next
+        request; None if no request is left. As long as requests are left, `grow_in_turn` does this for jobs with
+        `GangSize.IN_TURN` instead. Return whether there was a job for which pods could be placed."""
         due = self.surplus.priorities(in_turn=head_priority is None)
         if head_priority is not None:
             due = list(takewhile(lambda each: each > head_priority and not self.field.any_from(each), due))
@@ -323,25 +327,26 @@ class Cycle:
         return bool(due)
 
     def advance(self, candidate: Candidate) -> None:
-        """Continue with the next request of the class, because this request was granted, or its job is being
-        stopped."""
+        """Continue with the next request of the class. The caller does this if the request was granted, or if it must
+        be skipped."""
         request_class, state = candidate.request_class, self.state
         if request_class not in state.remaining:
-            state.remaining[request_class] = islice(request_class, 1, None)  # the first is being tried already
+            # the first request is the one that is being tried
+            state.remaining[request_class] = islice(request_class, 1, None)
         remaining = state.remaining[request_class]
         following = next((entry for entry in remaining if state.still_waits(entry.request)), None)
         self.known.is_done[request_class.number] = following is None
         self.tournament.accept_head(following)
 
     def prefers_preemption(self, candidate: Candidate, offer: FlavorAssignment) -> bool:
-        """Return whether the queue prefers to preempt jobs for this offer before it tries the next offer."""
+        """Return whether the settings of the queue prefer preemption for this offer to trying the next offer."""
         queue = self.cluster.tree.branches[candidate.request_class.key.queue].queue
         wish = None if queue is None else queue.fungibility
         return wish is not None and (wish.preempt_before_next or (wish.prefer_preemption and offer.short is not None))
 
     def make_room(self, candidate: Candidate, offers: Sequence[FlavorAssignment]) -> bool:
-        """Preempt other jobs if the request may do so, if that frees enough capacity, and if it delays no reservation.
-        Return whether a plan was found and carried out."""
+        """Preempt other jobs if the request may preempt, if this frees enough capacity, and if it delays no
+        reservation. Return whether a plan was found and carried out."""
         request = candidate.entry.request
         if not self.may_search(candidate.request_class):
             return False
@@ -363,8 +368,8 @@ class Cycle:
         return True
 
     def try_again(self, *, across: bool) -> None:
-        """Let request classes with a failed search for victims be tried again, because a decision of this cycle may let
-        their searches succeed. `across`: True to do this only for classes that may preempt jobs of other queues."""
+        """Try request classes again whose search for victims has failed, because after a decision of this cycle the
+        search may succeed. `across`: True if only classes that may preempt jobs of other queues are tried again."""
         over, preempting = self.known.is_done, self.preempting
         again = [
             number for number in self.state.search_classes if over[number] and preempting.may_try_again(number, across)
@@ -374,13 +379,14 @@ class Cycle:
         for number in again:
             over[number] = 0
         self.preempting.effort += len(self.pending.request_classes) // REQUEST_CLASSES_OF_EFFORT
-        self.field.fill(self.tournament)  # the order has changed too, because shares have changed
-        self.weeded = self.weeded and (-1, False)  # queue heads are checked again, unless too many queues wait
+        self.field.fill(self.tournament)  # shares have changed, so the order of requests has changed as well
+        # makes `hopeless_heads` check again, unless more than `FEW_QUEUES` queues wait
+        self.weeded = self.weeded and (-1, False)
 
     def deny(
         self, candidate: Candidate, offers: Sequence[FlavorAssignment], lacks: Sequence[tuple[FlavorAssignment, Lack]]
     ) -> None:
-        """Deny the request. `lacks`: (offer, obstacle) for each offer that quota allows: the shortfall of its
+        """Deny the request. `lacks`: for each offer that quota allows, (offer, why it failed): the shortfall of its
         placement, or the reservation that it would delay."""
         key = candidate.request_class.key
         found = [self.known.explain(offer.gang, lack) for offer, lack in lacks]
@@ -388,13 +394,13 @@ class Cycle:
         if held and self.tournament.out_of_turn:
             self.kept_out.add(candidate.request_class.number)
         reason = self.known.why_not(candidate.request_class, offers, found)
-        if key in self.state.searched and reason.code not in SHORT and not held:  # no eviction can help
+        if key in self.state.searched and reason.code not in SHORT and not held:  # an eviction cannot help the request
             self.preempting.await_change(key)
         blocker = Blocker.RESERVATION if held else Blocker.CAPACITY if lacks else Blocker.NONE_REPORTED
         self.reporter.report_denied(candidate, reason, blocker)
         if lacks and any(each.code not in NEVER for each in found):
             self.reserve_or_block(candidate, holds_up=reason.code not in ALONE)
         else:
-            # The request may have got its reservation earlier in this cycle, before other jobs used up the quota.
+            # The request may have got a reservation earlier in this cycle, before other jobs used up its quota.
             has_reservation = candidate.entry.request in self.reserving.reserved
             self.lose(candidate, holds_up=reason.code not in ALONE and not has_reservation)

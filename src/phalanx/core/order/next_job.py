@@ -1,35 +1,36 @@
 """Choose the next job by a tournament over the queue tree.
 
-Slots that replace lost pods of started gangs come first, ordered by priority, then arrival. After them, each queue with
-a request class that may start has a *cursor*. The *head* of a cursor is the first request of the best request class in
-its queue and the queues below. A queue with children chooses among them, and its own jobs compete like one more child.
-The choice depends on the order of the queue:
+Slots that replace lost pods of started gangs come first, ordered by priority, then by arrival. For all other requests,
+each queue with a request class that may start has a *cursor*. The *head* of a cursor is the first request of the best
+request class in its queue and the queues below. A queue with children chooses one of them, and its own jobs compete as
+if they were one more child. The choice depends on the order of the queue:
 
-- PRIORITY, FIFO or MULTIFACTOR: the child whose head ranks best. But children that would stay within their guarantee if
-  their head started come before children that would have to borrow for it;
-- USAGE: the child that has used least in the past, then the rank of the head, with the same exception for children
-  within their guarantee. The queue's own jobs compete separately for each account;
-- FAIR: the child with the lowest weighted dominant share, its head included; then the higher queue priority; then the
-  rank of the head;
-- TIERED: first the children that stay within their guarantee; then the higher queue priority; then as with FAIR;
-- FILL: the child whose head has the highest priority as the queue sees it (`shares.seen_priority`); then the child that
-  has used the smallest part of its guarantee; then the rank of the head.
+- PRIORITY, FIFO or MULTIFACTOR: the child whose head has the best rank. But children that would stay within their
+  guarantee if their head started come before children that would have to borrow for their head;
+- USAGE: the child with the least past usage; then the rank of the head. As above, children that would stay within their
+  guarantee come first. The queue's own jobs compete separately for each account;
+- FAIR: the child that has the lowest weighted dominant share if its head is included; then the child with the higher
+  queue priority; then the rank of the head;
+- TIERED: first the children that would stay within their guarantee with their head; then the child with the higher
+  queue priority; then as with FAIR;
+- FILL: the child whose head has the highest priority, where the priorities of queues are added to those of jobs
+  (`shares.seen_priority`); then the child that uses the smallest part of its guarantee; then the rank of the head.
 
-The winner's request is tried. The result changes the rank of the cursors on its path to the root only, so the next
-choice costs the depth of the tree times the logarithm of the children. If one order alone decides between several
-queues, these queues form one *arena* (`state.queues.tree`) and have one cursor. So for a thousand queues that are all
-ordered by priority, no queue has to be ranked. A cursor draws its request classes one at a time and in order
-(`core.cycle.candidates`), because most of them are never tried.
+The request of the winner is tried. The result only changes the ranks of the cursors on the path from the winner to the
+root. So the time for the next choice is the depth of the tree times the logarithm of the number of children. If one
+order alone decides between several queues, these queues form one *arena* (`state.queues.tree`) and have only one
+cursor. So a thousand queues that are all ordered by priority need not be compared with each other. A cursor draws its
+request classes one at a time and in order (`core.cycle.candidates`), because most of them are never tried.
 
-The *rank* of a request orders it among all others: higher priority, then earlier arrival, then id. In FIFO order the
-arrival alone decides, and in MULTIFACTOR order Slurm's sum of factors. In USAGE order the rank only compares jobs of
-one account. A started gang with less than its minimum of a role gets the lost pods before any other request. A pod
-above the minimum is *growth*: it comes behind every waiting job of its priority, whenever that job was submitted. If
-several jobs may grow, the job that was submitted first grows first. A pod of a job that is started pod by pod arrives
-when its slot opens, not when its job was submitted. This is the order of kube-scheduler.
+The *rank* of a request orders it among all others: higher priority, then earlier arrival, then id. In FIFO order only
+the arrival decides, and in MULTIFACTOR order Slurm's sum of factors is used instead of the priority. In USAGE order the
+rank only compares jobs of one account. A pod above the minimum of a started gang is *growth*: it comes after all
+waiting jobs of its priority, even if they were submitted later. If several jobs may grow, the job that was submitted
+first grows first. If a job is started pod by pod, the arrival of a pod is the time at which its slot was opened, and
+not the submission of the job. This is the order of kube-scheduler.
 
-If the head of a `strict` queue cannot start, the queue leaves the tournament, and all jobs behind the head wait. If the
-head can never start, it does not block the queue."""
+If the head of a `strict` queue cannot start, the queue is removed from the tournament, so all jobs behind the head
+wait. But a head that can never start does not block the queue."""
 
 from __future__ import annotations
 
@@ -54,25 +55,27 @@ Draws: TypeAlias = Iterator[Ranked]
 
 
 class Arena(NamedTuple):
-    """A set of request classes that are ordered together: all classes of an arena (`state.queues.branch.Branch.arena`),
-    or those of one of its accounts if its order is USAGE."""
+    """A set of request classes that are ordered together: all classes of an arena (`state.queues.branch.Branch.arena`)
+    or, if its order is USAGE, all classes of one of its accounts."""
 
     queue: str
     account: str = ""
 
 
-MOST_LEFT = 8  # the number of request classes right behind a head that are remembered
+MOST_LEFT = 8  # how many of the request classes directly behind the head of a closed queue are stored
 NOBODY: Draws = iter(())
 
 
 class QueueCursor:
-    """A cursor stands for an arena (queues with one common order) in the tournament, or for the own jobs of an arena
-    with children or accounts.
+    """A cursor represents an arena (queues with one common order) in the tournament. If an arena contains other arenas
+    or is divided by accounts, its own jobs have further cursors.
 
-    `own`: the account whose jobs the cursor stands for; empty: all own jobs of the arena; None: the whole arena.
-    `candidates`: a heap of its request classes, each with its next request. `children`: a heap of the cursors below it.
-    `draws`: further candidates, in order. `drawn`: the class that was last taken from `draws`. `ranked`: the last
-    computed rank of its head, by the order of its parent."""
+    `own`: None if the cursor represents the whole arena; empty if it represents all own jobs of the arena; otherwise
+    the account whose jobs it represents.
+    `candidates`: a heap of the cursor's request classes, each with its next request. `children`: a heap of the cursors
+    below it.
+    `draws`: further candidates, in order. `drawn`: the class that was last taken from `draws`. `ranked`: the rank of
+    the cursor's head by the order of its parent, as last computed."""
 
     __slots__ = ("branch", "candidates", "children", "drawn", "draws", "own", "parent", "ranked")
 
@@ -85,8 +88,7 @@ class QueueCursor:
         self.ranked: SortKey = ()
 
     def last(self) -> QueueCursor:
-        """Return the cursor whose first request class is the best of this cursor and of all cursors below: this cursor,
-        or one below it."""
+        """Return the cursor that has the best request class of this cursor and of all cursors below it."""
         cursor = self
         while cursor.children:
             cursor = cursor.children[0][-1]
@@ -112,13 +114,13 @@ class Tournament:
     def __init__(self, tree: QueueTree, ledger: QuotaLedger, field: Field) -> None:
         self.tree, self.ledger, self.field = tree, ledger, field
         self.by_estimate = False
-        self.out_of_turn = False  # True while a head is tried that is not the best one (`head_of`)
+        self.out_of_turn = False  # True while a request is tried that is not the head of the tournament (`head_of`)
         self.closed: dict[str, Candidate] = {}  # strict queue -> its head that cannot start
-        self.left: dict[str, Draws] = {}  # strict queue -> the candidates behind this head
+        self.left: dict[str, Draws] = {}  # strict queue -> the candidates behind the head that cannot start
 
     def begin(self, draws_by_arena: Iterable[tuple[Arena | None, Draws]]) -> None:
-        """Begin the tournament with these candidates: (arena, its candidates in order). The arena None has the slots
-        that replace lost pods."""
+        """Begin the tournament with these candidates: (arena, its candidates in order). The candidates of the arena
+        None are the slots that replace lost pods."""
         self.urgent: QueueCursor | None = None  # slots that replace lost pods
         self.root = QueueCursor(self.tree.root, None)
         self.at = self.root  # the cursor of the head that is tried now
@@ -133,7 +135,7 @@ class Tournament:
         self.rank_all()
 
     def is_closed(self, branch: Branch) -> bool:
-        """Return whether a strict queue on the path has left the tournament."""
+        """Return whether a strict queue on the path of the branch was removed from the tournament."""
         return any(each.name in self.closed for each in branch.path)
 
     def leaf(self, key: Arena) -> QueueCursor:
@@ -157,7 +159,7 @@ class Tournament:
         return cursor
 
     def rank_all(self) -> None:
-        """Rank every cursor by its best request class that may be tried, the deepest cursors first."""
+        """Rank every cursor by its best request class that may be tried, beginning with the deepest cursors."""
         urgent = () if self.urgent is None else (self.urgent,)
         for cursor in (*urgent, *self.own_cursors.values(), *reversed(self.cursor_by_queue.values())):
             self.advance_cursor(cursor)
@@ -166,33 +168,35 @@ class Tournament:
                 cursor.parent.children.append(self.ranking(cursor))
 
     def renew(self) -> None:
-        """Rank all cursors again, after requests were tried out of turn."""
+        """Rank all cursors again after requests were tried out of turn (`head_of`)."""
         self.out_of_turn = False
         for cursor in self.cursor_by_queue.values():
             cursor.children.clear()
         self.rank_all()
 
     def head(self) -> Candidate | None:
-        """Return the best request. Before the next call, report the result of this one with `accept_head` or
-        `reject_head`."""
+        """Return the best request; None if no request is left. Before the next call, the caller must report the result
+        of this request with `accept_head` or `reject_head`."""
         cursor = self.urgent if self.urgent is not None and self.urgent.candidates else self.root
         self.at = cursor = cursor.last() if cursor.children else cursor
         return cursor.candidates[0][1] if cursor.candidates else None
 
     def cursors(self) -> list[QueueCursor]:
-        """Return the cursors that have request classes of their own. Return no cursor while a slot that replaces a lost
-        pod waits."""
+        """Return the cursors that have request classes themselves. Return no cursor as long as a slot that replaces a
+        lost pod is a candidate."""
         if self.urgent is not None and self.urgent.candidates:
             return []
         return [each for each in (*self.cursor_by_queue.values(), *self.own_cursors.values()) if each.candidates]
 
     def head_of(self, cursor: QueueCursor) -> Candidate:
-        """Return the best request of one cursor, to be tried out of turn. Call `renew` before the next `head`."""
+        """Return the best request of one cursor, which is tried although it may not be the best of the tournament (out
+        of turn). The caller must call `renew` before the next call of `head`."""
         self.at, self.out_of_turn = cursor, True
         return cursor.candidates[0][1]
 
     def accept_head(self, following: QueuedRequest | None) -> None:
-        """Report that the head has started. `following`: the next request of its request class."""
+        """Report that the head was granted, or that the next request of its class replaces it. `following`: the next
+        request of its request class; None if there is none."""
         cursor = self.at
         request_class = cursor.candidates[0][1].request_class
         if following is None:
@@ -206,7 +210,7 @@ class Tournament:
 
     def reject_head(self, *, holds_up: bool = True) -> None:
         """Report that the head cannot start, and remove its request class. `holds_up`: True if the head may start
-        later, so that the jobs behind it in a strict queue wait (except if the head only grows a job)."""
+        later. In a strict queue, the jobs behind it then wait, unless the head is growth of a started job."""
         cursor = self.at
         _, head = heappop(cursor.candidates)
         request_class = head.request_class
@@ -220,7 +224,7 @@ class Tournament:
 
     def close(self, cursor: QueueCursor, head: Candidate) -> QueueCursor:
         """Close the cursor of a strict queue: remove all requests of this cursor and of the cursors below it, because
-        they wait behind the head. Return the cursor."""
+        they must wait behind the head. Return the cursor."""
         self.closed[cursor.branch.name] = head
         left = [cursor]
         while left:
@@ -230,8 +234,8 @@ class Tournament:
         return cursor
 
     def rerank(self, cursor: QueueCursor) -> None:
-        """Rank the cursor and the cursors above it again, because its head or its charge changed. Each cursor on this
-        path is the first child of its parent."""
+        """Rank the cursor and the cursors above it again, because its head or the charge of its queue has changed. Each
+        of these cursors is the first child of its parent."""
         self.advance_cursor(cursor)
         while cursor.parent is not None and not self.out_of_turn:
             if cursor.candidates or cursor.children:
@@ -241,8 +245,8 @@ class Tournament:
             cursor = cursor.parent
 
     def advance_cursor(self, cursor: QueueCursor) -> None:
-        """Remove request classes that may no longer be tried from the top of the cursor's heap, and draw the next class
-        if none is drawn."""
+        """Remove request classes that may no longer be tried from the top of the cursor's heap. If the class that was
+        last taken from `draws` is no longer in the heap, take the next one."""
         while True:
             if cursor.drawn is None and (drawn := next(cursor.draws, None)) is not None:
                 cursor.drawn = drawn[1].request_class
@@ -257,7 +261,8 @@ class Tournament:
                 cursor.drawn = None
 
     def ranking(self, cursor: QueueCursor) -> tuple[SortKey, str, QueueCursor]:
-        # No two entries are equal, because ranks end with a unique name (`QueuedRequest.tie`).
+        # No two entries are equal, because each rank ends with a unique name (`QueuedRequest.tie`), so cursors are
+        # never compared.
         return self.standing(cursor), cursor.branch.name, cursor
 
     def standing(self, cursor: QueueCursor) -> SortKey:
@@ -265,7 +270,8 @@ class Tournament:
         assert cursor.parent is not None
         parent, (_, (request_class, entry)) = cursor.parent.branch, cursor.last().candidates[0]
         key = request_class.key
-        if parent.order is cursor.branch.order:  # parent and child have the same order, so the rank is known
+        # parent and child have the same order, so the rank was already computed
+        if parent.order is cursor.branch.order:
             ranked = cursor.children[0][-1].ranked if cursor.children else cursor.candidates[0][0]
         else:
             ranked = self.rank(parent, key, entry)
@@ -307,16 +313,15 @@ class Tournament:
         return shares.fill(cursor.branch, account.own if own else account.total, self.tree.pool, own=own)
 
     def borrows(self, cursor: QueueCursor, contested: set[Key], extra: Cost) -> bool:
-        """Return whether a start of the cursor's head would borrow. For the own jobs of a queue with children: return
-        whether the head requests a resource of `contested`."""
+        """Return whether the start of the cursor's head would need borrowing. The own jobs of a queue with children
+        have no guarantee, so they borrow if the head requests a resource of `contested`."""
         if cursor.own is not None:
             return any(key in contested for key, _ in extra)
         return not within_guarantee(self.ledger, cursor.branch, contested, extra)
 
     def rank(self, branch: Branch, key: RequestClassKey, entry: QueuedRequest) -> SortKey:
         """Return the rank of the request among the requests of all classes, by the order of `branch`; the request with
-        the lowest rank comes first. Slots that replace lost pods are ranked by priority, whatever the order (rule
-        R5)."""
+        the lowest rank comes first. In every order, slots that replace lost pods are ranked by priority (rule R5)."""
         first = -float(key.priority)
         if branch.order is QueueOrder.FIFO and key.kind != Kind.REPLACEMENT:
             first = 0.0
@@ -327,8 +332,8 @@ class Tournament:
 
 
 def estimate(key: RequestClassKey) -> float:
-    """Return the expected run time, in seconds, of the jobs of a request class: their estimate, else their time limit,
-    else infinity."""
+    """Return the expected run time, in seconds, of the jobs of a request class: their estimate or, if they have none,
+    their time limit; infinity if they have neither."""
     terms = key.terms
     expected_s = terms.limit_s if terms.estimate_s is None else terms.estimate_s
     return inf if expected_s is None else expected_s

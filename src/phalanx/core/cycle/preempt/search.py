@@ -1,19 +1,19 @@
-"""The preemption step of a cycle. It checks existing nominations first; then requests that found no capacity may search
-for victims.
+"""The preemption step of a cycle. Existing nominations are checked first. Then requests for which no capacity was found
+may search for victims.
 
-`core.cycle.steps` calls `make_room` for such a request. The request then starts, is nominated, or continues to wait.
+`core.cycle.steps` calls `make_room` for each of these requests. After that, the request starts, is nominated, or
+continues to wait.
 
-- The cycle makes no search for a job whose queue preempts no jobs, and none before the preemption delay of the queue is
-  over.
-- A failed search is stored with the version of the running jobs (`Pending.changes`) and with the reservation that it
-  had to respect. As long as both stay the same, the same search would fail again. Nevertheless it is repeated in two
-  cases: if this cycle has made another decision before, or if time makes a victim available (because a minimum run time
-  or the hour of a preemption budget is over).
-- The searches of a cycle cost at most `EFFORT`. A search costs more if more jobs run. If searches are left, the next
-  cycle follows at once and makes them.
-- The result of a search is stored until the next decision, so that the search is not repeated when the request is
-  tried.
-- If a search fails, the request may take over the nomination of a job with lower priority in the same queue (rule
+- There is no search if the queue of the request may not preempt jobs, or if its preemption delay has not passed.
+- A failed search is stored together with the version of the running jobs (`Pending.changes`) and the reservations that
+  it had to respect. As long as both are the same, the search would fail again. Nevertheless it is repeated in two
+  cases: if this cycle has already made a decision, or if a victim has become available by the passing of time (because
+  a minimum run time has ended, or an hour of a preemption budget).
+- The cost of all searches of a cycle is limited by `EFFORT`. A search costs more if more jobs run. If not all searches
+  can be made, the next cycle follows at once and makes the others.
+- The result of a search is stored until the next decision. So a search that was made to rank a queue is not repeated
+  when its request is tried.
+- If a search fails, the request may get the nodes to which a job of lower priority in the same queue is nominated (rule
   R23)."""
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ from phalanx.state.pending.request_class import (
 
 EFFORT = 256
 JOBS_OF_EFFORT = 128  # the cost of a search increases by 1 for every 128 running jobs
-DELAYED = -1  # a value of `Search.changes`: the preemption delay of the queue is not over
+DELAYED = -1  # the value of `Search.changes` if no search was made because the preemption delay had not passed
 
 
 class Found(NamedTuple):
-    """A successful search. `aside`: the guard that keeps the plan from delaying reservations. `instead_of`: the job
-    whose nomination is withdrawn for this plan."""
+    """A successful search. `aside`: the guard which ensures that the plan delays no reservation. `instead_of`: the job
+    whose nomination is withdrawn for this plan; None if no nomination is withdrawn."""
 
     plan: PreemptionPlan
     aside: guard.ReservationGuard
@@ -65,13 +65,11 @@ class CyclePreemption:
 
     `effort`: the cost of all searches of this cycle so far.
     `known`: the results of searches since the last decision. `known_at`: (number of decisions, whether there was a
-        reservation) at the time when the results were found. If one of these has changed, the results are not valid any
-        more.
-    `behind_growth`: the searches in `known` that fail only because of pods that this cycle has placed above minimums.
-        The next cycle can preempt these pods. So this cycle ends when the next request to try is one whose search is in
-        this set.
-    `has_taken_back`: True if any request may be able to start now, because pods that this cycle had placed for victims
-        were taken back, or because the first reservation has changed."""
+        reservation) when these results were found. If one of the two has changed, the results are no longer valid.
+    `behind_growth`: the searches in `known` that only fail because of pods that this cycle has placed above minimums.
+        The next cycle can preempt these pods. So when a request is tried whose search is in this set, this cycle ends.
+    `has_taken_back`: True if requests that failed before may now be able to start, because pods that this cycle had
+        placed for victims were taken back, or because the first reservation has changed."""
 
     def __init__(self, state: CycleState) -> None:
         self.state, self.cluster, self.ledger, self.now_s = state, state.cluster, state.ledger, state.now_s
@@ -97,14 +95,14 @@ class CyclePreemption:
                 self.state.kept_nominations.append(job)
 
     def move(self, record: JobRecord) -> None:
-        """Move the nomination of a job whose victims take too long to leave: nominate the job to other nodes, if all of
-        its pods fit there."""
+        """Move the nomination of a job whose victims take too long to leave its nodes: nominate the job to other nodes,
+        if all of its pods fit on them."""
         if elsewhere := nomination.place_elsewhere(self.cluster, self.state.draft, record, self.now_s):
             self.withdraw(record, elsewhere)
 
     def withdraw(self, record: JobRecord, instead: Sequence[Placement] = ()) -> None:
-        """Withdraw the job's nomination. `instead`: the new placements, if the nomination moves to other nodes. If it
-        does not move, the next cycle receives the job again."""
+        """Withdraw the job's nomination. `instead`: the new placements if the nomination moves to other nodes;
+        otherwise empty, and the next cycle decides about the job again."""
         self.actions.append(Nominate(record.job.id, tuple(instead), record.flavors, self.now_s + nomination.PATIENCE_S))
         self.state.withdrawn[record.job.id] = None
         self.state.is_over = True
@@ -114,7 +112,7 @@ class CyclePreemption:
     def may_search(self, request_class: RequestClass, reserved: object) -> bool:
         """Return whether a new search may succeed: running jobs or reservations have changed since the failed search,
         its retry time (`Search.again_s`) has come, or this cycle has granted or preempted something. `reserved`: the
-        reservations that must not be delayed."""
+        value of `Reserving.mark`, which changes with the reservations that must not be delayed."""
         search = self.pending.searched.get(request_class.key)
         if search is None or self.now_s >= search.again_s:
             return True
@@ -127,8 +125,8 @@ class CyclePreemption:
         self, candidate: Candidate, offers: Sequence[FlavorAssignment], forecast: BackfillForecast | None
     ) -> bool:
         """Search for victims whose eviction lets the request start by one of the offers. If the search finds victims,
-        preempt them and nominate the request. Return whether that was done. `forecast`: the forecast with the
-        reservations that must not be delayed; None: the policy makes no reservations."""
+        preempt them and nominate the request. Return whether the request was nominated or started. `forecast`: the
+        forecast with the reservations that must not be delayed; None if the policy makes no reservations."""
         if self.is_delayed(candidate):
             return False
         found = self.search(candidate, offers, forecast)
@@ -144,7 +142,7 @@ class CyclePreemption:
         return False
 
     def is_delayed(self, candidate: Candidate) -> bool:
-        """Return whether the preemption delay of the queue is not over for the request."""
+        """Return whether the request must still wait because of the preemption delay of its queue."""
         request_class, entry = candidate
         if (ready_s := self.ready_s(request_class.key, entry.request)) > self.now_s:
             later_s = (each_s for _, each_s in self.first_ready(request_class) if each_s > self.now_s)
@@ -152,15 +150,15 @@ class CyclePreemption:
         return ready_s > self.now_s
 
     def ready_s(self, key: RequestClassKey, request: Request) -> float:
-        """Return the time at which the delay of the queue is over for the request (seconds since the epoch)."""
+        """Return the time at which the preemption delay of the queue ends for the request (seconds since the epoch)."""
         since_s = self.cluster.jobs[request.job].short_since_s
         delay_s = max(0.0, queue_preemption(self.cluster, key.queue).delay_s)
         return (self.now_s if since_s is None else since_s) + delay_s
 
     def first_ready(self, request_class: RequestClass) -> Iterator[tuple[QueuedRequest, float]]:
         """Yield (waiting request, end of its preemption delay) for the first requests of the class, up to the first job
-        that was never preempted. The delay of a preempted job starts again, so a later request of the class may be
-        ready before it."""
+        that was never preempted. After a preemption the delay starts again, so the delay of a later request of the
+        class may end earlier."""
         for each in self.state.all_waiting(request_class):
             yield each, self.ready_s(request_class.key, each.request)
             if not self.cluster.jobs[each.request.job].preempted:
@@ -168,8 +166,9 @@ class CyclePreemption:
 
     def next_ready(self, candidate: Candidate) -> QueuedRequest | None:
         """Return another request of the class that may search for victims now, and may find victims although this
-        request finds none; None if there is no such request. The results can differ because the preemption delay of
-        this request is not over, or because its job was preempted more often (rule R15)."""
+        request finds none; None if the class has no request of this kind. The searches may have different results
+        because the preemption delay of this request has not passed, or because its job was preempted more often (rule
+        R15)."""
         request_class, entry = candidate
         jobs = self.cluster.jobs
         most = inf if self.ready_s(request_class.key, entry.request) > self.now_s else jobs[entry.request.job].preempted
@@ -178,7 +177,7 @@ class CyclePreemption:
 
     def may_try_again(self, number: int, across: bool) -> bool:
         """Return whether a search of the request class has failed and may be repeated in this cycle. `across`: True if
-        the class must also be allowed to preempt jobs of other queues."""
+        only classes that may preempt jobs of other queues count."""
         request_class = self.pending.columns.request_classes[number]
         if request_class is None or self.is_spent() or self.state.first_waiting(request_class) is None:
             return False
@@ -191,7 +190,7 @@ class CyclePreemption:
     def search(
         self, candidate: Candidate, offers: Sequence[FlavorAssignment], forecast: BackfillForecast | None
     ) -> Found | None:
-        """Search for victims, without evicting them. Return the plan; None if no eviction helps."""
+        """Search for victims, without evicting them. Return the result with the plan; None if no plan was found."""
         key, request = candidate.request_class.key, candidate.entry.request
         is_bound = forecast is not None and bool(forecast.reservations)
         decided = self.state.grants + len(self.actions), is_bound
@@ -225,7 +224,8 @@ class CyclePreemption:
         return (candidate.entry.request, tuple(offer.flavors for offer in offers)) in self.behind_growth
 
     def is_spent(self) -> bool:
-        """Return whether no further search may be made in this cycle."""
+        """Return whether the limit for the cost of searches is reached, so that no further search may be made in this
+        cycle."""
         return self.effort >= EFFORT
 
     def carry_out(self, candidate: Candidate, found: Found, forecast: BackfillForecast | None) -> None:
@@ -246,16 +246,16 @@ class CyclePreemption:
         self.state.searched.pop(key, None)
 
     def await_change(self, key: RequestClassKey) -> None:
-        """Note that neither an eviction nor time helps the request class, so that it searches again only after running
-        jobs have changed. Without this note the class would search in each cycle, so that the budget of a cycle might
-        not be enough for the searches of other classes."""
+        """Record that the request class must not search again before running jobs have changed, because at present no
+        eviction can help it. Without this record the class would search in each cycle, and there might not be enough
+        effort left for the searches of other classes."""
         self.state.searched[key] = Search(self.pending.changes, inf, self.reserved)
 
     def take_over(
         self, record: JobRecord, offers: Sequence[FlavorAssignment], aside: guard.ReservationGuard
     ) -> Found | None:
-        """Return a plan by which the job takes over the nodes of a nominated job with a lower priority in its queue
-        (rule R23). Return None if the job does not fit, whichever of these nominations is withdrawn."""
+        """Return a plan in which the nomination of a job with a lower priority in the same queue is withdrawn, so that
+        this job fits (rule R23). Return None if it would not fit after any of these nominations is withdrawn."""
         context, decided = self.context, {each.job for each in self.actions if isinstance(each, Nominate)}
         for other in nomination.lower_nominated(self.cluster, record):
             if other.job.id not in self.state.kept_nominations or other.job.id in decided | self.state.stopped:
