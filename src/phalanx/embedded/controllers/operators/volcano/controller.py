@@ -13,7 +13,7 @@ creates the pods later, when the PodGroup has the phase Inqueue.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -53,12 +53,10 @@ class VolcanoJobController(Reconciler):
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
-        self._groups, self._claims = self._calls.cache(POD_GROUPS), self._calls.cache(VOLUME_CLAIMS)
-        self._priorities = self._calls.cache(PRIORITY_CLASSES)
+        self._objects = VolcanoJobObjects(context, self.look_after)
         self._commands: dict[str, str] = {}  # job -> the action that a Command of its user requests
         self._evicted: dict[str, dict[str, float]] = {}  # uid of a job -> pod that another client deleted -> time
         self._taking: set[str] = set()  # uids of pods that this controller deletes
-        self._hosts: dict[str, int] = {}  # uid of a job -> the generation for which its ConfigMap was made
         self._calls.cache(PODS).subscribe(self._pod_changed)
         self._calls.cache(JOBS).subscribe(self._job_changed)
 
@@ -70,8 +68,8 @@ class VolcanoJobController(Reconciler):
     def _job_changed(self, change: Change) -> None:
         if change.new is None and change.old is not None:
             self._commands.pop(key_of(change.old), None)
-            for each in (self._evicted, self._hosts):
-                each.pop(uid_of(change.old), None)
+            self._evicted.pop(uid_of(change.old), None)
+            self._objects.forget(uid_of(change.old))
 
     def _pod_changed(self, change: Change) -> None:
         """Record the deletion of a pod as an eviction if this controller did not delete it."""
@@ -97,7 +95,8 @@ class VolcanoJobController(Reconciler):
         key, uid = key_of(owner), uid_of(owner)
         status = owner.get("status") or {}
         pods, evicted = self._index.owned_by(uid), self._evicted.pop(uid, {})
-        happened = tuple(happenings(job, int(status.get("version") or 0), pods, evicted, self._unknown_since(job)))
+        unknown_s = self._objects.unknown_since(job)
+        happened = tuple(happenings(job, int(status.get("version") or 0), pods, evicted, unknown_s))
         command = self._commands.pop(key, "")
         now_s = self._clock()
         found = decide(Scene(owner=owner, job=job, pods=pods, now_s=now_s, happened=happened, command=command))
@@ -108,14 +107,14 @@ class VolcanoJobController(Reconciler):
         if found.run:
             if (status.get("state") or {}).get("phase", "Pending") == "Pending" and (why := never_starts(job)):
                 self._recorder.tell(COMPONENT, owner, "Warning", "NeverStarts", why)
-            self._tell_waiting(owner, job, status)
-            if not await self._prepare(owner, job, found.status):
+            self._objects.report_waiting(owner, job, status)
+            if not await self._objects.prepare(owner, job, found.status):
                 found.status.pop("taskStatusCount", None)
                 found.status.pop("pending", None)
                 await self.write_status(owner, found.status)
                 return
         if found.clear:
-            self._forget_plugins(found.status)
+            _forget_plugins(found.status)
         if not await self.write_status(owner, found.status):
             if command:
                 self._commands[key] = command
@@ -128,7 +127,7 @@ class VolcanoJobController(Reconciler):
     async def _do(self, owner: Object, job: JobSpec, found: VolcanoActions) -> None:
         await asyncio.gather(*(self._kill(pod) for pod in found.kill))
         if found.clear:
-            await self._clear(owner, job)
+            await self._objects.clear(owner, job)
         claims = [str(one.get("volumeClaimName") or "") for one in job.volumes]
         for batch in slow_start(list(range(len(found.create)))):
             chosen = [found.create[at] for at in batch if at is not None]
@@ -141,7 +140,7 @@ class VolcanoJobController(Reconciler):
     async def _create_pod(
         self, owner: Object, job: JobSpec, task: VolcanoTask, index: int, claims: Sequence[str]
     ) -> None:
-        await self._ensure(owner, PODS, make_pod(owner, job, task, index, claims))
+        await self._objects.ensure(owner, PODS, make_pod(owner, job, task, index, claims))
 
     async def _expire(self, owner: Object, job: JobSpec, status: Mapping[str, Any], now_s: float) -> None:
         """Delete a finished job if its time to live is over. Otherwise reconcile the job again at the end of that
@@ -155,29 +154,48 @@ class VolcanoJobController(Reconciler):
         else:
             self.look_after(owner, due_s - now_s)
 
-    # --- objects other than pods ----------------------------------------------------------------------------------
 
-    def _group(self, job: JobSpec) -> Object | None:
+class VolcanoJobObjects:
+    """The objects of Volcano's Jobs other than pods: PodGroups, PersistentVolumeClaims, and the objects of plugins.
+    `look_after`: a function that reconciles a Job again after some seconds."""
+
+    def __init__(self, context: ControllerContext, look_after: Callable[[Object, float], None]) -> None:
+        self._calls, self._recorder, self._look_after = context.calls, context.recorder, look_after
+        self._groups, self._claims = self._calls.cache(POD_GROUPS), self._calls.cache(VOLUME_CLAIMS)
+        self._priorities = self._calls.cache(PRIORITY_CLASSES)
+        self._hosts: dict[str, int] = {}  # uid of a job -> the generation for which its ConfigMap was made
+
+    def forget(self, uid: str) -> None:
+        """Forget a job that is deleted."""
+        self._hosts.pop(uid, None)
+
+    def _tell(self, owner: Object, type: str, reason: str, text: str) -> None:
+        self._recorder.tell(COMPONENT, owner, type, reason, text)
+
+    def group(self, job: JobSpec) -> Object | None:
+        """Return the PodGroup of the job; None if it does not exist."""
         return self._groups.objects.get(f"{job.namespace}/{group_name(job)}")
 
-    def _unknown_since(self, job: JobSpec) -> float | None:
-        status = (self._group(job) or {}).get("status") or {}
+    def unknown_since(self, job: JobSpec) -> float | None:
+        """Return the time since which the job's PodGroup has the phase Unknown; None if it has another phase."""
+        status = (self.group(job) or {}).get("status") or {}
         if status.get("phase") != "Unknown":
             return None
         times = [one["lastTransitionTime"] for one in status.get("conditions") or () if one.get("lastTransitionTime")]
         return max(map(seconds, times), default=0.0)
 
-    def _tell_waiting(self, owner: Object, job: JobSpec, status: Mapping[str, Any]) -> None:
-        group = self._group(job)
+    def report_waiting(self, owner: Object, job: JobSpec, status: Mapping[str, Any]) -> None:
+        """Report by an Event why the PodGroup of a pending job does not start."""
+        group = self.group(job)
         said = (group or {}).get("status") or {}
         if said.get("phase") != "Pending" or (status.get("state") or {}).get("phase") != "Pending":
             return
         for one in said.get("conditions") or ():
             if one.get("type") == "Unschedulable" and one.get("status") == "True":
                 text = f"PodGroup {job.namespace}:{job.name} unschedulable, reason: {one.get('message', '')}"
-                self.tell(owner, "Warning", "PodGroupPending", text)
+                self._tell(owner, "Warning", "PodGroupPending", text)
 
-    async def _prepare(self, owner: Object, job: JobSpec, status: dict[str, Any]) -> bool:
+    async def prepare(self, owner: Object, job: JobSpec, status: dict[str, Any]) -> bool:
         """Create the objects that the pods need, and record them in the status. Return True if all these objects
         exist."""
         if not await self._claim_volumes(owner, job, status):
@@ -198,10 +216,10 @@ class VolcanoJobController(Reconciler):
     async def _add_plugin(self, owner: Object, job: JobSpec, name: str) -> None:
         if name == "ssh":
             pair = await asyncio.to_thread(key_pair, job.plugins[name])
-            await self._ensure(owner, SECRETS, key_secret(job, job.plugins[name], pair))
+            await self.ensure(owner, SECRETS, key_secret(job, job.plugins[name], pair))
         if name in ("svc", "ray"):
             for kind, body in plugin_objects(job):
-                await self._ensure(owner, kind, body)
+                await self.ensure(owner, kind, body)
 
     async def _keep_hosts(self, owner: Object, job: JobSpec) -> None:
         """Write the lists of hosts again, because the number of the job's pods may have changed since they were
@@ -215,9 +233,9 @@ class VolcanoJobController(Reconciler):
 
     async def _keep_group(self, owner: Object, job: JobSpec) -> None:
         values = {name: int(one.get("value") or 0) for name, one in self._priorities.objects.items()}
-        wanted, there = make_group(owner, job, values), self._group(job)
+        wanted, there = make_group(owner, job, values), self.group(job)
         if there is None:
-            await self._ensure(owner, POD_GROUPS, wanted)
+            await self.ensure(owner, POD_GROUPS, wanted)
             return
         said = there.get("spec") or {}
         changed = {key: value for key, value in wanted["spec"].items() if said.get(key) != value}
@@ -234,7 +252,7 @@ class VolcanoJobController(Reconciler):
             tail = sha256(f"{job.uid}/{at}".encode()).hexdigest()[:_CLAIM_CHARS]
             volume["volumeClaimName"] = f"{job.name}-pvc-{tail}"
             body = {"metadata": {"name": volume["volumeClaimName"]}, "spec": volume.get("volumeClaim") or {}}
-            await self._ensure(owner, VOLUME_CLAIMS, body)
+            await self.ensure(owner, VOLUME_CLAIMS, body)
         if named != [dict(one) for one in job.volumes]:
             await self._calls.patch(JOBS, owner, {"spec": {"volumes": named}})
             return False
@@ -242,35 +260,27 @@ class VolcanoJobController(Reconciler):
             claim = volume["volumeClaimName"]
             if f"{job.namespace}/{claim}" not in self._claims.objects:
                 text = f"pvc {claim} is not found, the job will be in the Pending state until the PVC is created"
-                self.tell(owner, "Warning", "PVCError", text)
-                self.look_after(owner, 1.0)
+                self._tell(owner, "Warning", "PVCError", text)
+                self._look_after(owner, 1.0)
                 return False
             status.setdefault("controlledResources", {})[f"volume-pvc-{claim}"] = claim
         return True
 
-    async def _ensure(self, owner: Object, kind: Kind, body: Object) -> None:
-        """Create an object of the job, unless the job already has an object of this name. Raises ApiError."""
+    async def ensure(self, owner: Object, kind: Kind, body: Object) -> None:
+        """Create a pod or another object of the job, unless the job already has an object of this kind and name. Raises
+        ApiError."""
         meta = {**body["metadata"], "ownerReferences": [owner_reference(JOBS, owner)]}
         full = {"apiVersion": kind.api_version, "kind": kind.name, **body, "metadata": meta}
         try:
             await create_owned(self._calls, kind, full, owner)
         except ApiRefusal as refusal:
             text = f"{kind.name} {body['metadata']['name']}: {refusal}"
-            self.tell(owner, "Warning", "FailedCreate", text)
+            self._tell(owner, "Warning", "FailedCreate", text)
             raise
 
-    def _forget_plugins(self, status: dict[str, Any]) -> None:
-        """Remove the plugins' deleted objects from the status. The job's volumes stay there until the job is
-        deleted."""
-        kept = status.get("controlledResources") or {}
-        kept = {key: value for key, value in kept.items() if not key.startswith("plugin-")}
-        status.pop("controlledResources", None)
-        if kept:
-            status["controlledResources"] = kept
-
-    async def _clear(self, owner: Object, job: JobSpec) -> None:
+    async def clear(self, owner: Object, job: JobSpec) -> None:
         """Delete the PodGroup and the objects of the plugins."""
-        if (group := self._group(job)) is not None and not is_deleting(group):
+        if (group := self.group(job)) is not None and not is_deleting(group):
             await self._calls.remove(POD_GROUPS, group)
         if not any(key.startswith("plugin-") for key in (owner.get("status") or {}).get("controlledResources") or ()):
             return
@@ -286,3 +296,12 @@ class VolcanoJobController(Reconciler):
                 continue
             if (of := controller_of(there)) is not None and of["uid"] == job.uid:
                 await self._calls.remove(kind, there)
+
+
+def _forget_plugins(status: dict[str, Any]) -> None:
+    """Remove the plugins' deleted objects from the status. The job's volumes stay there until the job is deleted."""
+    kept = status.get("controlledResources") or {}
+    kept = {key: value for key, value in kept.items() if not key.startswith("plugin-")}
+    status.pop("controlledResources", None)
+    if kept:
+        status["controlledResources"] = kept
