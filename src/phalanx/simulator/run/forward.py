@@ -117,19 +117,50 @@ def forward(
     return world.told(until_s if events is None else world.now_s)
 
 
+class JobTimers:
+    """The virtual clock, and the planned events of jobs. A start or an eviction of a job cancels the events that were
+    planned for the job before."""
+
+    def __init__(self, now_s: float) -> None:
+        self.agenda: Agenda[Happening] = Agenda([])
+        self.agenda.now_s = now_s
+        # Job -> the number of its starts and evictions so far. A planned event that was given a lower number is
+        # outdated.
+        self._number: dict[str, int] = {}
+
+    @property
+    def now_s(self) -> float:
+        return self.agenda.now_s
+
+    def add(self, job: str) -> None:
+        """Add a job, for which no event is planned yet."""
+        self._number[job] = 0
+
+    def cancel(self, job: str) -> None:
+        """Cancel all events that are planned for the job."""
+        self._number[job] += 1
+
+    def report_in(self, after_s: float, job: str, event: Event, kind: AgendaKind = AgendaKind.POD) -> None:
+        """Plan a report of the event in `after_s` seconds."""
+        self.call_in(after_s, job, lambda: (event,), kind)
+
+    def call_in(self, after_s: float, job: str, what: Happening, kind: AgendaKind = AgendaKind.POD) -> None:
+        """Plan a call of `what` in `after_s` seconds. The call does not happen if the job starts again or is evicted
+        before that time."""
+        number = self._number[job]
+        self.agenda.put(self.now_s + after_s, kind, lambda: what() if self._number[job] == number else ())
+
+
 class Ahead:
     """The simulated world. `waiting`: the jobs that wait, or will wait again."""
 
     def __init__(self, book: Cluster, now_s: float, assumptions: Assumptions) -> None:
         self.book, self.assumptions = book, assumptions
-        self.agenda: Agenda[Happening] = Agenda([])
-        self.agenda.now_s = now_s
+        self.timers = JobTimers(now_s)
+        self.agenda = self.timers.agenda
         self.courses: dict[str, Course] = {}
         self.waiting: dict[str, None] = {}
         self.unlimited: dict[str, None] = {}
-        # Job -> the number of its starts and evictions so far. A planned event that was given a lower number is
-        # outdated.
-        self._number: dict[str, int] = {}
         self._unheard: list[Event] = []
         self._wake_s: float | None = None
 
@@ -149,7 +180,7 @@ class Ahead:
             queue = record.queue
             since_s = self.now_s if waits else None
             self.courses[job] = Course(job=job, queue=queue, ran=not waits, waits_since_s=since_s)
-            self._number[job] = 0
+            self.timers.add(job)
             events += self._resumed(job, record)
         return events
 
@@ -168,17 +199,17 @@ class Ahead:
         for action in plan.actions:
             match action:
                 case Start(job, _, ()):
-                    self._renew(job)
-                    self._call_in(0.0, job, partial(self._open, job))
+                    self.timers.cancel(job)
+                    self.timers.call_in(0.0, job, partial(self._open, job))
                 case Start(job):
                     self._unheard += self._begin(job)
                 case Place(job):
                     self._unheard += self._placed(job)
                 case Preempt(job, attempt, by, reason, grace_s):
                     self._leave(job, by)
-                    self._tell_in(grace_s or 0.0, job, Refused(job, attempt, reason))
+                    self.timers.report_in(grace_s or 0.0, job, Refused(job, attempt, reason))
                 case Shrink(job, slots, _, _, grace_s):
-                    self._call_in(grace_s or 0.0, job, partial(self._released, job, slots))
+                    self.timers.call_in(grace_s or 0.0, job, partial(self._released, job, slots))
                 case RequestNodes(nodes=nodes, expected_s=expected_s):
                     for name in nodes:
                         self._expect_node(name, expected_s)
@@ -219,12 +250,12 @@ class Ahead:
         if record.phase is Phase.QUEUED:
             return
         if record.phase is Phase.STOPPING:
-            self._tell_in(gone_s, job, Refused(job, record.attempt, record.reason or LACKING))
+            self.timers.report_in(gone_s, job, Refused(job, record.attempt, record.reason or LACKING))
             return
         if record.leaving:
-            self._tell_in(gone_s, job, Released(job, tuple(sorted(record.leaving))))
+            self.timers.report_in(gone_s, job, Released(job, tuple(sorted(record.leaving))))
         if lacks and self._is_gang(record):
-            self._call_in(self.assumptions.patience_s, job, partial(self._give_up, job))
+            self.timers.call_in(self.assumptions.patience_s, job, partial(self._give_up, job))
         if record.phase is Phase.STARTING and not lacks:
             yield Started(job, record.attempt)
         if record.phase is Phase.RUNNING or not lacks:
@@ -257,7 +288,7 @@ class Ahead:
     def _begin(self, job: str) -> Sequence[Event]:
         """Begin the job's run and plan its end."""
         record, course = self.book.jobs[job], self.courses[job]
-        self._renew(job)
+        self.timers.cancel(job)
         self.waiting.pop(job, None)
         course.starts_s.append(self.now_s)
         if course.waits_since_s is not None:
@@ -283,7 +314,7 @@ class Ahead:
 
     def _end_in(self, job: str, runs_s: float) -> None:
         self.courses[job].end_s = self.now_s + runs_s
-        self._tell_in(runs_s, job, Finished(job, Outcome.SUCCEEDED), AgendaKind.END)
+        self.timers.report_in(runs_s, job, Finished(job, Outcome.SUCCEEDED), AgendaKind.END)
 
     def _leave(self, job: str, by: str) -> None:
         course = self.courses[job]
@@ -292,7 +323,7 @@ class Ahead:
         if course.waits_since_s is None:
             course.waits_since_s = self.now_s
         self.waiting[job] = None
-        self._renew(job)
+        self.timers.cancel(job)
 
     def _give_up(self, job: str) -> Sequence[Event]:
         """Stop a gang that has been below its minimum for too long."""
@@ -312,18 +343,3 @@ class Ahead:
     def _is_gang(self, record: JobRecord) -> bool:
         queue = self.book.queues.get(record.queue)
         return queue is None or queue.gang
-
-    # Time
-
-    def _renew(self, job: str) -> None:
-        """Cancel all events that are planned for the job."""
-        self._number[job] += 1
-
-    def _tell_in(self, after_s: float, job: str, event: Event, kind: AgendaKind = AgendaKind.POD) -> None:
-        self._call_in(after_s, job, lambda: (event,), kind)
-
-    def _call_in(self, after_s: float, job: str, what: Happening, kind: AgendaKind = AgendaKind.POD) -> None:
-        """Plan a call of `what` in `after_s` seconds. The call does not happen if the job starts again or is evicted
-        before that time."""
-        number = self._number[job]
-        self.agenda.put(self.now_s + after_s, kind, lambda: what() if self._number[job] == number else ())
