@@ -52,11 +52,11 @@ def test_a_request_that_does_not_end_is_given_up(written: bytes) -> None:
     async def run() -> bytes:
         async with one_connection(replace(LIMITS, request_s=10.0)) as (connection, reader, writer):
             writer.write(written)
-            await until(lambda: connection._begun_s is not None and connection._task is None)
-            assert connection._begun_s is not None
-            connection.expire(connection._begun_s + 9.0)
+            await until(lambda: connection._incoming.begun_s is not None and connection._task is None)
+            assert connection._incoming.begun_s is not None
+            connection.expire(connection._incoming.begun_s + 9.0)
             assert not connection._transport.is_closing()
-            connection.expire(connection._begun_s + 11.0)
+            connection.expire(connection._incoming.begun_s + 11.0)
             return await asyncio.wait_for(reader.read(), 30)
 
     assert b"HTTP/1.1 408 " in asyncio.run(run())

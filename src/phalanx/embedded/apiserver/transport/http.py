@@ -91,84 +91,151 @@ class HttpLimits:
 _UNKNOWN_METHOD = re.compile(rb"(?!TRACE )[A-Z]{2,20} ")
 
 
-class ServerConnection(asyncio.Protocol):
-    """A connection of a client."""
+class IncomingRequest:
+    """The request that a connection receives at present. The parser calls the methods `on_…`. `begun_s`: the time when
+    the first byte of the incomplete request arrived; None if there is no such request."""
 
-    def __init__(self, app: Application, open_connections: Connections[ServerConnection], limits: HttpLimits) -> None:
-        self._app, self._open, self._limits = app, open_connections, limits
+    def __init__(self, connection: ServerConnection, transport: asyncio.Transport, limits: HttpLimits) -> None:
+        self._connection, self._transport, self._limits = connection, transport, limits
         self._parser = httptools.HttpRequestParser(self)
-        self._transport: asyncio.Transport
         self._url = b""
         self._headers: dict[bytes, bytes] = {}
         self._headers_bytes = 0
-        self._websocket_key = self._websocket_protocols = self._spdy_protocols = b""
+        self.websocket_key = self._websocket_protocols = self._spdy_protocols = b""
         self._others: list[tuple[bytes, bytes]] = []
         self._body: list[bytes] = []
         self._body_bytes = 0
-        self._waiting: deque[RawRequest] = deque()
-        self._waiting_bytes = 0
-        self._task: asyncio.Task[None] | None = None
-        self._streaming = False
-        self._listener: Listener | None = None  # receives the bytes that follow a request for another protocol
-        self._websocket = False  # True after the client and the server have agreed on WebSocket
-        self._tunnel: Tunnel | None = None  # gets all bytes that the client sends
-        self._draining: asyncio.Task[None] | None = None
-        self._resumed: asyncio.Future[None] | None = None  # set while the client does not read
-        self._closing = False
-        # the time when the first byte of the incomplete request arrived; None if there is no such request
-        self._begun_s: float | None = None
-        self._unread_s: float | None = None  # the time when the client stopped reading; None while it reads
-        self.user, self.limited, self.active_s = "", False, time.monotonic()
+        self.begun_s: float | None = None
 
-    # --- calls of the transport ----------------------------------------------------------------------------------
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write")
-        self._transport = transport  # type: ignore[assignment] # uvloop's TLS transport is one in all but name
-        self._transport.set_write_buffer_limits(high=_WRITE_HIGH_WATER_BYTES)
-        self._open.add(self)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._open.discard(self)
-        self._closing = True
-        self._waiting.clear()
-        self._body = []
-        self.resume_writing()
-        if self._draining is not None:
-            self._draining.cancel()
-        if self._streaming and self._task is not None:
-            self._task.cancel()
-
-    def data_received(self, data: bytes) -> None:
-        if self._tunnel is not None:
-            self._pass_on(self._tunnel, data)
-            return
-        if self._listener is not None:
-            self._hear(self._listener, data)
-            return
+    def feed(self, data: bytes) -> bytes | None:
+        """Parse received bytes. Return the bytes that follow a request for another protocol; None if there is no such
+        request."""
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
-            # A watch may continue as a WebSocket. Any other upgrade is ignored, and the connection closes after the
-            # response.
-            self._closing = True
-            if self._websocket_key:
-                self._listener = Listener()
-                self._hear(self._listener, data[upgrade.args[0] :])
+            return data[upgrade.args[0] :]
         except httptools.HttpParserInvalidMethodError:
-            self._receive_unknown_method(data)
+            return self._feed_unknown_method(data)
         except httptools.HttpParserError:
-            self._refuse(400, "the request is not HTTP/1.1")
+            self._connection.refuse(400, "the request is not HTTP/1.1")
+        return None
 
-    def _receive_unknown_method(self, data: bytes) -> None:
+    def _feed_unknown_method(self, data: bytes) -> bytes | None:
         """Parse a request again whose method the parser does not know. For this, the method is replaced by a known
         method that no path of the server has."""
         found = _UNKNOWN_METHOD.match(data)
         if found is None:
-            self._refuse(400, "the request is not HTTP/1.1")
-            return
+            self._connection.refuse(400, "the request is not HTTP/1.1")
+            return None
         self._parser = httptools.HttpRequestParser(self)
-        self.data_received(b"TRACE" + data[found.end() - 1 :])
+        return self.feed(b"TRACE" + data[found.end() - 1 :])
+
+    @property
+    def body_bytes(self) -> int:
+        """Return the number of received bytes of the body, at most the limit on a body."""
+        return min(self._body_bytes, self._limits.body_bytes)
+
+    def drop_body(self) -> None:
+        """Free the memory of the body, because the request will not be handled."""
+        self._body = []
+
+    def on_message_begin(self) -> None:
+        self._url, self._headers, self._headers_bytes = b"", {}, 0
+        self.websocket_key = self._websocket_protocols = self._spdy_protocols = b""
+        self._others = []
+        self._body, self._body_bytes, self.begun_s = [], 0, time.monotonic()
+
+    def on_url(self, url: bytes) -> None:
+        self._headers_bytes += len(url)
+        if self._headers_bytes > _HEADERS_LIMIT_BYTES:
+            self._connection.refuse(414, "the URL of the request is too long")
+            return
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        name = name.lower()
+        self._headers_bytes += len(name) + len(value)
+        if self._headers_bytes > _HEADERS_LIMIT_BYTES:
+            self._connection.refuse(431, "the headers of the request are too large")
+        elif name in _KEPT_HEADERS:
+            before = self._headers.get(name)
+            self._headers[name] = value if before is None else before + b"," + value
+        elif name == b"sec-websocket-key":
+            self.websocket_key = value
+        elif name == b"sec-websocket-protocol":
+            self._websocket_protocols = b", ".join(one for one in (self._websocket_protocols, value) if one)
+        elif name == b"x-stream-protocol-version":
+            self._spdy_protocols = b", ".join(one for one in (self._spdy_protocols, value) if one)
+        elif name == b"expect" and value.lower() == b"100-continue":
+            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        elif _PASSED_ON in self._url:
+            self._others.append((name, value))
+
+    def on_body(self, body: bytes) -> None:
+        self._body_bytes += len(body)
+        if self._body_bytes > self._limits.body_bytes or self._connection.closing:
+            return
+        self._body.append(body)
+        self._connection.limit_held_bytes()
+
+    def on_message_complete(self) -> None:
+        self.begun_s = None
+        if self._connection.closing:
+            return
+        path, _, query = self._url.partition(b"?")
+        if not path.startswith(b"/"):  # proxies send the absolute form of the URL
+            path = httptools.parse_url(self._url).path or b"/"
+        text = path.decode("latin-1")
+        if self._body_bytes > self._limits.body_bytes:
+            self._connection.refuse(413, f"Request entity too large: limit is {self._limits.body_bytes}")
+            return
+        request = RawRequest(
+            self._parser.get_method().decode("latin-1"),
+            unquote(text) if "%" in text else text,
+            query,
+            self._headers,
+            b"".join(self._body),
+            self._parser.should_keep_alive(),
+            self._parser.get_http_version() != "1.0",
+            self.websocket_key if self._parser.should_upgrade() else b"",
+            self._websocket_protocols,
+            self._spdy_protocols if self._parser.should_upgrade() else b"",
+            path,
+            tuple(self._others),
+            self._connection.claim,
+        )
+        self._body, self._body_bytes = [], 0
+        self._connection.receive(request)
+
+
+class Upgrade:
+    """The bytes that a client sends after a request for another protocol: a WebSocket, or a tunnel to a node.
+    `websocket`: True after the client and the server have agreed on WebSocket."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self.websocket = False
+        self._listener: Listener | None = None
+        self._tunnel: Tunnel | None = None  # gets all bytes that the client sends
+        self._draining: asyncio.Task[None] | None = None
+
+    def listen(self, data: bytes) -> None:
+        """Receive the bytes after a request for WebSocket. `data`: the first of these bytes."""
+        self._listener = Listener()
+        self._hear(self._listener, data)
+
+    def join(self, tunnel: Tunnel) -> None:
+        self._tunnel = tunnel
+
+    def receive(self, data: bytes) -> bool:
+        """Pass the bytes on. Return False if the connection still has the protocol HTTP."""
+        if self._tunnel is not None:
+            self._pass_on(self._tunnel, data)
+        elif self._listener is not None:
+            self._hear(self._listener, data)
+        else:
+            return False
+        return True
 
     def _pass_on(self, tunnel: Tunnel, data: bytes) -> None:
         if tunnel.write(data) and self._draining is None:
@@ -187,12 +254,65 @@ class ServerConnection(asyncio.Protocol):
         """Pass the bytes that follow a request for another protocol on to its listener."""
         try:
             for answer in listener.hear(data):
-                if not self._websocket or answer is None:
+                if not self.websocket or answer is None:
                     self._transport.close()
                     return
                 self._transport.write(answer)
         except WebSocketBroken:
             self._transport.close()
+
+    def end(self) -> None:
+        """End the wait for the tunnel, because the connection is closed."""
+        if self._draining is not None:
+            self._draining.cancel()
+
+
+class ServerConnection(asyncio.Protocol):
+    """A connection of a client. `closing`: True if the server accepts no further requests on it."""
+
+    def __init__(self, app: Application, open_connections: Connections[ServerConnection], limits: HttpLimits) -> None:
+        self._app, self._open, self._limits = app, open_connections, limits
+        self._transport: asyncio.Transport
+        self._incoming: IncomingRequest
+        self._upgrade: Upgrade
+        self._waiting: deque[RawRequest] = deque()
+        self._task: asyncio.Task[None] | None = None
+        self._streaming = False
+        self._resumed: asyncio.Future[None] | None = None  # set while the client does not read
+        self.closing = False
+        self._unread_s: float | None = None  # the time when the client stopped reading; None while it reads
+        self.user, self.limited, self.active_s = "", False, time.monotonic()
+
+    # --- calls of the transport ----------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write")
+        self._transport = transport  # type: ignore[assignment] # uvloop's TLS transport is one in all but name
+        self._transport.set_write_buffer_limits(high=_WRITE_HIGH_WATER_BYTES)
+        self._incoming = IncomingRequest(self, self._transport, self._limits)
+        self._upgrade = Upgrade(self._transport)
+        self._open.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._open.discard(self)
+        self.closing = True
+        self._waiting.clear()
+        self._incoming.drop_body()
+        self.resume_writing()
+        self._upgrade.end()
+        if self._streaming and self._task is not None:
+            self._task.cancel()
+
+    def data_received(self, data: bytes) -> None:
+        if self._upgrade.receive(data):
+            return
+        following = self._incoming.feed(data)
+        if following is not None:
+            # A watch may continue as a WebSocket. Any other upgrade is ignored, and the connection closes after the
+            # response.
+            self.closing = True
+            if self._incoming.websocket_key:
+                self._upgrade.listen(following)
 
     def pause_writing(self) -> None:
         self._resumed, self._unread_s = asyncio.get_running_loop().create_future(), time.monotonic()
@@ -214,103 +334,38 @@ class ServerConnection(asyncio.Protocol):
     @property
     def held_bytes(self) -> int:
         """Return the number of received bytes in bodies of requests without a response."""
-        return min(self._body_bytes, self._limits.body_bytes) + self._waiting_bytes
+        return self._incoming.body_bytes + sum(len(one.body) for one in self._waiting)
 
-    # --- calls of the parser -------------------------------------------------------------------------------------
+    # --- calls of the incoming request -----------------------------------------------------------------------------
 
-    def on_message_begin(self) -> None:
-        self._url, self._headers, self._headers_bytes = b"", {}, 0
-        self._websocket_key = self._websocket_protocols = self._spdy_protocols = b""
-        self._others = []
-        self._body, self._body_bytes, self._begun_s = [], 0, time.monotonic()
-
-    def on_url(self, url: bytes) -> None:
-        self._headers_bytes += len(url)
-        if self._headers_bytes > _HEADERS_LIMIT_BYTES:
-            self._refuse(414, "the URL of the request is too long")
-            return
-        self._url += url
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        name = name.lower()
-        self._headers_bytes += len(name) + len(value)
-        if self._headers_bytes > _HEADERS_LIMIT_BYTES:
-            self._refuse(431, "the headers of the request are too large")
-        elif name in _KEPT_HEADERS:
-            before = self._headers.get(name)
-            self._headers[name] = value if before is None else before + b"," + value
-        elif name == b"sec-websocket-key":
-            self._websocket_key = value
-        elif name == b"sec-websocket-protocol":
-            self._websocket_protocols = b", ".join(one for one in (self._websocket_protocols, value) if one)
-        elif name == b"x-stream-protocol-version":
-            self._spdy_protocols = b", ".join(one for one in (self._spdy_protocols, value) if one)
-        elif name == b"expect" and value.lower() == b"100-continue":
-            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        elif _PASSED_ON in self._url:
-            self._others.append((name, value))
-
-    def on_body(self, body: bytes) -> None:
-        self._body_bytes += len(body)
-        if self._body_bytes > self._limits.body_bytes or self._closing:
-            return
-        self._body.append(body)
-        if self.held_bytes > self._limits.small_bytes:
-            self._make_room()
-
-    def _make_room(self) -> None:
+    def limit_held_bytes(self) -> None:
         """If all connections together hold too many bytes, close the connection whose request began first."""
-        holding = [one for one in self._open if one.held_bytes > self._limits.small_bytes]
-        if sum(one.held_bytes for one in holding) <= self._limits.held_bytes:
+        limits = self._limits
+        if self.held_bytes <= limits.small_bytes:
             return
-        _log.warning("a connection was cut off: all bodies are larger than %d bytes", self._limits.held_bytes)
-        longest = min(holding, key=lambda one: math.inf if one._begun_s is None else one._begun_s)
-        longest._refuse(429, "the server holds as many bodies of requests as it can; try again")
+        holding = [one for one in self._open if one.held_bytes > limits.small_bytes]
+        if sum(one.held_bytes for one in holding) <= limits.held_bytes:
+            return
+        _log.warning("a connection was cut off: all bodies are larger than %d bytes", limits.held_bytes)
+        longest = min(holding, key=lambda one: math.inf if (at_s := one._incoming.begun_s) is None else at_s)
+        longest.refuse(429, "the server holds as many bodies of requests as it can; try again")
 
-    def on_message_complete(self) -> None:
-        self._begun_s = None
-        if self._closing:
-            return
-        path, _, query = self._url.partition(b"?")
-        if not path.startswith(b"/"):  # proxies send the absolute form of the URL
-            path = httptools.parse_url(self._url).path or b"/"
-        text = path.decode("latin-1")
-        if self._body_bytes > self._limits.body_bytes:
-            self._refuse(413, f"Request entity too large: limit is {self._limits.body_bytes}")
-            return
-        request = RawRequest(
-            self._parser.get_method().decode("latin-1"),
-            unquote(text) if "%" in text else text,
-            query,
-            self._headers,
-            b"".join(self._body),
-            self._parser.should_keep_alive(),
-            self._parser.get_http_version() != "1.0",
-            self._websocket_key if self._parser.should_upgrade() else b"",
-            self._websocket_protocols,
-            self._spdy_protocols if self._parser.should_upgrade() else b"",
-            path,
-            tuple(self._others),
-            self._known,
-        )
-        self._body, self._body_bytes = [], 0
+    def receive(self, request: RawRequest) -> None:
+        """Handle a complete request, after the requests that came before it."""
         self.active_s = time.monotonic()
         if self._task is None:
-            self._start(request)
+            self._task = asyncio.get_running_loop().create_task(self._answer(request))
             return
         self._waiting.append(request)
-        self._waiting_bytes += len(request.body)
-        if len(self._waiting) >= _PIPELINE_LIMIT or self._waiting_bytes > self._limits.body_bytes:
+        if len(self._waiting) >= _PIPELINE_LIMIT or self.held_bytes > self._limits.body_bytes:
             self._transport.pause_reading()
 
-    def _known(self, user: str, limited: bool) -> None:
+    def claim(self, user: str, limited: bool) -> None:
+        """Record the user of the connection. `limited`: True if the user's connections are limited."""
         if not self._transport.is_closing():
             self._open.claim(self, user, limited=limited)
 
     # --- answering -----------------------------------------------------------------------------------------------
-
-    def _start(self, request: RawRequest) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._answer(request))
 
     async def _answer(self, request: RawRequest) -> None:
         try:
@@ -320,12 +375,12 @@ class ServerConnection(asyncio.Protocol):
             elif response.stream is not None:
                 await self._send_stream(response, response.stream, request)
             elif not self._transport.is_closing():
-                last = not request.keep_alive or self._closing
+                last = not request.keep_alive or self.closing
                 self._transport.write(_head(response, last, len(response.body)) + _shown(response, request))
                 if self._resumed is not None:
                     self._open.unread(self)
                     await self._resumed
-            if not request.keep_alive or self._closing:
+            if not request.keep_alive or self.closing:
                 self._transport.close()
         except asyncio.CancelledError:
             pass  # the client has disconnected, or the server stops
@@ -338,10 +393,8 @@ class ServerConnection(asyncio.Protocol):
     def _next(self) -> None:
         self._task, self._streaming = None, False
         self.active_s = time.monotonic()
-        if self._waiting and not self._closing:
-            request = self._waiting.popleft()
-            self._waiting_bytes -= len(request.body)
-            self._start(request)
+        if self._waiting and not self.closing:
+            self._task = asyncio.get_running_loop().create_task(self._answer(self._waiting.popleft()))
             self._transport.resume_reading()
 
     async def _send_stream(self, response: Response, stream: Stream, request: RawRequest) -> None:
@@ -352,7 +405,7 @@ class ServerConnection(asyncio.Protocol):
         try:
             if self._transport.is_closing():
                 return
-            self._websocket = wrap is websocket.text
+            self._upgrade.websocket = wrap is websocket.text
             self._transport.write(head)
             async for piece in stream:
                 self._transport.write(wrap(piece))
@@ -366,7 +419,8 @@ class ServerConnection(asyncio.Protocol):
 
     async def _join(self, tunnel: Tunnel) -> None:
         """Pass on bytes in both directions until one side closes its connection."""
-        self._streaming, self._tunnel = True, tunnel
+        self._streaming = True
+        self._upgrade.join(tunnel)
         try:
             async for piece in tunnel:
                 self._transport.write(piece)
@@ -376,11 +430,12 @@ class ServerConnection(asyncio.Protocol):
         finally:
             await tunnel.aclose()
 
-    def _refuse(self, code: int, why: str) -> None:
+    def refuse(self, code: int, why: str) -> None:
         """Respond with an error and close the connection, because the received bytes are not a valid request."""
-        if self._closing:
+        if self.closing:
             return
-        self._closing, self._body = True, []
+        self.closing = True
+        self._incoming.drop_body()
         body = why.encode()
         head = _STATUS_LINES[code] + b"content-type: text/plain\r\nconnection: close\r\ncontent-length: %d\r\n\r\n"
         self._transport.write(head % len(body) + body)
@@ -391,7 +446,7 @@ class ServerConnection(asyncio.Protocol):
     def finish(self) -> asyncio.Task[None] | None:
         """Accept no further requests. Return the task of the request that is being handled, for which the caller should
         wait; None if there is none."""
-        self._closing = True
+        self.closing = True
         if self._task is None:
             self._transport.close()
         return self._task
@@ -407,9 +462,9 @@ class ServerConnection(asyncio.Protocol):
         limits = self._limits
         if self._unread_s is not None and self._unread_s < now_s - limits.unread_s:
             self.abort()
-        elif self._task is None and self._begun_s is not None:
-            if self._begun_s < now_s - limits.request_s:
-                self._refuse(408, "the request did not come to its end in time")
+        elif self._task is None and self._incoming.begun_s is not None:
+            if self._incoming.begun_s < now_s - limits.request_s:
+                self.refuse(408, "the request did not come to its end in time")
         elif self._task is None and self.active_s < now_s - limits.idle_s:
             self._transport.close()
 
