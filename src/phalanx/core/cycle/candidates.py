@@ -1,9 +1,9 @@
 """Yield the request classes that may be tried in a cycle, in order. A *request class* has equal requests of one queue.
 An *arena* is a part of the queue tree whose request classes are ordered together.
 
-A mask (an array with one boolean for each request class) shows which classes may start. The tournament
+A mask (an array with one boolean for each request class) shows which classes may be tried. The tournament
 (`core.order.next_job`) then takes the classes of each arena in order, one at a time, and skips classes that may no
-longer be tried. If there are at most `FEW` request classes, a loop examines each class instead, without a mask.
+longer be tried. If there are at most `FEW` request classes, a loop over the classes is used instead of a mask.
 
 The order is exactly that of `Tournament.rank`: first the main sort key of the queue's order, then the arrival of the
 request, then its kind (`Kind`), and at last its name (`QueuedRequest.tie`). The columns store only the main key and the
@@ -36,7 +36,7 @@ FEW = 64  # up to this number of request classes, a loop over them is faster tha
 Numbers = NDArray[np.intp]
 Floats = NDArray[np.float64]
 Mask: TypeAlias = NDArray[np.bool_]
-# An arena, and its request classes in order. None in place of the arena stands for slots that replace lost pods.
+# (arena, its request classes in order). If the arena is None, the classes are those of slots that replace lost pods.
 ArenaDraws: TypeAlias = tuple[Arena | None, Draws]
 
 
@@ -46,12 +46,13 @@ class Candidates:
     def __init__(self, state: CycleState, reserving: Reserving) -> None:
         self.state, self.pending, self.reserving = state, state.pending, reserving
         self.columns, self.branches = state.pending.columns, state.cluster.tree.branches
-        # With several arenas, a class that is tried too early may change decisions about other queues.
+        # True if there are several arenas. A class that is tried without need may then change decisions about other
+        # queues.
         self.several_arenas = state.cluster.tree.root.split
 
     def refresh(self) -> None:
         """Bring the caches of the state up to date, and begin the cycle. Only this method and `core.cycle.intake`
-        change the caches of the state. All other results for later cycles are passed on in the cycle's `Memory`."""
+        change caches in the cluster state. All other results for later cycles are in the cycle's `Memory`."""
         cluster, pending = self.state.cluster, self.pending
         tree, peers = cluster.tree, cluster.columns.pod_index
         if peers.changed:
@@ -59,13 +60,13 @@ class Candidates:
             peers.changed.clear()
         for placement_class in list(pending.placement_classes.composite):
             find_flavor_classes(cluster, placement_class)
-        pending.changed = True  # folding the plan of this cycle sets it to False
+        pending.changed = True  # it becomes False when the plan of this cycle is folded
         capacity.bring_up_to_date(cluster)
         if pending.placement_classes.failed:
             forget_mended_failures(pending.placement_classes)
         if pending.headroom.keys:
             pending.headroom.renew(tree.charged, tree.subjects, lambda branch: branch.account)
-            pending.placement_classes.costs(pending.headroom.keys)  # and of each class (`PlacementClass.cost`)
+            pending.placement_classes.costs(pending.headroom.keys)  # this also updates `PlacementClass.cost`
         tree.charged.clear()
         tree.subjects.clear()
         self.state.search_classes = frozenset(self.columns.preempts.nonzero()[0].tolist())
@@ -74,7 +75,7 @@ class Candidates:
         self.reserving.may_reserve = self.reserving.could_reserve()
 
     def fill(self, tournament: Tournament) -> None:
-        """Add all request classes that may be tried from now on to the tournament, in order."""
+        """Begin the tournament with all request classes that may be tried from now on, in order."""
         tournament.by_estimate = self.reserving.by_estimate
         if len(self.pending.request_classes) <= FEW:
             tournament.begin(self.singly(self.pending.request_classes.values(), tournament).items())
@@ -95,7 +96,7 @@ class Candidates:
         if request_class.strict or number in state.search_classes:
             return True
         if not self.several_arenas and self.columns.reported_blocker[number] == Blocker.NONE_REPORTED:
-            return True  # with one arena, a class that is tried too early changes nothing
+            return True  # if there is only one arena, a class that is tried without need changes no decision
         placement_class, reserving = request_class.placement_class.number, self.reserving
         if not state.known.open[placement_class] and (
             not reserving.may_reserve or placement_class in reserving.unforeseen
@@ -111,7 +112,7 @@ class Candidates:
 
     def tryable_mask(self, numbers: Numbers, within: Mask | None = None) -> Mask:
         """Return the mask of the request classes that may be tried. `within`: the mask of the classes that are within
-        their limits; None: all classes are."""
+        their limits; None if all classes are."""
         state, placement_class = self.state, self.columns.placement_class[numbers]
         found = np.ones(len(numbers), np.bool_) if within is None else within
         if not self.reserving.may_reserve:
@@ -136,7 +137,8 @@ class Candidates:
     # In order
 
     def singly(self, request_classes: Iterable[RequestClass], tournament: Tournament) -> dict[Arena | None, Draws]:
-        """Return a mapping: arena -> its request classes, in order. A loop computes the rank of each class."""
+        """Return a mapping: arena -> its request classes, in order. A loop computes the rank of each class
+        separately."""
         found: dict[Arena | None, list[Ranked]] = {}
         for each in request_classes:
             if (first := self.state.first_waiting(each)) is not None:
@@ -146,9 +148,9 @@ class Candidates:
         return {arena: iter(sorted(each)) for arena, each in found.items()}
 
     def by_columns(self, numbers: Numbers, tournament: Tournament) -> Iterator[ArenaDraws]:
-        """Yield (arena, its request classes in order). Operations on arrays rank the classes. The arrays describe only
-        the first request of each class. If this cycle has granted a request of a class, its next request now represents
-        the class, so `singly` ranks this class."""
+        """Yield (arena, its request classes in order). The classes are ranked by operations on arrays. The arrays only
+        describe the first request of each class. If this cycle has granted a request of a class, the next request now
+        represents the class, so this class is ranked by `singly`."""
         remaining = self.state.remaining
         begun = self.singly(filter(self.may_be_tried, remaining), tournament)
         for arena, draws in self.of_columns(numbers):
@@ -158,7 +160,7 @@ class Candidates:
             yield arena, draws
 
     def of_columns(self, numbers: Numbers) -> Iterator[ArenaDraws]:
-        """Yield (arena, its request classes in order). The order follows from the arrays alone."""
+        """Yield (arena, its request classes in order). The order is computed only from the arrays."""
         urgent = self.columns.replaces[numbers]
         if urgent.any():
             some = numbers[urgent]
@@ -192,15 +194,15 @@ class Candidates:
 
     @lazy
     def arena_of_row(self) -> Numbers:
-        """Return for each row of the headroom table (`state.pending.headroom`) the number of the arena of its
-        queue."""
+        """Return for each row of the headroom table (`state.pending.headroom`) the number of the arena to which its
+        queue belongs."""
         numbers = {arena: number for number, (arena, _) in enumerate(self.arenas)}
         whose = (Arena(self.branches[row.queue].arena.name, row.account) for row in self.pending.headroom.rows)
         return np.array([numbers[arena] for arena in whose], np.intp)
 
     def scores(self, numbers: Numbers, arenas: Numbers) -> Floats:
-        """Return the main sort key of each request class. The key depends on the order of the arena of its queue. The
-        class with the lowest key comes first."""
+        """Return the main sort key of each request class. The key depends on the order of the arena to which its queue
+        belongs. The class with the lowest key comes first."""
         found = -self.columns.priority[numbers]
         fifo = np.array([order is QueueOrder.FIFO for _, order in self.arenas], np.bool_)
         factors = np.array([order is QueueOrder.MULTIFACTOR for _, order in self.arenas], np.bool_)
@@ -219,9 +221,9 @@ class Candidates:
             yield from sorted([each for ranked in equal if (each := self.ranked(*ranked)) is not None])
 
     def ranked(self, score: float, arrival_s: float, number: int) -> Ranked | None:
-        """Return the rank of the class, with its first waiting request; None if none of its requests waits."""
+        """Return (rank of the class, class with its first waiting request); None if no request of the class waits."""
         request_class = self.columns.request_classes[number]
-        assert request_class is not None  # the masks have no request class without requests
+        assert request_class is not None  # the masks leave out request classes without requests
         rank = score, arrival_s, request_class.key.kind, request_class.first.tie
         first = self.state.first_waiting(request_class)
         return None if first is None else (rank, Candidate(request_class, first))

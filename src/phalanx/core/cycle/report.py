@@ -3,13 +3,13 @@
 `core.cycle.steps` calls this module when a request is denied, and once at the end of the cycle for all request classes
 that were not tried. The reasons become `Wait` actions of the plan.
 
-- If a class has capacity at the beginning of each cycle and then loses it to other jobs, its reason is computed again
-  after `RENEWED` cycles.
-- The first job of a class gets new numbers each time that it is denied. The other jobs get a new reason only if its
-  code changes.
+- If a placement class has capacity at the beginning of each cycle, but always loses it to other jobs, its reason is
+  computed again after `RENEWED` cycles.
+- The first job of a request class gets a reason with new numbers each time that it is denied. The other jobs of the
+  class get the new reason only if its code has changed.
 - Jobs behind the *head* (the first waiting request) of a strict queue report `BehindHead` with the head's name and
-  reason. If the head changes, only the next `NEXT` classes are updated, because thousands of jobs may wait there.
-  `phalanx explain` always computes the current head."""
+  reason. If the head changes, only the next `NEXT` classes get a new reason, because thousands of jobs may wait behind
+  the head. `phalanx explain` always computes the present head."""
 
 from __future__ import annotations
 
@@ -33,21 +33,24 @@ from phalanx.state.pending.request_class import (
     RequestClass,
 )
 
-RENEWED = 100  # cycles after which the reason of a class is computed again
-RENEWED_AT_ONCE = 64  # after a node changed, a cycle computes at most this many reasons again; the next cycle continues
-NEXT = 4  # the number of request classes right behind a head that always report the name of the head
+RENEWED = 100  # the number of cycles after which the reason of such a class is computed again
+# after a node has changed, a cycle computes at most this many reasons again, and the next cycle continues
+RENEWED_AT_ONCE = 64
+NEXT = 4  # how many request classes directly behind a head always report the present head
 
-# The head that blocks a request (None: no head), and the code of the head's reason.
+# The job that is the head which blocks a request (None: no head blocks it), and the code of the head's reason.
 Wait: TypeAlias = tuple[str | None, str | None]
 
 
 class ReasonReporter:
     """The reports of one cycle.
 
-    `reports`: request class -> its new report. If the report has no reason, the reason of the placement class applies.
+    `reports`: request class -> its new report. A report without a reason means that the reason of the placement class
+    applies.
     `stale`: placement class -> its new `PlacementClass.stale`.
-    `renewed`: True if the reasons of all classes are up to date again, after a node changed.
-    `eased`: True if victims have returned quota that lets a request start in the next cycle, which follows at once."""
+    `renewed`: True if, after a change of a node, the reasons of all classes are up to date again.
+    `eased`: True if a request may start with quota that victims of this cycle have returned. It can use this quota only
+    in the next cycle, which follows at once."""
 
     def __init__(self, state: CycleState, tournament: Tournament) -> None:
         self.state, self.tournament, self.known = state, tournament, state.known
@@ -60,7 +63,7 @@ class ReasonReporter:
     # Reasons of request classes
 
     def reason_of(self, request_class: RequestClass) -> Reason | None:
-        """Return the reason that the request class reported last, in this cycle or an earlier one."""
+        """Return the reason that the request class reported last, in this cycle or in an earlier one."""
         found, report = request_class.placement_class, self.reports.get(request_class)
         if report is not None:
             return self.known.reason_of_placement_class(found) if report.reason is None else report.reason
@@ -72,9 +75,9 @@ class ReasonReporter:
         return bool(self.pending.columns.reported_blocker[request_class.number] == Blocker.NONE_REPORTED)
 
     def holds_up_for_quota(self, candidate: Candidate) -> bool:
-        """Return whether the request class, which lacks quota, also blocks the classes behind it in a strict queue. It
-        does not block them if it can never start, or if only a limit of its own user or group is short. Report the
-        reason of the request class if the code of the reason has changed."""
+        """Return whether a request class without quota blocks the classes behind it in a strict queue. It does not
+        block them if it can never start, or if only a limit of its own user or group prevents the start. If the code of
+        its reason has changed, this function also reports the new reason."""
         if (reason := self.short_of_quota(candidate)) is None:
             return True
         said = self.reason_of(candidate.request_class)
@@ -83,8 +86,8 @@ class ReasonReporter:
         return reason.code not in ALONE
 
     def short_of_quota(self, candidate: Candidate) -> Reason | None:
-        """Return the reason why quota blocks the request class; None if quota allows the class after the victims of
-        this cycle have returned their charges."""
+        """Return the reason why quota does not allow the request class; None if quota does allow it when the charges
+        that victims of this cycle return are counted."""
         offers = self.state.offers(candidate)
         if any(offer.short is None for offer in offers):
             self.eased = True
@@ -92,8 +95,8 @@ class ReasonReporter:
         return self.known.why_not(candidate.request_class, offers, ())
 
     def report_denied(self, candidate: Candidate, reason: Reason, blocker: int) -> None:
-        """Report that the first request of the class was denied. `blocker`: the kind of obstacle; NONE_REPORTED if
-        quota allows none of its offers."""
+        """Report that the first request of the class was denied. `blocker`: what blocks the request; NONE_REPORTED if
+        quota allows none of its offers, so that this function must find out."""
         self.known.failures += 1
         request_class = candidate.request_class
         if blocker == Blocker.NONE_REPORTED:
@@ -102,8 +105,8 @@ class ReasonReporter:
         self.report(candidate, reason, blocker, own)
 
     def report_no_capacity(self, candidate: Candidate) -> None:
-        """Report to the first request of a queue that its placement class has no capacity, unless its request class has
-        reported that before."""
+        """Report that there is no capacity for the request's placement class, unless its request class has already
+        reported this."""
         request_class = candidate.request_class
         if (
             self.pending.columns.reported_blocker[request_class.number] != Blocker.CAPACITY
@@ -115,9 +118,10 @@ class ReasonReporter:
                 self.report(candidate, reason, Blocker.CAPACITY, None)
 
     def report(self, candidate: Candidate, reason: Reason, blocker: int, own: Reason | None) -> None:
-        """Report to the requests of a class why they wait: `reason`. The first request always gets the new reason. The
-        other requests get the new reason only if its code has changed. If the class only became the head of a strict
-        queue, or ceased to be the head, only the next few requests get the new reason."""
+        """Report `reason` as the reason why the requests of a class wait. The first request always gets the new reason.
+        The other requests only get it if its code has changed. If the reason has only changed because the class is now
+        the head of a strict queue, or no longer the head, only the next few requests get it. `own`: the reason to store
+        for the class; None if the reason of the placement class applies."""
         request_class = candidate.request_class
         said = self.reason_of(request_class)
         self.reports[request_class] = RequestClassReport(blocker, own)
@@ -129,7 +133,8 @@ class ReasonReporter:
             self.report_request(other.request, reason)
 
     def report_remaining(self) -> None:
-        """Report a reason to each request class that was not tried, if the kind of its blocker has changed."""
+        """At the end of the cycle, report a reason for each request class that was not tried, if it is now blocked by
+        something else than it reported last. Also report reasons for new requests."""
         if self.pending.request_classes:
             self.renew()
             if self.tournament.closed:
@@ -141,8 +146,8 @@ class ReasonReporter:
                 self.report_new_request(request_class, request)
 
     def renew(self) -> None:
-        """Compute reasons again. For classes that had capacity and lost it to other jobs, this is done once in
-        `RENEWED` cycles. After a node has changed, it is done for all classes."""
+        """Compute the reasons of placement classes again: once in `RENEWED` cycles for classes that had capacity and
+        lost it to other jobs, and for all classes after a node has changed."""
         pending = self.pending
         left = RENEWED_AT_ONCE if pending.renews else EXPLAINED
         closed = ~self.known.open_mask & (pending.renews | np.frombuffer(self.known.opened, np.bool_))
@@ -166,8 +171,7 @@ class ReasonReporter:
         self.renewed = True
 
     def report_first_few(self, found: PlacementClass) -> None:
-        """Report the new reason of a placement class to the first requests of its first few request classes that quota
-        allows (rule R25)."""
+        """Report the new reason of a placement class for its first few request classes that quota allows (rule R25)."""
         columns = self.pending.columns
         reason = self.known.reason_of_placement_class(found)
         some = (columns.placement_class == found.number) & (columns.reported_blocker == Blocker.CAPACITY)
@@ -178,9 +182,9 @@ class ReasonReporter:
                 self.report(candidate, reason, Blocker.CAPACITY, None)
 
     def report_untried(self) -> None:
-        """Report a reason to each request class that was not tried because it lacks quota or capacity, if the kind of
-        its blocker has changed. A class that lacks both reports the missing quota (rule R25). Of the classes that lost
-        quota or capacity to other jobs in this cycle, the first few also get a reason with new numbers."""
+        """Report a reason for each request class that was not tried because quota or capacity is missing, if this is
+        not what the class reported last. If both are missing, missing quota is reported (rule R25). Also report a
+        reason with new numbers for the first few classes that lost quota or capacity to other jobs in this cycle."""
         state, columns, count = self.state, self.pending.columns, len(self.pending.columns.request_classes)
         placement_class, row = columns.placement_class[:count], columns.row[:count]
         reported, live = columns.reported_blocker[:count], placement_class >= 0
@@ -218,7 +222,7 @@ class ReasonReporter:
 
     def unreported(self, number: int) -> Candidate | None:
         """Return the first waiting request of the class; None if no request waits, or if this cycle has already
-        reported to the class."""
+        reported a reason for the class."""
         request_class = self.pending.columns.request_classes[number]
         if request_class is None or request_class in self.reports:
             return None
@@ -226,7 +230,8 @@ class ReasonReporter:
         return entry and Candidate(request_class, entry)
 
     def report_closed(self, candidate: Candidate, found: PlacementClass) -> None:
-        """Report to a request class within its limits that it lacks capacity, because its placement class is closed."""
+        """Report that there is no capacity for a request class that is within its limits, because its placement class
+        is closed."""
         if not found.flavor_classes:
             if (reason := self.known.explain_placement_class(found)) is not None:
                 self.report(candidate, reason, Blocker.CAPACITY, None)
@@ -246,7 +251,7 @@ class ReasonReporter:
         self.report(candidate, reason, Blocker.CAPACITY, reason)
 
     def report_lost(self, candidate: Candidate, found: PlacementClass) -> None:
-        """Report the present reason, with new numbers, to a class that lost its capacity or quota to other jobs in this
+        """Report the reason with new numbers for a class that lost its capacity or quota to other jobs in this
         cycle."""
         request_class = candidate.request_class
         if self.pending.columns.reported_blocker[request_class.number] == Blocker.QUOTA:
@@ -264,8 +269,8 @@ class ReasonReporter:
             self.report(candidate, reason, Blocker.QUOTA, reason)
 
     def report_new_request(self, request_class: RequestClass, request: Request) -> None:
-        """Report the reason of the request class to a new request. If the job has run before, the stored reason may
-        name it as a consumer of the missing capacity. In that case the reason is computed again."""
+        """Report the reason of the request class for a new request. If the job has run before, the stored reason may
+        name this job as a consumer of the missing capacity. In that case the reason is computed again."""
         reason = self.reason_of(request_class)
         if (
             reason is not None
@@ -288,7 +293,7 @@ class ReasonReporter:
     # Behind a head
 
     def report_blocked_by_head(self) -> None:
-        """Report the reason `BehindHead` to the classes that wait behind the heads of strict queues."""
+        """Report the reason `BehindHead` for the classes that wait behind the heads of strict queues."""
         behind = self.newly_blocked()
         for queue, (head, entry) in self.tournament.closed.items():
             why = self.reason_of(head)
@@ -304,22 +309,23 @@ class ReasonReporter:
                     self.report(Candidate(request_class, first), reason, Blocker.HEAD, reason)
 
     def newly_blocked(self) -> dict[str, list[RequestClass]]:
-        """Return a mapping: strict queue -> the request classes that its head blocks and that have not reported the
-        head yet."""
+        """Return a mapping: strict queue -> the request classes that its head blocks, and that have not reported this
+        yet."""
         state, columns, count = self.state, self.pending.columns, len(self.pending.columns.request_classes)
         some = columns.strict[:count] & (columns.reported_blocker[:count] != Blocker.HEAD)
         found: dict[str, list[RequestClass]] = {}
         for number in some.nonzero()[0].tolist():
             request_class = columns.request_classes[number]
             if request_class is None or request_class in state.denied or request_class.key.kind == Kind.REPLACEMENT:
-                continue  # a class that was denied in this cycle was tried before the head
+                continue  # a class that was denied in this cycle came before the head
             if (strict := self.cluster.tree.strict_above(request_class.key.queue)) is not None:
                 found.setdefault(strict.name, []).append(request_class)
         return found
 
     def next_few(self, queue: str, now: Wait) -> list[RequestClass]:
-        """Return the next few classes right behind the head of the queue. If the first of these classes has reported
-        this head already, the other classes have, too; then return no class."""
+        """Return the next few classes directly behind the head of the queue. If the first of these classes has already
+        reported this head, so have the others, and no class is returned. `now`: the present head, and the code of its
+        reason."""
         found: list[RequestClass] = []
         for _, (request_class, _) in islice(self.tournament.left.get(queue, ()), 2 * NEXT):
             said = self.pending.reason_of(request_class)
@@ -345,12 +351,12 @@ def is_blocked_by_head(reason: Reason | None) -> bool:
 
 
 def is_head_change(said: Reason, reason: Reason) -> bool:
-    """Return whether the reason changed only because the class became the head of a strict queue, or ceased to be the
-    head. Requests further back in the class then wait as before."""
+    """Return whether the reason has only changed because the class is now the head of a strict queue, or no longer the
+    head. For requests further back in the class, nothing has changed then."""
     return is_blocked_by_head(said) != is_blocked_by_head(reason) and not ALONE & {said.code, reason.code}
 
 
 def wait_of(reason: Reason) -> Wait:
-    """Return the head that the reason names, and the code of the head's reason. The expected start of the head is left
-    out, because it changes all the time."""
+    """Return the head that the reason names, and the code of the head's reason. The time in the reason is left out,
+    because it changes all the time."""
     return reason.numbers.get("head"), reason.numbers.get("head_code")

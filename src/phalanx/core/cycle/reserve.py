@@ -1,17 +1,17 @@
-"""Choose which requests get a backfill reservation in a cycle. A *backfill reservation* keeps nodes free from an
-expected time on for a request that has no capacity now.
+"""Choose which requests get a backfill reservation in a cycle. A *backfill reservation* reserves nodes, from an
+expected time on, for a request that finds no capacity now.
 
 `core.cycle.steps` calls `try_reserve` for each request that found no capacity. `core.backfill.reservation` makes the
 reservation.
 
-- EASY: the first request that does not fit gets the only reservation.
-- CONSERVATIVE: each request that does not fit gets one, up to `backfill_depth`, as long as any request behind it may
-  still start. If none may, a further reservation would protect nothing.
+- EASY: there is only one reservation. The first request that does not fit gets it.
+- CONSERVATIVE: each request that does not fit gets a reservation, up to `backfill_depth`, as long as any other request
+  may still start. If no other request may start, a further reservation has no effect.
 - Until all reservations are made, the cycle tries every request class within its limits. After that it tries only the
   classes that may start.
-- With `BackfillOrder.SHORTEST` (EASY-SJBF), requests after the first reservation are tried in the order of their
-  estimated run times. Requests with equal estimates are tried in the usual job order (`core.order.next_job`). The time
-  limit of a request, not its estimate, still decides whether the request may start.
+- With `BackfillOrder.SHORTEST` (EASY-SJBF), the requests after the first reservation are tried in the order of their
+  estimated run times. Requests with equal estimates are tried in the usual job order (`core.order.next_job`). Whether a
+  request may start is still decided by its time limit, and not by its estimate.
 
 Example (EASY): 4 of 8 nodes are busy until 10:00. Job a (8 nodes) reserves all nodes from 10:00 on. Job b (4 nodes) may
 start before job a only if its time limit ends by 10:00."""
@@ -39,12 +39,13 @@ class Reserving:
 
     `grants`: the requests that start in this cycle, and the nominated jobs, with their placements. `may_reserve`: True
     if the next request that finds no capacity may get a reservation.
-    `all_reserved`: True after the last reservation was made, until the cycle has ranked the classes again.
-    `unforeseen`: the numbers of placement classes whose start could not be foreseen. The set is emptied when the cycle
+    `all_reserved`: True from the moment at which the last reservation was made until the cycle has ranked the classes
+    again.
+    `unforeseen`: the numbers of placement classes whose start could not be foreseen. The set is emptied when this cycle
     evicts victims.
     `further_requests`: for each request class with a reservation, an iterator over its further requests. `hopeful`: the
-    request classes that may still start a job in this cycle, without the classes that were examined and cannot. None:
-    no class has been examined yet, or victims were found since then."""
+    request classes of which a request may still start in this cycle, as far as classes were examined; None if no class
+    was examined, or if victims were evicted after that."""
 
     def __init__(self, state: CycleState) -> None:
         self.state, self.cluster, self.policy = state, state.cluster, state.policy
@@ -60,57 +61,57 @@ class Reserving:
 
     @property
     def forecast(self) -> BackfillForecast:
-        """The forecast, which is made when the first request may need a reservation."""
+        """The forecast. It is computed when it is first needed."""
         if self._forecast is None:
             state = self.state
             self._forecast = BackfillForecast(self.cluster, self.policy, state.now_s, state.draft, self.grants)
         return self._forecast
 
     def place(self, request: Request, gang: Gang) -> PlacementOutcome:
-        """Place the gang on the draft if it fits and delays no reservation, and return its placements; otherwise return
-        the obstacle."""
+        """Place the gang on the draft if it fits and delays no reservation, and return its placements. Otherwise return
+        the reason why it was not placed."""
         if not self.reserved and not self.cluster.reservations:
             return place(self.state.draft, gang)
         return self.forecast.place(request, gang)
 
     def could_reserve(self) -> bool:
-        """Return whether some request may get a reservation. A reservation needs an expected end of some running,
-        nominated, terminating or waiting job, or of an advance reservation."""
+        """Return whether any request may get a reservation. A reservation is only possible if at least one end is
+        known: that of a running, nominated, terminating or waiting job, or that of an advance reservation."""
         columns, cluster = self.state.pending.columns, self.cluster
         if self.greedy or (self.conservative and self.policy.backfill_depth <= 0):
             return False
         if cluster.ends.order or cluster.reservations or cluster.leaving:
             return True
         if cluster.nominated and self.forecast.ends.anyone_ends():
-            return True  # a nominated job is treated like a running one, so its end can be expected
+            return True  # a nominated job is treated as a running job, so its end may be known
         return bool((np.isfinite(columns.limit_s) & (columns.placement_class >= 0)).any())
 
     def victims_leave(self) -> bool:
-        """Note that this cycle has just evicted victims. Return whether a request that could get no reservation before
-        may get one now."""
+        """Update this object after the cycle has evicted victims. Return whether requests that could not get a
+        reservation before may get one now."""
         could_before, were_unforeseen, self.hopeful = self.may_reserve, bool(self.unforeseen), None
-        # A reservation whose nodes were taken may have ended.
+        # A reservation whose nodes were taken may have been removed.
         self.unforeseen, self.reserved = set(), self.reserved and {each.request for each in self.forecast.reservations}
         known = not self.greedy and (not self.forecast.open or self.forecast.ends.anyone_ends())
         self.may_reserve = self.forecast.open if known else self.could_reserve()
         return self.may_reserve and (not could_before or were_unforeseen)
 
     def first(self) -> FirstReservation | None:
-        """Return the first reservation of the cycle; None: there is no reservation."""
+        """Return the first reservation of the cycle; None if there is no reservation."""
         if not self.reserved or not self.forecast.reservations:
             return None
         hold = self.forecast.reservations[0]
         return FirstReservation(*hold.request, hold.run.start_s)
 
     def mark(self) -> tuple[object, ...] | None:
-        """Return a value that differs whenever the reservations that limit preemption differ; None without
-        reservations."""
+        """Return a value by which changes of the reservations that limit preemption can be recognised: if these
+        reservations are different, the value is different. None if there are no reservations."""
         first = self.first()
         return (self.state.pending.version,) if first is not None and self.conservative else first
 
     def granted(self, request: Request, gang: Gang, placements: Sequence[Placement]) -> bool:
-        """Note the placements of the request for the forecast. Return whether its start is a backfill: a start before
-        the job of an earlier reservation."""
+        """Add the placements of a granted request to the forecast. Return whether its start is a backfill, that is, a
+        start before an earlier request that has a reservation."""
         if placements:
             self.grants.append((request, gang, placements))
             if self._forecast is not None:
@@ -121,9 +122,10 @@ class Reserving:
         """Try to make a reservation for a request that found no capacity. Return whether it has a reservation."""
         request_class, entry = candidate
         if entry.request in self.reserved:
-            return True  # the request was tried before in this cycle, and has its reservation
+            return True  # the request was already tried in this cycle, and got its reservation
         if not self.may_reserve or request_class.key.kind == Kind.GROWTH or not self.state.draft.free:
-            return False  # pods above a minimum get no reservation; on a cluster without nodes no request gets one
+            # pods above a minimum get no reservation; on a cluster without nodes no request gets a reservation
+            return False
         if not self.is_affordable(candidate):
             return False
         forecast, gang = self.forecast, request_class.key.gang
@@ -152,7 +154,8 @@ class Reserving:
         return self.forecast.foreseen(request, gang) is not None
 
     def has_room_at_last(self, gang: Gang) -> bool:
-        """Return whether, by counting, the gang's minimum fits after the end of all jobs with a known end."""
+        """Return whether a count shows enough capacity for the gang's minimum after the end of all jobs with a known
+        end."""
         ends = self.forecast.ends
         if not ends.anyone_ends():
             return False
@@ -160,9 +163,9 @@ class Reserving:
         return has_room(self.cluster.columns, free, gang)
 
     def is_anyone_hopeful(self) -> bool:
-        """Return whether some request class may still start beside the reservations. If there are strict queues, the
-        result is always True, because each head of a strict queue should get a reservation: the jobs behind a head with
-        a reservation may start."""
+        """Return whether a request of any class may still start although the reservations are respected. If there are
+        strict queues, the result is always True, because each head of a strict queue should get a reservation. If the
+        head has a reservation, the jobs behind it may start."""
         if self.hopeful is None:
             self.hopeful = list(self.state.pending.request_classes.values())
         while self.hopeful and self.cannot_start_now(self.hopeful[-1]):
@@ -170,7 +173,7 @@ class Reserving:
         return bool(self.hopeful or self.cluster.tree.stricts)
 
     def cannot_start_now(self, request_class: RequestClass) -> bool:
-        """Return whether counting shows that no request of the class can start in this cycle any more."""
+        """Return whether no request of the class can start in this cycle any more, as far as counting can show it."""
         state, found = self.state, request_class.placement_class
         is_done = bool(state.known.is_done[request_class.number])
         if is_done or request_class.number in state.search_classes:
@@ -181,17 +184,16 @@ class Reserving:
         return alone and self.forecast.shuts_out(request_class.first.request, request_class.key.gang)
 
     def is_affordable(self, candidate: Candidate) -> bool:
-        """Return whether quota allows the request, so that it lacks nothing but capacity."""
+        """Return whether quota allows the request, so that only capacity is missing."""
         key = candidate.request_class.key
         if key.kind == Kind.REPLACEMENT or self.cluster.tree.branches[key.queue].unbounded:
             return True
         return any(offer.short is None for offer in self.state.offers(candidate))
 
     def next_of(self, request_class: RequestClass) -> QueuedRequest | None:
-        """Return the next waiting request of the class after a request with a reservation. Under CONSERVATIVE, it may
-        get a reservation of its own. In a strict queue, it is the new head (rule R14). Return None if there is no
-        further request, or if neither rule applies: the queue is not strict, and this cycle makes no further
-        reservations for the class."""
+        """Return the next waiting request of the class after a request that has got a reservation. There are two cases:
+        under CONSERVATIVE, the next request may get a reservation too; in a strict queue, it is the new head (rule
+        R14). Return None in all other cases, or if the class has no further request."""
         if not (request_class.strict or (self.conservative and self.may_reserve)):
             return None
         further = self.further_requests.get(request_class) if self.conservative else iter(request_class)

@@ -1,9 +1,8 @@
-"""The state that the parts of a cycle share: the cluster, the decisions so far, and their consequences for request
-classes.
+"""The state that all parts of a cycle use: the cluster, the decisions so far, and their effect on request classes.
 
-`core.cycle.candidates`, `core.cycle.reserve` and `core.cycle.report` work on this state. A part that needs another part
-gets that part as an argument. `core.cycle.steps` combines all parts, and only that module decides. (kube-scheduler's
-framework has a CycleState for the same purpose.)"""
+`core.cycle.candidates`, `core.cycle.reserve` and `core.cycle.report` work on this state. A part that uses another
+part gets the other part as an argument. `core.cycle.steps` combines all parts, and only this module makes decisions.
+(kube-scheduler's framework has a CycleState for the same purpose.)"""
 
 from __future__ import annotations
 
@@ -44,25 +43,27 @@ NO_CHARGE = Charge("", "", "", (), 0)
 class CycleState:
     """The state of one cycle. `now_s`: seconds since the epoch.
 
-    `draft`, `ledger`: the free capacity of the nodes and the charges in the queue tree, both with the decisions of this
-        cycle so far. Both can be restored to an earlier moment, which the caller has marked (`mark`, `rewind`).
+    `draft`, `ledger`: the free capacity of the nodes, and the charges of all queues, both after the decisions of this
+        cycle so far. Both can be restored to their state at an earlier moment, for which the caller has taken a mark
+        (`mark`, `rewind`).
     `known`: the requests that are known not to start, and why.
-    `without_returns`: the ledger as it would be if the victims of this cycle had returned no charges. `places`: started
-    job -> the further pods that this cycle has placed for it.
+    `without_returns`: the ledger as it would be if the charges of this cycle's victims were still counted. `places`:
+    started job -> the further pods that this cycle has placed for it.
     `granted`: all requests that start.
     `stopped`, `withdrawn`: jobs that this cycle preempts whole, and jobs whose nominations it withdraws.
     `remaining`: request class with a grant -> an iterator over its further requests.
-    `starts`: the starts of queued jobs. `started`: these jobs, with the charges of their queues.
+    `starts`: the starts of queued jobs. `started`: (job, charged amounts) for each of these starts, and for further
+    pods of the same jobs.
     `placed`: the gang, the job and the placements of each grant.
     `actions`: the preemptions and nominations. `victims`: as in `PreemptionContext`.
-    `kept_nominations`: jobs whose nominations stay in force.
-    `searched`: request class -> its search for victims that failed in this cycle. `has_postponed`: True if some
-    searches for victims are left to the next cycle, which must follow at once. `is_over`: True if this cycle ends
-    before all requests are tried. The reason is that the next cycle must first preempt pods that this cycle has placed
-    above minimums, or must start the job that takes over a nomination (rule R23). `waits`: waiting job -> the
+    `kept_nominations`: jobs whose nominations remain valid.
+    `searched`: request class -> its search for victims that failed in this cycle. `has_postponed`: True if the next
+    cycle must follow at once, because searches for victims or starts are left to it. `is_over`: True if this cycle ends
+    before all requests are tried, because the next cycle must first preempt pods that this cycle has placed above
+    minimums, or must first start a job that has taken over a nomination (rule R23). `waits`: waiting job -> the
     reason why it waits.
-    `cleared`: array, or family of singleton jobs -> the number of its jobs that this cycle admitted. `denied`: request
-    classes of which this cycle has denied a request.
+    `cleared`: array -> the number of its jobs that this cycle has admitted. `denied`: request classes of which this
+    cycle has denied a request.
     `received`, `waiting_for_event`, `waiting_until`, `exceeding`: as in `Memory`.
 
     Set when the cycle begins (`Candidates.refresh`):
@@ -119,11 +120,11 @@ class CycleState:
         placements: tuple[Placement, ...] = (),
         flavors: tuple[str, ...] = (),
     ) -> None:
-        """Add the start of the job to the plan. `limit_s`: its time limit (seconds); None: it has none."""
+        """Add the start of the job to the plan. `limit_s`: its time limit in seconds; None if it has none."""
         self.starts.append(Start(record.job.id, record.attempt + 1, placements, self.now_s, flavors, limit_s))
 
     def place_slots(self, request: Request, slot: Slot, placements: Sequence[Placement]) -> None:
-        """Add the placements of an open slot to the plan, and those of the slots that are placed together with it."""
+        """Add the placements of an open slot, and of all slots that are placed together with it, to the plan."""
         record = self.cluster.jobs[request.job]
         placed = replacement.placements_of_slots(self.cluster, record, slot, placements)
         self.places.setdefault(request.job, []).extend(placed)
@@ -131,8 +132,8 @@ class CycleState:
             self.waiting_for_event.pop(Request(request.job, beside), None)
 
     def charge(self, charge: Charge, job: Job | None) -> None:
-        """Charge a grant of this cycle to its queue, and count the grant. `job`: the job that starts, whose usage
-        grows; None if no job starts."""
+        """Charge a grant of this cycle to its queue, and count the grant. `job`: the job to whose past usage the start
+        is added; None if no usage is added."""
         self.grants += 1
         self.ledger.grant(charge)
         if self.without_returns is not self.ledger:
@@ -142,8 +143,8 @@ class CycleState:
             self.started.append((job, charge.cost))
 
     def charge_preemptor(self, mark: int, charge: Charge) -> None:
-        """Charge the preemptor to its queue, and note the charges that its victims have returned since `mark`
-        (`QuotaLedger.mark`)."""
+        """Charge the preemptor to its queue without counting the charges that its victims have returned
+        (`without_returns`). `mark`: the mark of the ledger from before the victims were evicted."""
         if self.without_returns is self.ledger:
             self.without_returns = self.ledger.copy_at(mark)
         self.without_returns.charge(charge)
@@ -151,8 +152,8 @@ class CycleState:
             self.note_charged(each)
 
     def note_charged(self, charge: Charge) -> None:
-        """Subtract the charge from the headroom of queues and users, if there are limits. The next cycle computes the
-        headroom of these queues and users again."""
+        """If there are limits, subtract the charge from the headroom of queues and users. The next cycle computes their
+        headroom again."""
         if self.pending.headroom.keys:
             self.pending.headroom.charged(charge, self.without_returns.account)
             self.cluster.tree.note_charged(charge)
@@ -162,8 +163,9 @@ class CycleState:
     def within_limits(
         self, placement_class: NDArray[np.int32], row: NDArray[np.int32], left: Sequence[float] | None = None
     ) -> NDArray[np.bool_]:
-        """Return whether the headroom of the row covers the least cost of a request of the placement class. `left`: the
-        headroom at another time, in the form of `Headroom.left`; None: the headroom now."""
+        """Return a mask: True where the headroom of the row is enough for the smallest cost of a request of the
+        placement class. `left`: the headroom at another time, in the form of `Headroom.left`; None for the present
+        headroom."""
         found = np.ones(len(placement_class), np.bool_)
         headroom = self.pending.headroom
         if headroom.keys:
@@ -181,8 +183,8 @@ class CycleState:
 
     def offers(self, candidate: Candidate) -> list[FlavorAssignment]:
         """Return the offers for the request, the best first. An offer is an assignment of flavors. If quota does not
-        allow the assignment, the offer names the quota that is short. A slot that replaces a lost pod has one offer,
-        because its queue is charged for it already."""
+        allow the assignment, the offer names the quota that is short. A slot that replaces a lost pod has only one
+        offer, without a charge, because its queue is already charged for it."""
         key, request = candidate.request_class.key, candidate.entry.request
         if key.kind == Kind.REPLACEMENT:
             return [FlavorAssignment((), key.gang, NO_CHARGE)]
@@ -192,8 +194,8 @@ class CycleState:
             given = tuple(
                 record.flavors[role] for role in replacement.roles_together(self.cluster, record, request.slot)
             )
-        # A request that may preempt may use at once the quota that victims return. All other requests may use this
-        # quota from the next cycle on (rule R21).
+        # Quota that victims return can be used at once by requests that may preempt. All other requests can use it from
+        # the next cycle on (rule R21).
         may_preempt = candidate.request_class.number in self.search_classes and key.kind != Kind.GROWTH
         if may_preempt and (delay_s := self.cluster.queues[key.queue].preemption.delay_s) > 0:
             may_preempt = record.short_since_s is not None and record.short_since_s + delay_s <= self.now_s
@@ -203,7 +205,7 @@ class CycleState:
     # Waiting requests
 
     def still_waits(self, request: Request) -> bool:
-        """Return whether the request has not been granted in this cycle, and its job is not stopped."""
+        """Return whether the request was not granted in this cycle, and its job was not preempted."""
         return request not in self.granted and request.job not in self.stopped
 
     def all_waiting(self, request_class: RequestClass) -> Iterator[QueuedRequest]:

@@ -1,24 +1,26 @@
-"""Slurm's fair-share factor: users who have used less than their share of past usage get a higher priority.
+"""Slurm's fair-share factor: users whose past usage is below their share get a higher priority.
 
-An *association* is a user in an account, or an account, which contains further associations. Each association has
-shares among its siblings, and a usage (billed units times seconds, decayed). The usage of an account is the sum of the
-usage below it. Two formulas compute a factor between 0 and 1 from shares and usage:
+An *association* is a user in an account, or an account, which contains further associations. Each association has a
+number of shares, which counts relative to its siblings, and a decayed usage (billed units times seconds). The usage of
+an account is the sum of the usage of its members. Two formulas compute a factor between 0 and 1 from shares and usage:
 
-*Fair Tree* (https://slurm.schedmd.com/fair_tree.html). The level of an association is S/U: S is its part of the
-siblings' shares, and U its part of the siblings' usage. The level is infinite without usage, and 0 without shares.
-Users are ranked depth first: all users below an account come before those below an account with a lower level. The
-factor of a user is rank / number of users, and the best user's rank is the number of users. Associations with equal
-levels (ties) share a rank, and the next rank is lower by the number of users that share it. Tied users have the same
-rank. The members of tied accounts are merged and ranked as siblings. A user that ties with accounts has the rank of the
-best user in these accounts.
+*Fair Tree* (https://slurm.schedmd.com/fair_tree.html). The level of an association is S/U: S is its part of the shares
+of all siblings (itself included), and U its part of their usage. The level is infinite if there is no usage, and 0 if
+there are no shares. Users are ranked depth first: all users below an account come before all users below a sibling
+account with a lower level. The factor of a user is rank / number of users, and the best user's rank is the number of
+users. Siblings with equal levels are tied. Tied users have the same rank, and the next rank is lower by the number of
+these users. The members of tied accounts are merged, and ranked as if they were siblings. If a user is tied with
+accounts, it has the rank of the best user in these accounts.
 
-*Classic* (https://slurm.schedmd.com/classic_fair_share.html). The factor is F = 2^(-UE / S). S is the product of the
-parts of the shares from the root down. UA is the association's part of all usage. At the first level, the effective
-usage UE is UA; below it, UE is UA + (UE of the parent - UA) * part of the siblings' shares. Without shares F is 0.
+*Classic* (https://slurm.schedmd.com/classic_fair_share.html). The factor is F = 2^(-UE / S). For each association on
+the path from the root, take its part of its siblings' shares; S is the product of these parts. UA is the association's
+part of all usage. At the first level below the root, the effective usage UE is UA. At deeper levels, UE is UA + (UE of
+the parent - UA) * part of the siblings' shares. If there are no shares, F is 0.
 
 A user whose shares are `PARENT` has the account's part of the shares and, in the classic formula, the account's usage.
 In Fair Tree this user comes before all siblings. Phalanx does not offer depth-oblivious shares
-(PriorityFlags=DEPTH_OBLIVIOUS): on a real Slurm they gave a high factor to users whose usage was far above their part.
+(PriorityFlags=DEPTH_OBLIVIOUS), because on a real Slurm they gave a high factor to users whose usage was far above
+their share.
 
 Both formulas walk the tree once, in a time of O(users log users).
 """
@@ -35,11 +37,11 @@ from phalanx.model.queue import PARENT, Queue
 from phalanx.state.cluster import Cluster
 from phalanx.state.usage import DecayedUsage
 
-Key: TypeAlias = tuple[str, str | None]  # an account's name, and the user in it; None: the account itself
+Key: TypeAlias = tuple[str, str | None]  # the name of an account, and a user in it; None means the account itself
 
 
 class UserAssociation(NamedTuple):
-    """A user in an account. `usage` is in billed units times seconds; `shares` may be `PARENT`."""
+    """A user in an account. `shares`: the number of shares, or `PARENT`. `usage`: in billed units times seconds."""
 
     key: Key
     shares: float = 1.0
@@ -48,7 +50,7 @@ class UserAssociation(NamedTuple):
 
 class AccountAssociation(NamedTuple):
     """An account: its users and further accounts. `usage`: the sum of its members' usage. `users`: the number of users
-    below it. The function `account_association` creates it."""
+    in the account and below it. Objects of this class are created by the function `account_association`."""
 
     key: Key
     shares: float
@@ -69,11 +71,11 @@ def account_association(
 class AssociationShare(NamedTuple):
     """The fields that `sshare -l` shows of an association.
 
-    `part`: NormShares: the part of the siblings' shares in Fair Tree, and the part of all shares in the classic
-        formula.
+    `part`: NormShares. In Fair Tree this is the part of the siblings' shares, and in the classic formula the part of
+        all shares.
     `usage`: the effective usage.
-    `level`: LevelFS, in Fair Tree only.
-    `factor`: FairShare, which accounts have in the classic formula only."""
+    `level`: LevelFS; only set by Fair Tree.
+    `factor`: FairShare; for accounts it is only set by the classic formula."""
 
     part: float
     usage: float
@@ -114,7 +116,8 @@ def levels(root: AccountAssociation) -> dict[Key, AssociationShare]:
             if member.shares == PARENT:
                 found[member.key] = AssociationShare(found[account.key].part, usage, inf)
                 continue
-            # One division, so that equal levels are also equal as floats.
+            # The level is computed with only one division, so that levels which are equal in theory are also equal as
+            # floats.
             level = 0.0 if not own else inf if not member.usage else own * used / (member.usage * shares)
             found[member.key] = AssociationShare(own / shares if shares else 0.0, usage, level)
             if isinstance(member, AccountAssociation):
@@ -123,7 +126,7 @@ def levels(root: AccountAssociation) -> dict[Key, AssociationShare]:
 
 
 def ranked(root: AccountAssociation, found: Mapping[Key, AssociationShare]) -> Iterator[list[Key]]:
-    """Yield groups of users with equal rank, the best first."""
+    """Yield groups of users with equal rank, the group with the best rank first."""
     stack = [tied_siblings(root.members, found)]
     while stack:
         tied: list[Key] = []
@@ -174,7 +177,7 @@ def classic_fair_share(root: AccountAssociation) -> dict[Key, AssociationShare]:
 
 
 def halving(usage: float, part: float) -> float:
-    """Return 2^(-usage / part). The result is one half if the usage equals the part."""
+    """Return 2^(-usage / part), which is one half if the usage is equal to the part; 0 if the part is 0."""
     return 2.0 ** -(usage / part) if part else 0.0
 
 
@@ -203,7 +206,8 @@ def associations(queues: Mapping[str, Queue], usage: DecayedUsage, policy: Polic
     for queue in queues.values():
         children.setdefault(queue.parent, []).append(queue.name)
     order = [""]
-    for name in order:  # the loop appends children to the list that it reads, so parents come first
+    # the loop appends children to the list over which it runs, so parents come before their children
+    for name in order:
         order += children.get(name, ())
     built: dict[str, AccountAssociation] = {}
     for name in reversed(order):

@@ -1,13 +1,13 @@
-"""The second pass of a cycle: place the *surplus*, that is, pods above the minimums of the jobs that start in this
+"""The second pass of a cycle: place the *surplus*, that is, the pods above the minimums of jobs that start in this
 cycle (rule R10).
 
-`core.cycle.steps` calls `priorities` before it tries a request, and then `place` for each priority at which the
-minimums of all jobs were tried. The queue with the smallest share gets the next pod; within the queue, the job that
-comes first in the queue's order gets it.
+Before `core.cycle.steps` tries a request, it calls `priorities`, and then `place` for each priority for which the
+minimums of all jobs were already tried. The next pod goes to the queue with the smallest share and, in this queue, to
+the job that comes first in the queue's order.
 
-A gang with groups or a topology request takes its surplus together with its minimum, because both must be in one
-domain. A job of fixed size takes all of its pods in the first pass. The second pass places no pods of these two kinds
-of jobs."""
+The surplus of a gang with groups or a topology request is placed together with its minimum, because both must be in one
+domain. All pods of a job of fixed size are placed in the first pass. So the second pass places no pods of these two
+kinds of jobs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Growing:
     @property
     def start(self) -> Start:
         start = self.actions[self.at]
-        assert isinstance(start, Start)  # `note` stores the position of a start, and only later actions are removed
+        assert isinstance(start, Start)  # `note` stores the index of a start, and only later actions are ever removed
         return start
 
     @property
@@ -59,16 +59,16 @@ class Growing:
 
 
 def first_pass_gang(state: CycleState, request: Request, offer: FlavorAssignment) -> Gang:
-    """Return the part of the offer's gang that is placed in the first pass. Precondition: the gang can start with fewer
-    pods than it requests."""
+    """Return the part of the offer's gang that is placed in the first pass. This is only called for gangs that can
+    start with fewer pods than they request."""
     if takes_all_at_once(state.cluster.jobs[request.job]):
         return flavor_assignment.capped_gang(state.cluster, state.ledger, offer)
     return minimum_gang(state.cluster, offer.gang)
 
 
 def takes_all_at_once(record: JobRecord) -> bool:
-    """Return whether the job takes pods above its minimum together with its minimum. That is also true of a job without
-    a minimum, because it would otherwise start without pods."""
+    """Return whether the job's pods above the minimum are placed together with the minimum. This is also so for a job
+    without a minimum, because it would otherwise start without pods."""
     if record.gang.tree is not None or record.job.size is GangSize.FIXED_AT_START:
         return True
     return not any(role.minimum for role in record.job.roles)
@@ -76,13 +76,13 @@ def takes_all_at_once(record: JobRecord) -> bool:
 
 class Surplus:
     """The pods above the minimums of jobs that start in one cycle. `closed`: strict queue -> its first request, if this
-    request has to wait. `growing`: the jobs that may still get pods."""
+    request must wait. `growing`: the jobs that may still get pods."""
 
     def __init__(self, state: CycleState, closed: Mapping[str, Candidate], growing: dict[str, Growing]) -> None:
         self.state, self.closed, self.growing = state, closed, growing
 
     def note(self, actions: Actions, at: int) -> None:
-        """Remember the job that starts by this action, if it may get more pods."""
+        """If the action `actions[at]` starts a job that may get more pods, add the job to `growing`."""
         if not isinstance(start := actions[at], Start) or not start.placements:
             return
         if self.state.cluster.jobs[start.job].job.size is GangSize.IN_STEPS:
@@ -94,7 +94,7 @@ class Surplus:
 
     def priorities(self, *, in_turn: bool) -> list[int]:
         """Return the priorities of jobs that may still get pods, the highest first. `in_turn`: True to include jobs
-        whose pods take turns with the pods of other jobs (`GangSize.IN_TURN`)."""
+        with `GangSize.IN_TURN`."""
         return sorted({each.priority for each in self.growing.values() if in_turn or not each.is_in_turn}, reverse=True)
 
     def place(self, priorities: Collection[int], reserving: Reserving) -> None:
@@ -138,7 +138,7 @@ class Surplus:
         return self.standing(above, child, growing)[first:2] <= contest.standing(cursor)[: 2 - first]
 
     def is_behind_head(self, growing: Growing) -> bool:
-        """Return whether a waiting first request of a strict queue blocks the growth of the job (rule R14)."""
+        """Return whether the job must not grow because the first request of a strict queue waits (rule R14)."""
         for branch in growing.branch.path if self.closed else ():
             if branch.name in self.closed:
                 request_class, _ = self.closed[branch.name]
@@ -147,8 +147,8 @@ class Surplus:
         return False
 
     def poorest(self, branch: Branch, growing: list[Growing]) -> Growing:
-        """Return the job that gets the next pod: at each level of the tree, the job in the queue with the lowest
-        share."""
+        """Return the job that gets the next pod. At each level of the tree, the queue with the lowest share is
+        chosen."""
         below: dict[str, list[Growing]] = {}
         for each in growing:
             path = [other.name for other in each.branch.path]
@@ -162,7 +162,7 @@ class Surplus:
 
     def standing(self, parent: Branch, child: Branch, growing: Growing) -> tuple[object, ...]:
         """Return the key by which the parent compares its children. The child with the lowest key gets the next pod.
-        For the parent's own jobs, `child` is the parent."""
+        For the parent's own jobs, `child` is the parent itself."""
         ledger, cost = self.state.ledger, self.charge(growing, self.next_role(growing), 1).cost
         if parent.order is QueueOrder.FILL:
             own = child is parent
@@ -184,7 +184,7 @@ class Surplus:
         return borrows, share, rank(growing, parent.order)
 
     def next_role(self, growing: Growing) -> int:
-        """Return the first role that has fewer pods than it requests; the last role if none has."""
+        """Return the first role that has fewer pods than its count; the last role if all roles are complete."""
         placed = self.placed(growing)
         roles = growing.record.job.roles
         return next((at for at, role in enumerate(roles) if placed[at] < role.count), len(roles) - 1)
@@ -197,15 +197,15 @@ class Surplus:
         return placed
 
     def charge(self, growing: Growing, role: int, pods: int) -> Charge:
-        """Return the charge that `pods` pods of the role add to the job's queue."""
+        """Return what the job's queue is charged for `pods` more pods of the role."""
         job, gang = growing.record.job, growing.record.gang
         counts = [pods if at == role else 0 for at in range(len(gang.roles))]
         cost = gang_cost(gang, counts, growing.start.flavors, growing.branch.rules.flavors)
         return Charge(growing.branch.name, job.user, job.group, cost, 0, job.id, job.preemptible)
 
     def grow(self, growing: Growing, reserving: Reserving, *, alone: bool) -> bool:
-        """Place the next pod of the job. `alone`: True to place as many pods as fit at once, because no other queue
-        competes. Return whether a pod was placed."""
+        """Place the next pod of the job. `alone`: True if no other queue competes, so that as many pods as fit are
+        placed at once. Return whether a pod was placed."""
         placed = self.placed(growing)
         for at, role in enumerate(growing.record.job.roles):
             missing = role.count - placed[at]
@@ -228,7 +228,7 @@ class Surplus:
         return low
 
     def add(self, growing: Growing, role: int, pods: int, first: int, reserving: Reserving) -> bool:
-        """Place up to `pods` pods of the role, from the ordinal `first` on. Return whether a pod was placed."""
+        """Place up to `pods` pods of the role. Their ordinals begin with `first`. Return whether a pod was placed."""
         cluster, start, job = self.state.cluster, growing.start, growing.record.job
         asked = replace(job.roles[role], count=pods, minimum=1, group="", closeness=None)
         gang = cluster.interned.gang((asked,))
