@@ -58,8 +58,10 @@ def changing(
     patch: bool = False,
     **more: object,
 ) -> list[Made]:
-    """Return a policy that changes objects, and its binding. `rules`, `conditions`, `more`: as in `refusing`. `change`:
-    a CEL expression. `patch`: True if `change` is a JSON patch, False if it is an apply configuration."""
+    """Return a policy that changes objects, and its binding. `rules`: the requests to which the policy applies.
+    `conditions`: name -> CEL expression that must be true for an object to be changed. `more`: further fields of the
+    spec. `change`: a CEL expression. `patch`: True if `change` is a JSON patch, False if it is an apply
+    configuration."""
     how, field = ("JSONPatch", "jsonPatch") if patch else ("ApplyConfiguration", "applyConfiguration")
     found = [{"patchType": how, field: {"expression": change}}]
     return _policy(MUTATING, name, rules, conditions, {**more, "mutations": found})

@@ -7,10 +7,10 @@ are listed before it):
     read/       Kubernetes objects as values: pods, Jobs, nodes, queues, and every label and annotation
     capacity/   the free amounts of nodes and of namespaces' ResourceQuotas
     install/    install definitions of Phalanx's kinds and admission policies
-    gang/       the life of one gang: its spec, its seats, the bind barrier, preemption, restart. No I/O
+    gang/       the life of one gang: its spec, its seats, the bind barrier, preemption, restart; no I/O
     write/      writes to the API server: concurrent, in order for each object, never repeated by mistake
-    leader      the Lease: one scheduler at a time, and the fence past which nothing is written
+    leader      the Lease, by which only one scheduler leads, and the time after which it writes nothing
     routing/    map changed objects to the gangs that they belong to
     status/     publish the status of queues and PodGroups, and past usage
-    world/      `World` of `phalanx.loop`: events in, plans out
+    world/      the `World` of `phalanx.loop`: it reports events, and carries out plans
 """

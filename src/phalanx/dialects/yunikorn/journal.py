@@ -168,8 +168,8 @@ def error(code: int, message: str) -> Object:
 
 
 def _counted(query: Mapping[str, str], name: str, least: int) -> tuple[int | None, Object | None]:
-    """Return (value of the query parameter `name`; None if it is absent, None). If the value is not a whole number of
-    at least `least`, return (None, error response)."""
+    """Return two values. The first is the number in the query parameter `name`; None if it is absent. The second is
+    None, or an error response if the parameter is not a whole number of at least `least`."""
     text = query.get(name, "")
     if not text:
         return None, None

@@ -7,7 +7,7 @@ Parts, lowest first:
     records     the records of starts and the marks of preemptions, as annotations
     template/   converts the spec of a pod, or of a pod template, to the `Shape` of the pods
     workload/   batch/v1 Jobs, and training jobs shown as Jobs
-    pod         a pod, read once per change
+    pod         a pod in the scheduler's terms, which is read once for each change
     node        nodes
     queue       queues, flavors and reservations
 """

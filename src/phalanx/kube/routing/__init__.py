@@ -7,8 +7,8 @@ Parts, lowest first:
     caches          which kinds are watched
     volume_users    which pods and Jobs name a volume claim, so that they are read again when it changes
     quota_headroom  checks gangs against the ResourceQuotas of their namespaces
-    capacity_watch  nodes, queues, flavors, reservations
+    capacity_watch  converts changes of nodes, queues, flavors and reservations into events
     workload_watch  routes Jobs and pods to their gangs
-    watch           the watches of all kinds, in order
+    watch           watches all kinds; reads existing objects in the order in which decisions need them
     reconciler      reconciles gangs that have changed, or whose timer has expired
 """

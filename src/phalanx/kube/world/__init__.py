@@ -1,4 +1,4 @@
-"""The `World` of `phalanx.loop` on a Kubernetes API: events in, plans out. The parts, lowest first:
+"""The `World` of `phalanx.loop` on a Kubernetes API: it reports events, and carries out plans. The parts, lowest first:
 
 slices            run long work in pieces, so that other tasks can run in between
 capacity_sources  the interfaces of node groups and of other clusters

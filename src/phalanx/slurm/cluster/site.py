@@ -86,8 +86,9 @@ class Association(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
     """An account. Each account is a queue with the same name. `parent`: the parent account; "" for the root. `limits`:
-    limits in sacctmgr's names and notation. `coordinators`: the users that may change the account. `number`: as in
-    `Association`."""
+    limits in sacctmgr's names and notation. `coordinators`: the users that may change the account. `number`: the id of
+    the account's association in Slurm's tables, in the order of creation; 0 if an earlier version of Phalanx created it
+    without a number."""
 
     description: str = ""
     organization: str = ""

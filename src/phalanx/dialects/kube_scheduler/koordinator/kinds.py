@@ -54,7 +54,7 @@ LENT, WEIGHT, NAMESPACES, LIMIT = (
 IS_ROOT, TOTAL = f"{QUOTA}is-root", f"{QUOTA}total-resource"
 ROOT, SYSTEM, DEFAULT = (f"koordinator-{which}-quota" for which in ("root", "system", "default"))
 
-# Pods of these schedulers are Koordinator's only if they have a label or an annotation of Koordinator.
+# Koordinator's rules apply to pods of these schedulers only if the pods have a label or an annotation of Koordinator.
 _OTHERS = frozenset({"default-scheduler", "phalanx"})
 _OWN_JOB = "phalanx.dev/job"
 _TREE, _SAID = "koordinator/", "koordinator-quota/"

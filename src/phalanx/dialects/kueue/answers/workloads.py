@@ -41,8 +41,8 @@ def deactivated(told: Told) -> bool:
 
 
 def incomplete(told: Told) -> bool:
-    """Return whether the gang has no Workload yet. A pod group has none while pods are missing and until the scheduler
-    has tried the group. A gang whose pods cannot be read has none either."""
+    """Return whether the gang has no Workload yet. A pod group gets its Workload when no pod is missing any more and
+    the scheduler has tried the group. A gang whose pods cannot be read gets no Workload."""
     if told.stage is not Stage.WAITING or not told.pod_sets:
         return told.stage is Stage.WAITING
     return told.kind == "PodGroup" and (told.reason is None or told.reason.code is ReasonCode.WAITING_FOR_MEMBERS)

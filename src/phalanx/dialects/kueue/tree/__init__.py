@@ -3,7 +3,7 @@
 Parts, lowest first:
 
     configuration  Kueue's Configuration, from the ConfigMap of its controller; the quota charge of a pod
-    workload       the fields of a Workload that are read, as types
+    workload       the types of those fields of a Workload that are read
     checks         AdmissionChecks: decisions of other controllers about one Workload
     definitions    ClusterQueue, Cohort, LocalQueue, ResourceFlavor, WorkloadPriorityClass, AdmissionCheck
     claims         the settings of one gang, from the definitions and its Workload; Workloads that exist before their

@@ -175,8 +175,8 @@ class Seating:
         return objects.size(job) != sum(not one.going for one in objects.pods.values() if objects.job_of(one) is job)
 
     def _relabel(self, number: int, pod: Pod) -> None:
-        """Update the labels in the role's shape from the pod. A shape only has the labels that selectors of other pods
-        use, and these selectors now use more labels than when the role was planned."""
+        """Replace the labels in the role's shape by the pod's labels. A shape only has the labels that selectors of
+        other pods use, and these selectors now use more labels than when the role was planned."""
         row = self._seats.rows[number]
         if len(pod.shape.labels) > len(row.role.shape.labels):
             shape = replace(row.role.shape, labels=pod.shape.labels, namespace=pod.shape.namespace)

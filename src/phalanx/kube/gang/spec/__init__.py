@@ -4,7 +4,7 @@ Parts, lowest first:
 
     declared_roles  roles and groups of bare pods that a dialect declares; capacity held for pods that a driver
                     creates later
-    job_options     the options that labels and annotations set for when and how a job runs
+    job_options     the scheduling options of a job, from labels and annotations
     elsewhere       jobs that run in another cluster
     members         the members of a gang, and the sources of the pods of its roles
     blocked         why a gang cannot be planned yet: a member is held, or members are missing
