@@ -40,8 +40,8 @@ class _Room:
 
     def takes(self, asked: Amounts, begin_s: float, end_s: float) -> bool:
         """Return whether the amounts `asked` are free on the node from `begin_s` to `end_s`. The amounts of all jobs in
-        this period are added up, even of jobs that run one after the other. So the estimate is never too early because
-        of this, but may be too late."""
+        this period are added up, even of jobs that run one after the other. Because of this sum, the estimate may be
+        too late, but never too early."""
         some = [amounts for since_s, until_s, amounts in self.held if since_s < end_s and until_s > begin_s]
         used = [sum(each) for each in zip(*some, strict=True)] if some else [0, 0, 0]
         have = (self.node.cpus, self.node.memory_mib, self.node.gpus)

@@ -357,8 +357,8 @@ def unsigned(stored: Stored) -> Stored:
 
 
 def _mark_now(meta: objectmeta.Meta, *, counts: bool = True) -> None:
-    """Mark an object for deletion that has no grace period and waits for its finalizers. `counts`: `deletion_counts` of
-    the kind's strategy."""
+    """Mark an object for deletion that has no grace period and waits for its finalizers. `counts`: True if the start of
+    the deletion sets a grace period and increments the generation, as it does for some kinds."""
     if not meta.get("deletionTimestamp"):
         meta["deletionTimestamp"] = objectmeta.now_text()
         if counts:

@@ -332,7 +332,7 @@ def refused(error: Refused) -> Refusal:
 
 
 def with_change(changed: Mapping[str, object], more: Object) -> Object:
-    """Return one patch for the Job. `changed`: the annotations. `more`: the result of `patch_of`."""
+    """Return one patch for the Job. `changed`: the annotations. `more`: the patch of the Job's label and spec."""
     metadata = {"annotations": dict(changed), **more.get("metadata", {})}
     return {"metadata": metadata, **({"spec": more["spec"]} if "spec" in more else {})}
 
