@@ -63,6 +63,15 @@ def test_the_schema_names_the_field_with_the_wrapped_objects(kind: Kind, field: 
     )
 
 
+def test_an_update_that_removes_the_spec_is_refused() -> None:
+    assert said(None, old=components(job())).endswith("denied request: spec: Required value")
+
+
+@pytest.mark.parametrize("spec", ["text", [1]])
+def test_a_spec_of_a_wrong_type_is_left_to_the_schema(spec: Any) -> None:
+    assert admitted(spec)["spec"] == spec
+
+
 def test_a_group_whose_name_has_a_comma_gives_no_rights() -> None:
     """Commas separate the groups: the name `a,system:masters` must not become the group `system:masters`."""
     found = admitted(components(job()), user=User(name="eve", groups=("team", "a,system:masters")))

@@ -62,9 +62,13 @@ _LABELS = (
 )
 _SUSPEND = "Object{spec: Object.spec{suspend: true}}"
 # If an AppWrapper has no `spec`, the policy adds one. Then the API server's schema validation reports the field that is
-# missing in `spec`.
+# missing in `spec`. The policy does not change a `spec` that is no JSON object, so that the validation reports the type
+# of this `spec`.
 _OURS = {
-    "ours": f'!has(object.spec) || !has(object.spec.managedBy) || object.spec.managedBy == "{kinds.MANAGER}"',
+    "ours": (
+        "!has(object.spec) || (type(object.spec) == map && "
+        f'(!has(object.spec.managedBy) || object.spec.managedBy == "{kinds.MANAGER}"))'
+    ),
 }
 _NAME = "^[A-Za-z0-9]([A-Za-z0-9_.:-]{0,61}[A-Za-z0-9])?$"
 _CREATE = {
@@ -87,6 +91,8 @@ _CREATE = {
 }
 _OLD_PARTS = _PARTS.replace("object", "oldObject")
 _UPDATE = {
+    # The other checks read the spec. So this check is the first, because the API server reports the first failed check.
+    "spec: Required value": "has(object.spec)",
     "generictemplates are immutable, because their objects are created with the rights of the AppWrapper's creator": (
         f"{_WRAPPED} == {_ITEMS.format('oldObject')}"
     ),
