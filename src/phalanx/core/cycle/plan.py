@@ -1,8 +1,8 @@
-"""End a cycle: build the plan, and compute the time at which the next cycle is due if no event comes before.
+"""The end of a cycle: build the plan, and compute the time at which the next cycle is due if no event comes earlier.
 
-The plan has the starts, the preemptions, and the reasons of waiting jobs. The memory has the results about pending
-requests that the next cycle uses. If a decision of this cycle lets other requests start, the next cycle is due at
-once."""
+The plan has the starts, the preemptions, and the reasons of waiting jobs. The memory has results about pending
+requests, for use in the next cycle. If other requests may start because of a decision of this cycle, the next cycle is
+due at once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from phalanx.state.nodes.pod_index import arrival_may_help
 from phalanx.state.pending.pending import NEVER_S, Deadline
 from phalanx.state.pending.request_class import Blocker, Request
 
-UNTRIED = -2  # a value of `Search.changes`: running jobs have changed, and the request was not tried since then
+# a value of `Search.changes`: running jobs have changed since the search, and the request was not tried again
+UNTRIED = -2
 
 
 def decision(cycle: Cycle) -> Decision:
@@ -41,8 +42,9 @@ def decision(cycle: Cycle) -> Decision:
     actions += state.starts
     actions += state.actions
     actions += map(Wait, waits.keys(), waits.values())
-    # Running jobs have changed since these searches failed, and this cycle did not repeat them. The next cycle that
-    # tries such a request repeats its search. Until then it may wait behind the head of a strict queue.
+    # Running jobs have changed since these searches failed, and this cycle did not repeat the searches. When a later
+    # cycle tries such a request, it repeats the search. Until then the request may wait behind the head of a strict
+    # queue.
     untried = [
         (key, search._replace(changes=UNTRIED))
         for key, search in state.pending.searched.items()
@@ -73,8 +75,8 @@ def decision(cycle: Cycle) -> Decision:
 
 
 def withdrawals(cycle: Cycle) -> Decision:
-    """Return the plan of a cycle that only withdraws nominations. The next cycle follows at once and decides everything
-    else."""
+    """Return the plan of a cycle that only withdraws nominations. The next cycle follows at once, and makes all other
+    decisions."""
     found = Plan(tuple(cycle.state.actions), cycle.now_s, cycle.pending.reserved)
     cycle.state.draft.leave()
     return Decision(found)
@@ -87,7 +89,7 @@ def idle(cluster: Cluster, now_s: float) -> Decision:
 
 
 def wake_times_s(cycle: Cycle, memory: Memory) -> Iterator[float]:
-    """Yield the times at which a cycle is due without an event, in seconds since the epoch."""
+    """Yield the times at which a cycle is due even if no event comes, in seconds since the epoch."""
     cluster, now_s, state, placed = cycle.cluster, cycle.now_s, cycle.state, cycle.state.places
     yield from next_change_times_s(cluster, now_s, state.starts, state.granted)
     times_s = [again_s for _, again_s in memory.waiting_until]
@@ -96,21 +98,22 @@ def wake_times_s(cycle: Cycle, memory: Memory) -> Iterator[float]:
     yield from (again_s for again_s in times_s if now_s < again_s < NEVER_S)
     for action in state.actions:
         if isinstance(action, Nominate):
-            yield action.until_s if action.placements else now_s  # a job without its nomination needs a new decision
+            # a job whose nomination is withdrawn needs a new decision
+            yield action.until_s if action.placements else now_s
     if state.has_postponed or (state.victims and waits_for_quota(cycle)):
-        yield now_s  # in the second case, victims return quota that pending jobs need
+        yield now_s  # in the second case, pending jobs may start with the quota that victims return
     if cluster.dependencies.arrays and any(frees_array_slot(cycle, *each) for each in state.waits.items()):
         yield now_s  # the next task of the array may start
     if (memory.failed or cycle.pending.placement_classes.failed) and may_satisfy_affinity(cycle):
-        yield now_s  # requests whose pods have affinity to the placed pods may start
+        yield now_s  # requests with affinity to the placed pods may start now
     for job, placements in placed.items():
         if cluster.jobs[job].gang.tree is not None and len(cluster.jobs[job].open) > len(placements):
-            yield now_s  # the nodes of the placed pods determine the domains of the open slots
+            yield now_s  # the pods of the open slots must be in the same domains as the placed pods
 
 
 def may_search_again(cycle: Cycle, growing: set[str]) -> bool:
-    """Return whether a search for victims has failed that may succeed in the next cycle, because running jobs get pods
-    (`growing`). A job with more pods may give up one of its earlier pods, on another node."""
+    """Return True if some search for victims has failed, but may succeed in the next cycle because the running jobs in
+    `growing` get further pods. Such a job may then give up one of its earlier pods, on another node."""
     pending = cycle.pending
     failed = [key for key, each in {**pending.searched, **cycle.state.searched}.items() if each.changes >= 0]
     waiting = (entry.request.job for key in failed for entry in pending.request_classes.get(key, ()))
@@ -118,8 +121,8 @@ def may_search_again(cycle: Cycle, growing: set[str]) -> bool:
 
 
 def frees_array_slot(cycle: Cycle, job: str, reason: Reason) -> bool:
-    """Return True if the job occupies a slot of its array's concurrency limit but cannot start. The next task should
-    get the slot."""
+    """Return True if the job cannot start although it counts against the cap of its array (the largest number of its
+    tasks that may run). Then the next task of the array may start instead."""
     record = cycle.cluster.jobs[job]
     if record.job.array_cap is None or reason.code is ReasonCode.ARRAY_LIMIT or record.phase is not Phase.QUEUED:
         return False
@@ -129,7 +132,7 @@ def frees_array_slot(cycle: Cycle, job: str, reason: Reason) -> bool:
 
 
 def waits_for_quota(cycle: Cycle) -> bool:
-    """Return whether a request waits for quota."""
+    """Return whether at least one request waits for quota."""
     columns, reporter = cycle.pending.columns, cycle.reporter
     if reporter.eased or any(blocker == Blocker.QUOTA for blocker, _ in reporter.reports.values()):
         return True
@@ -137,7 +140,8 @@ def waits_for_quota(cycle: Cycle) -> bool:
 
 
 def may_satisfy_affinity(cycle: Cycle) -> bool:
-    """Return True if this cycle places pods that may satisfy the pod affinity or spread of a pending class."""
+    """Return True if this cycle places pods that may satisfy the pod affinity or the spread of a pending placement
+    class."""
     classes = (*cycle.pending.placement_classes.failed, *cycle.known.failed)
     heeding = [found.key.gang for found in classes if found.depends_on_other_pods]
     if not heeding:
@@ -151,15 +155,16 @@ def may_satisfy_affinity(cycle: Cycle) -> bool:
 def next_change_times_s(
     cluster: Cluster, now_s: float, starts: Sequence[Start], granted: Iterable[Request]
 ) -> Iterator[float]:
-    """Yield the times of known future changes, in seconds since the epoch, each later than `now_s`: the next timer, the
-    start of a job that others depend on, the next boundary of a reservation, the next eviction from a queue above its
-    limit. `starts`: the starts of this cycle. `granted`: its granted requests."""
+    """Yield the times of known future changes, in seconds since the epoch, each later than `now_s`. These are the next
+    timer, the next begin or end of a reservation, and the next eviction from a queue above its limit. If other jobs
+    depend on a start of this cycle, the smallest time after `now_s` is one of them. `starts`, `granted`: the starts of
+    this cycle, and its granted requests."""
     if (
         next_s := cluster.pending.timers.next_s({Deadline(request.job) for request in granted} if granted else ())
     ) is not None:
         yield next_s
     if cluster.dependencies.dependents and any(has_start_dependents(cluster, each.job) for each in starts):
-        yield nextafter(now_s, inf)  # the next cycle examines the jobs that depend on these starts
+        yield nextafter(now_s, inf)  # the next cycle then examines the jobs that depend on these starts
     if cluster.reservations:
         yield from advance.boundaries_s(cluster, now_s)[:1]
     if cluster.tree.trimmed:
@@ -168,14 +173,14 @@ def next_change_times_s(
 
 
 def has_start_dependents(cluster: Cluster, job: str) -> bool:
-    """Return whether another job waits for the job to start."""
+    """Return whether another job depends on the start of this job."""
     others = (cluster.jobs[name].job for name in cluster.dependencies.dependents.get(job, ()))
     return any(each.job == job and each.after is DependencyType.START for other in others for each in other.after)
 
 
 def is_idle(cluster: Cluster, now_s: float) -> bool:
-    """Return whether there is nothing to decide: no event since the last plan can let a request start, and no timer is
-    due."""
+    """Return True if there is nothing to decide: no request can start because of an event since the last plan, and no
+    timer is due."""
     pending = cluster.pending
     if cluster.nominated or pending.fresh or pending.changed or (cluster.tree.eased and pending.request_classes):
         return False

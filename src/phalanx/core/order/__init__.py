@@ -2,8 +2,8 @@
 
 Parts, lowest first:
 
-    fair_tree      Slurm's fair-share factor, by its Fair Tree and its classic formula
+    fair_tree      Slurm's fair-share factor, by the Fair Tree algorithm or the classic formula
     multifactor    Slurm's multifactor priority
-    account_usage  the past usage of accounts, where the least used comes first
+    account_usage  the past usage of accounts; the account with the least usage comes first
     next_job       the next job of the whole queue tree, by a tournament
 """

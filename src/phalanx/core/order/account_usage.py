@@ -1,11 +1,11 @@
-"""The past usage by which a queue with `QueueOrder.USAGE` chooses among its accounts and its child queues: the one that
-has used least comes first.
+"""The past usage of accounts and child queues. In a queue with `QueueOrder.USAGE`, the account or child queue with the
+least usage comes first.
 
 The usage of an account is its decayed usage (`state.usage`), divided by its shares. The usage of a child queue is the
-sum over all accounts in this queue and the queues below it, divided by the queue's weight. An account without shares
-comes last. A job that starts in a cycle adds to the usage at once, as if it had run for some time
-(`UsageTerms.entry_s`). This usage stays in the state after the cycle (`core.fold.charging`). So two accounts with many
-jobs and equal usage start jobs in turns."""
+sum of the usage of all accounts in this queue and in the queues below it, divided by the queue's weight. An account
+without shares comes last. When a job starts in a cycle, its usage for a fixed time (`UsageTerms.entry_s`) is added at
+once, and stays in the state after the cycle (`core.fold.charging`). So if two accounts have many jobs and equal usage,
+their jobs start in turns."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class AccountUsage:
 
     def __init__(self, cluster: Cluster, now_s: float, started: Sequence[tuple[Job, Cost]] = ()) -> None:
         self.cluster, self.now_s, self.started = cluster, now_s, started
-        self._known = 0  # the number of started jobs that `_entered` includes
+        self._known = 0  # the number of started jobs whose usage is already in `_entered`
         self._entered: dict[tuple[str, str], float] = {}
         self._shares: dict[str, dict[str, float]] = {}  # queue -> account -> shares
 
@@ -36,7 +36,7 @@ class AccountUsage:
         return over(self._used(queue.name, account), shares.get(account, 1.0))
 
     def of_queue(self, branch: Branch) -> float:
-        """Return the usage of all accounts in the queue and below, divided by the queue's weight."""
+        """Return the usage of all accounts in the queue and in the queues below it, divided by the queue's weight."""
         used = [self._used(each.name, account) for each in branch.below() for account in self._accounts(each.name)]
         return over(fsum(used), branch.queue.weight if branch.queue is not None else 1.0)
 
@@ -59,11 +59,11 @@ class AccountUsage:
             self._entered[key] = self._entered.get(key, 0.0) + price.accrued(price.rate(held), entry_s)
 
     def _told_as(self, queue: str) -> tuple[str, ...]:
-        """Return the queue names under which usage of the queue is stored. Jobs of the default queue may name no queue,
-        so its usage may also be stored under the empty name."""
+        """Return the queue names under which usage of the queue is stored. A job that names no queue is in the default
+        queue, so usage of the default queue may also be stored under the empty name."""
         return (queue, "") if queue == self.cluster.policy.default_queue else (queue,)
 
 
 def over(used: float, shares: float) -> float:
-    """Return the usage divided by the shares; infinity without shares."""
+    """Return the usage divided by the shares; infinity if `shares` is 0."""
     return used / shares if shares > 0 else inf

@@ -7,20 +7,20 @@
 - *age*: the time for which the job has been eligible to start, divided by `max_age_s`; at most 1.
 - *fair share*: see `core.order.fair_tree`.
 - *size*: the mean of the job's part of the nodes and its part of the cpus. With `size_relative_to_time` (Slurm's
-  SMALL_RELATIVE_TO_TIME): the largest part of any resource that the job requests, divided by the time limit in minutes;
-  0 without a limit. With `small_first`: 1 minus the size.
+  SMALL_RELATIVE_TO_TIME): the largest part of a resource that the job requests, multiplied by `size_full_time_s` and
+  divided by the time limit; 0 without a limit. With `small_first`: 1 minus the size.
 - *queue*, *qos*: the priority of the job's queue or QOS, divided by the highest priority of all queues or QOS.
 - *part*: the job's request of a resource divided by the capacity of the cluster.
-- *own*: the job's priority, in place of Slurm's site factor.
+- *own*: the priority that the user gave to the job. It replaces Slurm's site factor.
 
-Slurm shows the sum as a whole number, at least 1. Phalanx orders jobs by the sum without truncation, so weights may be
-small. A job requests pods, not nodes. Its number of nodes is estimated as the smallest number that could hold its
-minimum, if every node had the largest amount of each resource.
+Slurm shows the sum as a whole number, at least 1. Phalanx does not round the sum, so small weights have an effect too.
+A job requests pods, not nodes. For *size*, its number of nodes is estimated: the smallest number of nodes that could
+hold its minimum, if each node had as much of each resource as the largest node has.
 
 With a priority function (`Policy.priority_function`), the value of the function replaces the sum.
 
-`MultifactorPriority` serves one cycle. It computes fair shares only once, when it first ranks a job and their weight is
-not 0."""
+`MultifactorPriority` serves one cycle. It computes the fair shares only once, when the first job is ranked, and only if
+their weight is not 0."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class PriorityFactors(NamedTuple):
 
 
 def weighted_sum(parts: PriorityFactors, factors: PriorityWeights, *, own: float = 0.0, nice: float = 0.0) -> float:
-    """Return the weighted sum of the factors."""
+    """Return the weighted sum of the factors, plus `own`, minus `nice`."""
     asked = dict(parts.resources)
     return (
         own
@@ -69,19 +69,19 @@ def weighted_sum(parts: PriorityFactors, factors: PriorityWeights, *, own: float
 
 
 def age(waited_s: float, max_age_s: float) -> float:
-    """Return the age factor."""
+    """Return the age factor of a job that has been eligible for `waited_s` seconds."""
     if max_age_s <= 0:
         return 1.0
     return max(0.0, min(1.0, waited_s / max_age_s))
 
 
 def size(nodes: float, cpus: float) -> float:
-    """Return the size factor. `nodes`, `cpus`: the requested parts of all nodes and cpus."""
+    """Return the size factor. `nodes`, `cpus`: the requested part of all nodes, and of all cpus."""
     return (min(1.0, nodes) + min(1.0, cpus)) / 2
 
 
 def fraction(some: float, whole: float) -> float:
-    """Return `some` / `whole`, between 0 and 1; 0 if both are 0."""
+    """Return `some` / `whole`, limited to the range from 0 to 1; 0 if `whole` is 0."""
     return max(0.0, min(1.0, some / whole)) if whole > 0 else 0.0
 
 
@@ -114,7 +114,7 @@ class MultifactorPriority:
         )
 
     def waiting_job(self, record: JobRecord) -> WaitingJob:
-        """Return the job as a priority function sees it."""
+        """Return the description of the job that is passed to a priority function."""
         job, limit_s = record.job, time_limit_s(self.cluster, record.job)
         return WaitingJob(
             id=job.id,
@@ -132,8 +132,8 @@ class MultifactorPriority:
         )
 
     def of_request_classes(self, numbers: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Return the priority of the first request of each of these request classes, by operations on arrays. Each
-        result is equal, to the last bit, to that of `of`."""
+        """Return, for each of these request classes, the priority of its first request. The priorities are computed by
+        operations on arrays, and each is equal, to the last bit, to the result of `of`."""
         pending, factors = self.cluster.pending, self.policy.factors
         columns = pending.columns
         if self.policy.priority_function is not None:
@@ -175,8 +175,8 @@ class MultifactorPriority:
         return np.asarray(found + np.array(weighted, np.float64)[number] - columns.nice[numbers])
 
     def _eligible_s(self, numbers: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Return the time (seconds since the epoch) from which the first request of each of these request classes was
-        eligible."""
+        """Return, for each of these request classes, the time from which its first request was eligible (seconds since
+        the epoch)."""
         columns, jobs = self.cluster.pending.columns, self.cluster.jobs
         found = columns.eligible_s[numbers]
         for at in np.isnan(found).nonzero()[0].tolist():
@@ -230,8 +230,8 @@ class MultifactorPriority:
         return 1.0 - size if factors.small_first else size
 
     def _asked(self, gang: Gang) -> tuple[float, tuple[tuple[str, float], ...]]:
-        """Return the size factor of the gang, and for each resource the part of the cluster's capacity that it
-        requests."""
+        """Return the size factor of the gang, and for each resource that the gang requests, the requested part of the
+        cluster's capacity."""
         known = self._asks.get(gang)
         if known is None:
             amounts, whole = gang.asked, self._whole

@@ -264,7 +264,8 @@ class Choice:
         return found
 
     def _at(self, sets: Ints) -> tuple[Ints, Mask]:
-        """Return (index of each of these sets in `self.sets`, mask of the sets that exist there)."""
+        """Return (the index of each of these sets in `self.sets`, a mask: True for each set that `self.sets`
+        contains)."""
         at = np.minimum(np.searchsorted(self.sets, sets), len(self.sets) - 1)
         return at, self.sets[at] == sets
 

@@ -3,7 +3,7 @@ start.
 
 Parts, lowest first:
 
-    eligible   jobs that may not start even with free capacity: begin times, dependencies, holds
-    receive    report a reason at once, or add the request to its request class
-    nominated  jobs that start when their victims have left
-    surplus    pods above the minimums of jobs that start, in a second pass"""
+    eligible   the reasons why a job may not start even with free capacity: begin times, dependencies, holds
+    receive    report why a request must wait, or add the request to its request class
+    nominated  start nominated jobs when their victims have left
+    surplus    place pods above the minimums of jobs that start, in a second pass"""

@@ -1,9 +1,11 @@
-"""Decide whether a queued job is *eligible*: whether a cycle may try it at all, whatever capacity is free. The result
-is None or a reason. Only an event about the job, or the passing of time, can change the result.
+"""Decide whether a queued job is *eligible*, that is, whether a cycle may try to start it. This does not depend on the
+free capacity. The result is None, or the reason why the job is not eligible. The result can change only by an event or
+with time.
 
 The reasons are checked in this order: the world blocks the job; the gang is invalid; the queue is unknown,
-misconfigured, held or closed; the requests exceed a ceiling of the queue or a limit per job; too many jobs are
-submitted; the begin time, a dependency or the job's array does not let it start (`core.fold.job_dependencies`)."""
+misconfigured, held or closed; the requests exceed a limit of the queue or a limit for each job; too many jobs are
+submitted; the job must wait for its begin time, for another job, or for other jobs of its array
+(`core.fold.job_dependencies`)."""
 
 from __future__ import annotations
 
@@ -26,8 +28,8 @@ from phalanx.state.queues.quota import Cost, gang_cost
 def not_eligible(
     cluster: Cluster, branch: Branch, record: JobRecord, now_s: float, cleared: dict[JobFamily, int]
 ) -> NotEligible | None:
-    """Return why the queued job of this branch may not be tried; None if it may. `cleared`: array -> the number of its
-    jobs that were admitted, as in `job_dependencies.not_eligible`."""
+    """Return why the queued job of this branch is not eligible; None if it is eligible. `cleared`: array -> the number
+    of its jobs that this cycle has admitted, as in `job_dependencies.not_eligible`."""
     job = record.job
     if job.blocked is not None:
         return NotEligible(job.blocked)
@@ -63,8 +65,8 @@ def queue_state_reason(branch: Branch, record: JobRecord, now_s: float) -> Reaso
 
 
 def beyond_limits(cluster: Cluster, branch: Branch, record: JobRecord) -> Reason | None:
-    """Return the reason why the limits of the job's queue, or of a queue above, would not let the job start even if no
-    other job ran; None if these limits would let it start."""
+    """Return the reason if the limits of the job's queue, or of a queue above it, do not allow the job even when no
+    other job runs; None if these limits allow the job."""
     longest_s, limit_s = branch.rules.limits.longest_s, record.job.limit_s
     if longest_s is not None and limit_s is not None and limit_s > longest_s:
         return no_quota.never(
@@ -87,8 +89,8 @@ def beyond_limits(cluster: Cluster, branch: Branch, record: JobRecord) -> Reason
 
 
 def beyond_ceiling(cluster: Cluster, branch: Branch, record: JobRecord, pods: Sequence[int]) -> Reason | None:
-    """Return the reason that names the first ceiling (limit of a queue) that `pods[role]` pods of each role exceed,
-    whatever flavors they get; None if they exceed no ceiling."""
+    """Return the reason that names the first ceiling (a limit of a queue) that the pods exceed with every choice of
+    flavors; None if with some choice they exceed no ceiling. `pods[role]`: the number of pods of each role."""
     if not branch.rules.flavors:
         return ceiling_reason(branch, record, gang_cost(record.gang, pods))
     found = None
@@ -101,8 +103,8 @@ def beyond_ceiling(cluster: Cluster, branch: Branch, record: JobRecord, pods: Se
 
 
 def no_suitable_flavor(cluster: Cluster, branch: Branch, record: JobRecord) -> Reason | None:
-    """Return why some role finds no suitable flavor in some resource group; None if each role finds one in each
-    group."""
+    """Return the reason if, for some role and some resource group, no flavor is suitable; None if each role has a
+    suitable flavor in each group."""
     for demand in record.gang.demands:
         for group in flavor_assignment.groups_asked(branch.rules.flavors, demand):
             found = [
@@ -116,8 +118,8 @@ def no_suitable_flavor(cluster: Cluster, branch: Branch, record: JobRecord) -> R
 
 
 def ceiling_reason(branch: Branch, record: JobRecord, cost: Cost) -> Reason | None:
-    """Return the reason that names the first ceiling, from the queue up, that is below `cost`; None if there is
-    none."""
+    """Return the reason that names the first ceiling that is below `cost`, in the order from the queue up to the root;
+    None if no ceiling is below `cost`."""
     for each in branch.path:
         if each.queue is None:
             continue

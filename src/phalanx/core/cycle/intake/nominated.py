@@ -1,7 +1,7 @@
-"""Handle nominated jobs. Start the jobs whose victims have left. If the victims of a job will not leave in time,
-withdraw the job's nomination or move it to other nodes.
+"""Handle nominated jobs. Start the jobs whose victims have left. If the victims of a job do not leave in time, withdraw
+the job's nomination, or nominate the job to other nodes.
 
-The next cycle decides again about a job whose nomination is withdrawn."""
+If the nomination of a job is withdrawn, the next cycle decides again about this job."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from phalanx.state.pending.request_class import Request
 
 
 def start_nominated(state: CycleState, preempting: CyclePreemption) -> None:
-    """Start nominated jobs whose nodes are free. If a nomination has to be withdrawn, or moves to other nodes, do only
-    that."""
+    """Start nominated jobs whose nodes are free. If some nomination has to be withdrawn or moved to other nodes, do
+    only this, and start no nominated job."""
     found = [*preempting.nominations()]
     for record, next_step in found:
         if next_step is NominationState.BROKEN or is_hindered(state, record):

@@ -1,8 +1,8 @@
-"""Receive a request that is in no request class: report a reason at once, or add it to its request class.
+"""Receive a request that is in no request class: report why it must wait, or add it to its request class.
 
-A request that is not eligible (`core.cycle.intake.eligible`) waits for an event or a time. All other requests are
-candidates from this cycle on. Equal requests of one queue are in the same request class
-(`state.pending.request_class.RequestClassKey`), and a decision about one of them applies to all of them."""
+A request that is not eligible (`core.cycle.intake.eligible`) waits for an event or for a certain time. All other
+requests are candidates from this cycle on. Equal requests of one queue are in the same request class
+(`state.pending.request_class.RequestClassKey`), and a decision about one of these requests applies to all of them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from phalanx.state.pending.request_class import (
 )
 from phalanx.state.queues.branch import Branch
 
-# Further fields of a job on which the terms of its request depend, and the values that most jobs have.
+# Fields of a job that are part of the terms of its request, and the values that they have for most jobs.
 DETAILS = attrgetter("limit_s", "estimate_s", "deadline_s", "preemptible", "preempts", "reservation")
 PLAIN_DETAILS = DETAILS(PLAIN)
 
@@ -44,7 +44,7 @@ def newcomers(state: CycleState) -> list[Request]:
 
 
 def receive(state: CycleState, request: Request) -> None:
-    """Report why the request cannot be a candidate, or add it to its request class."""
+    """Report why the request cannot be a candidate. If it can be one, add it to its request class."""
     cluster, now_s = state.cluster, state.now_s
     record = cluster.jobs[request.job]
     branch = cluster.tree.branches[record.queue]
@@ -62,7 +62,7 @@ def receive(state: CycleState, request: Request) -> None:
         state.waiting_until.append((request, record.not_before_s))
         state.waits[request.job] = explain.backoff(record, now_s)
     elif branch.unbounded and not branch.rules.starts_whole:
-        # without pods: each pod is placed when its slot opens
+        # the job starts without pods; each pod is placed when its slot opens
         state.start(record, branch.rules.limits.time_limit_s(record.job))
     else:
         enter(state, branch, record, request)
@@ -73,7 +73,7 @@ def enter(state: CycleState, branch: Branch, record: JobRecord, request: Request
     cluster, pending, slots = state.cluster, state.pending, None
     if request.slot is not None:
         if request.slot != replacement.slots_together(cluster, record, request.slot)[0]:
-            # The first slot of its group is the request for all of them.
+            # The request with the first slot of the group is made for all slots of the group.
             state.waiting_for_event[request] = None
             return
         slots = replacement.replacement_gang(cluster, cluster.topologies(state.policy), record, request.slot)
@@ -89,7 +89,7 @@ def enter(state: CycleState, branch: Branch, record: JobRecord, request: Request
 def request_class_of(
     cluster: Cluster, branch: Branch, record: JobRecord, request: Request, slots: Gang | None
 ) -> tuple[RequestClassKey, QueuedRequest]:
-    """Return the key of the request class, and the entry of the request in it.
+    """Return the key of the request's class, and the entry of the request in this class.
 
     `branch`: the branch of the request's queue. `slots`: the gang of the open slots that are placed together; None for
         a queued job."""
@@ -97,14 +97,16 @@ def request_class_of(
     whole = branch.rules.starts_whole
     if slot is not None and slots is not None and whole and not is_growth(record, slot):
         limit_s = branch.rules.limits.time_limit_s(job)
-        # The estimated end of these pods is the end of their job, so each job has a class of its own.
+        # These pods are expected to end with their job, and jobs end at different times. So each job has a class of its
+        # own.
         terms = PLAIN if limit_s is None else Terms(limit_s=limit_s, job=job.id)
         entry = QueuedRequest(*record.open[slot], request)
         return RequestClassKey(int(Kind.REPLACEMENT), job.priority, slots, "", terms), entry
     terms = terms_of(job, branch, by_person=bool(cluster.reservations))
     if branch.rules.by_factors and cluster.policy.priority_function is not None:
         terms = terms._replace(job=job.id)  # a priority function may give any two jobs different priorities
-    # With reservations the class needs the exact queue, because a reservation may be for one queue.
+    # If there are advance reservations, the key must have the exact queue, because a reservation may be for one queue
+    # only.
     queue = branch.name if cluster.reservations else branch.request_class_queue
     if slot is None or slots is None:
         entry = QueuedRequest(job.submitted_s, job.id, request)
@@ -120,9 +122,9 @@ def request_class_of(
 
 
 def terms_of(job: Job, branch: Branch, *, by_person: bool) -> Terms:
-    """Return the terms of the job's request: the fields of the job on which the decision depends, in addition to its
-    gang and its priority. `by_person`: True if the decision depends on the user and the group, because there are
-    advance reservations."""
+    """Return the terms of the job's request: the fields of the job on which the decision depends, other than its gang
+    and its priority. `by_person`: True if there are advance reservations, so that the decision depends on the user and
+    the group."""
     factors, by_usage = branch.rules.by_factors, branch.order is QueueOrder.USAGE
     plain = DETAILS(job) == PLAIN_DETAILS and branch.rules.limits.longest_s is None
     if plain and not (by_person or branch.rules.limits.by_user or branch.rules.limits.by_group or factors or by_usage):

@@ -2,7 +2,7 @@
 
 Parts, lowest first:
 
-    evict   the actions of a preemption plan: evict the victims, and nominate or start the preemptor
-    excess  quota preemption: the pods of queues that use more than a lowered limit
+    evict   makes the actions of a preemption plan: evict the victims, and nominate or start the preemptor
+    excess  quota preemption: evicts pods of queues that use more than their limit, because it was lowered
     search  searches for victims, within a budget, and checks of existing nominations
 """

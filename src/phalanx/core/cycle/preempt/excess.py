@@ -1,10 +1,11 @@
-"""Quota preemption: evict pods of queues whose usage is above their limit, because the limit was lowered.
+"""Quota preemption: if the limit of a queue was lowered below its usage, evict pods of the queue.
 
-If a queue has the setting `excess_delay_s`, and its usage has been above its limit for this time, it loses pods until
-its usage is within the limit. No queue on its path falls below its guarantee. No more pods are evicted than necessary:
-a pod that is larger than the remaining *excess* (the usage above the limit) stays. The excess of a queue with children
-is divided among the children in proportion to their usage above their guarantees. If each part is smaller than a pod,
-one queue loses a pod.
+This applies to queues with the setting `excess_delay_s`. If the usage of such a queue has been above its limit for this
+time, pods of the queue are evicted until its usage is within the limit. The usage of a queue on its path never falls
+below the guarantee of that queue. No more pods are evicted than necessary: a pod that is larger than the remaining
+*excess* (the usage above the limit) stays. The excess of a queue with children is divided among the children in
+proportion to their usage above their guarantees. If each part is too small for a pod, pods of only one of these queues
+are evicted.
 
 Pods above the minimums of jobs are evicted first, then whole jobs. In both steps, jobs of the lowest priority come
 first, and of equal priority the job that was submitted last.
@@ -31,8 +32,8 @@ Excess: TypeAlias = dict[Key, Amount]
 
 
 def exceeding(cluster: Cluster, now_s: float) -> dict[str, float]:
-    """Return a mapping: queue -> the time since which its usage exceeds its limit (seconds since the epoch). Only
-    queues whose excess pods may be evicted are included."""
+    """Return a mapping: queue -> the time since which its usage exceeds its limit (seconds since the epoch). It has
+    only queues with the setting `excess_delay_s`."""
     branches, since = cluster.tree.branches, cluster.exceeding
     return {name: since.get(name, now_s) for name in sorted(cluster.tree.trimmed) if above_limit(branches[name])}
 
@@ -54,14 +55,14 @@ def enforce(state: CycleState, context: Callable[[], PreemptionContext]) -> None
 
 
 def is_noted(cluster: Cluster, now_s: float) -> bool:
-    """Return whether no eviction is due, and the state (`Cluster.exceeding`) already lists exactly the queues above
-    their limits."""
+    """Return True if no eviction is due, and `Cluster.exceeding` already has exactly the queues above their limits."""
     found = exceeding(cluster, now_s) if cluster.tree.trimmed else {}
     return found == cluster.exceeding and not any(due_s(cluster, *each) <= now_s for each in found.items())
 
 
 def due_s(cluster: Cluster, queue: str, since_s: float) -> float:
-    """Return when pods of the queue are evicted (seconds since the epoch)."""
+    """Return the time at which excess pods of the queue are evicted (seconds since the epoch). `since_s`: the time
+    since which its usage exceeds its limit."""
     return since_s + (cluster.queues[queue].preemption.excess_delay_s or 0.0)
 
 
@@ -72,7 +73,8 @@ def above_limit(branch: Branch) -> Excess:
 
 
 def victims(cluster: Cluster, branch: Branch) -> Iterator[tuple[JobRecord, tuple[Slot, ...]]]:
-    """Yield (job, its slots that are evicted). If there are no slots, the whole job is evicted."""
+    """Yield (job, its slots that are evicted) for each victim. An empty tuple of slots means that the whole job is
+    evicted."""
     excess = above_limit(branch)
     for each in branch.path:
         total = each.account.total
@@ -84,9 +86,10 @@ def victims(cluster: Cluster, branch: Branch) -> Iterator[tuple[JobRecord, tuple
 
 
 def divided(branch: Branch, excess: Excess, *, whole: bool = False) -> Iterator[tuple[str, Excess]]:
-    """Yield (queue, the excess that its own jobs must lose). The excess of a queue is divided among its children and
-    its own jobs, in proportion to their usage above guarantees, rounded down. `whole`: True to divide nothing, but to
-    yield for each queue the largest part of the excess that its own jobs could lose."""
+    """Yield (queue, the part of the excess by which the usage of its own jobs must fall). The excess of a queue is
+    divided among its children and its own jobs, in proportion to their usage above their guarantees, rounded down.
+    `whole`: True to divide nothing; then each queue gets the whole excess, but at most its usage above its
+    guarantee."""
     if not branch.children:
         yield branch.name, excess
         return
@@ -123,8 +126,8 @@ def victims_of_queue(cluster: Cluster, queue: str, excess: Excess) -> Iterator[t
 
 
 def surplus_victims(record: JobRecord, branch: Branch, left: Excess) -> list[Slot]:
-    """Return the slots above the job's minimum that are evicted, the highest ordinals first. Subtract their cost from
-    the remaining excess `left`."""
+    """Choose the slots above the job's minimum that are evicted, and return them, the highest ordinals first. Subtract
+    their cost from the remaining excess `left`."""
     spare, chosen = spare_pods(record), list[Slot]()
     for slot in sorted(record.placements.keys() - record.leaving, key=lambda slot: (slot.role, -slot.ordinal)):
         if spare[slot.role] > 0 and fits(cost := cost_of(record, branch, [slot]), left):
@@ -135,13 +138,13 @@ def surplus_victims(record: JobRecord, branch: Branch, left: Excess) -> list[Slo
 
 
 def cost_of(record: JobRecord, branch: Branch, slots: Sequence[Slot]) -> Cost:
-    """Return the charge of these slots to the queue."""
+    """Return the amounts that these slots charge to the queue."""
     return gang_cost(record.gang, pods_by_role(slots, len(record.job.roles)), record.flavors, branch.rules.flavors)
 
 
 def fits(cost: Cost, left: Excess) -> bool:
-    """Return whether evicting pods of this cost reduces the remaining excess `left`, and frees no more of any resource
-    than `left`."""
+    """Return True if the eviction of pods with this cost reduces the remaining excess `left`, and of no resource in
+    `left` frees more than that."""
     return any(amount and left.get(key, 0) for key, amount in cost) and all(
         amount <= left[key] for key, amount in cost if key in left
     )
@@ -155,8 +158,8 @@ def take(cost: Cost, left: Excess) -> None:
 
 
 def reason(branch: Branch, record: JobRecord, slots: Sequence[Slot]) -> Reason:
-    """Return the reason of a job that loses these slots because its queue is above its limit. If there are no slots,
-    the whole job is evicted."""
+    """Return the reason for a job of which these slots are evicted, because its queue is above its limit. If `slots` is
+    empty, the whole job is evicted."""
     resources = sorted({resource for _, resource in above_limit(branch)})
     what = "is stopped" if not slots else f"gives up {len(slots)} of its pods"
     return Reason(
