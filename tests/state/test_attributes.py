@@ -42,9 +42,9 @@ def test_soft_taints_of_ready_nodes_count() -> None:
     attributes = NodeAttributes(2)
     attributes.write(0, node("plain"))
     attributes.write(1, replace(node("n"), taints=(SOFT,), ready=False))
-    assert not attributes.prefers
+    assert not (attributes.ready & attributes.soft_tainted).any()
     attributes.write(1, replace(node("n"), taints=(SOFT,)))
-    assert attributes.prefers
+    assert (attributes.ready & attributes.soft_tainted).any()
 
 
 def test_equal_sets_of_taints_share_a_number_and_a_copy_changes_alone() -> None:

@@ -74,11 +74,7 @@ def test_columns_have_the_keys_of_each_class_and_vacant_places_no_class() -> Non
     for number in (0, 1, FIRST_LENGTH + 1):
         assert columns.request_classes[number] is classes[number]
         assert (columns.placement_class[number], columns.row[number], columns.priority[number]) == (3, 7, 5)
-        assert (columns.arrival_s[number], columns.limit_s[number], columns.nice[number]) == (
-            number,
-            number + 1,
-            number,
-        )
+        assert (columns.limit_s[number], columns.nice[number]) == (number + 1, number)
     assert set(columns.placement_class[FIRST_LENGTH + 2 :]) == {-1}
 
     columns.reported_blocker[1], columns.preempts[1] = Blocker.QUOTA, True

@@ -27,7 +27,7 @@ def test_taints_with_a_time_in_them_are_forgotten() -> None:
     columns, plain = NodeTable(), node("a", cpu=8)
     for second in range(3 * FEW_FACTS):
         columns.update(replace(plain, taints=(Taint("candidate", str(second), "PreferNoSchedule"),)))
-    assert columns.attributes.prefers
+    assert columns.attributes.soft_tainted.any()
     assert columns.attributes.remembered < 2 * FEW_FACTS
     columns.update(plain)
-    assert not columns.attributes.prefers
+    assert not columns.attributes.soft_tainted.any()

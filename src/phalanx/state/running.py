@@ -282,47 +282,23 @@ class LargestConsumers:
     def __init__(self) -> None:
         self.held: dict[str, dict[str, Amount]] = {}
         self._heaps: dict[str, list[tuple[Amount, str]]] = {}
-        # Resource -> (the argument `count`, the result) of the last call of `largest`.
-        self._largest: dict[str, tuple[int, list[tuple[str, Amount]]]] = {}
 
     def change(self, job: str, costs: Iterable[tuple[str, Amount]], pods: int) -> None:
         """Add the charges of `pods` pods to the job; a negative number removes them."""
         for resource, amount in costs:
-            held = self.held.get(resource)
-            if held is None:
-                held = self.held[resource] = {}
-            before = held.get(job, 0)
-            now = before + amount * pods
-            if now:
+            held, heap = self.held.setdefault(resource, {}), self._heaps.get(resource)
+            if now := held.get(job, 0) + amount * pods:
                 held[job] = now
             else:
                 held.pop(job, None)
-            if resource in self._heaps:
-                self._note(resource, job, now, max(before, now))
-
-    def _note(self, resource: str, job: str, now: Amount, most: Amount) -> None:
-        """Update the heap, and drop the stored result of `largest` if the change may affect it. `most`: the larger of
-        the job's present amount and its former amount."""
-        if known := self._largest.get(resource):
-            count, found = known
-            if len(found) < count or most >= found[-1][1]:
-                del self._largest[resource]
-        heap, held = self._heaps[resource], self.held[resource]
-        if now:
-            heappush(heap, (-now, job))
-        if len(heap) > 4 * len(held) + 64:
-            heap[:] = [(-amount, job) for job, amount in held.items()]
-            heapify(heap)
+            if heap is not None and now:
+                heappush(heap, (-now, job))
+                if len(heap) > 4 * len(held) + 64:
+                    del self._heaps[resource]  # most entries are outdated
 
     def largest(self, resource: str, count: int) -> list[tuple[str, Amount]]:
         """Return the `count` jobs that hold most of the resource, as (job, amount), the largest amount first. Jobs with
         equal amounts are sorted by name."""
-        known = self._largest.get(resource)
-        if known is None or known[0] != count:
-            known = self._largest[resource] = count, self._found(resource, count)
-        return known[1]
-
-    def _found(self, resource: str, count: int) -> list[tuple[str, Amount]]:
         held, heap = self.held.get(resource, {}), self._heaps.get(resource)
         if heap is None:
             heap = self._heaps[resource] = [(-amount, job) for job, amount in held.items()]

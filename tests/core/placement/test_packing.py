@@ -12,7 +12,7 @@ from phalanx.core.placement.draft import Draft
 from phalanx.core.placement.node_order import Column
 from phalanx.core.placement.packing import PackedPods, fill
 from phalanx.model.node import Node
-from phalanx.model.pod import Shape, amounts
+from phalanx.model.pod import MAX_AMOUNT, Shape, amounts
 from phalanx.state.classes import Demand, InternTable
 from phalanx.state.nodes.table import NodeTable
 
@@ -48,9 +48,15 @@ def one_after_the_other(draft: Draft, demand: Demand, count: int) -> tuple[list[
 
 
 def first(draft: Draft, asks: dict[str, int]) -> int:
-    asked = draft.node_order.asked(InternTable().demand(Shape(requests=amounts(asks))))
-    assert asked is not None
-    return draft.node_order.first(asked.least)
+    """Return the position at which a search begins, which it takes if all nodes have capacity."""
+    order, demand = draft.node_order, InternTable().demand(Shape(requests=amounts(asks)))
+    free = {name: column.copy() for name, column in order.free.items()}
+    for column in order.free.values():
+        column[:] = MAX_AMOUNT
+    found, _ = next(order.holding(demand, None), (len(order), 0))
+    for name, column in free.items():
+        order.free[name][:] = column
+    return found
 
 
 def half(draft: Draft) -> dict[str, Column]:

@@ -71,7 +71,6 @@ def expected_s(cluster: Cluster, policy: Policy, request: Request) -> float | No
     hold = BackfillForecast(cluster, policy, NOW_S, state.draft, [*nominated_gangs(cluster)]).hold(
         request, request_class.key.gang
     )
-    state.draft.leave()
     return None if hold is None else hold.run.start_s
 
 

@@ -42,6 +42,7 @@ from phalanx.state.cluster import Cluster
 CELLS = 1 << 20
 TRIES = 256  # one gang is tried on at most this many stretches of levels
 SPARE = 64  # how many unused levels are allocated whenever no unused level is left
+FEW = 32  # up to this number of nodes, pods are counted at each call
 
 
 class PlannedRun(NamedTuple):
@@ -164,7 +165,7 @@ class CapacityProfile:
         known = self.counts.get(demand)
         if known is None:
             rows = matching.matching(self.cluster.columns.attributes, demand.where).nonzero()[0]
-            if self.draft.node_order.few:
+            if len(self.draft) <= FEW:
                 return self.count(demand, some, rows)
             places = np.arange(len(next(iter(self.free.values()))))
             known = self.counts[demand] = self.count(demand, places, rows)

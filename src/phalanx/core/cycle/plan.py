@@ -70,7 +70,8 @@ def decision(cycle: Cycle) -> Decision:
         exceeding=tuple(state.exceeding.items()),
     )
     wake_s = min(wake_times_s(cycle, memory), default=None)
-    state.draft.leave()
+    state.draft.settle()
+    cycle.cluster.columns.node_order = state.draft.node_order  # for the next cycle
     return Decision(Plan(tuple(actions), wake_s, memory.first), memory)
 
 
@@ -78,7 +79,6 @@ def withdrawals(cycle: Cycle) -> Decision:
     """Return the plan of a cycle that only withdraws nominations. The next cycle follows at once, and makes all other
     decisions."""
     found = Plan(tuple(cycle.state.actions), cycle.now_s, cycle.pending.reserved)
-    cycle.state.draft.leave()
     return Decision(found)
 
 

@@ -25,13 +25,7 @@ from phalanx.core.order.next_job import Tournament
 from phalanx.core.reasons import explain, no_quota
 from phalanx.model.reason import ALONE, Reason, ReasonCode
 from phalanx.state.pending.placement_class import PlacementClass, PlacementClassKey
-from phalanx.state.pending.request_class import (
-    Blocker,
-    Candidate,
-    Kind,
-    Request,
-    RequestClass,
-)
+from phalanx.state.pending.request_class import Blocker, Candidate, Kind, Request, RequestClass
 
 RENEWED = 100  # the number of cycles after which the reason of such a class is computed again
 # after a node has changed, a cycle computes at most this many reasons again, and the next cycle continues
@@ -82,7 +76,7 @@ class ReasonReporter:
             return True
         said = self.reason_of(candidate.request_class)
         if said is None or said.code is not reason.code:
-            self.report(candidate, reason, Blocker.QUOTA, reason)
+            self.report(candidate, reason, Blocker.QUOTA)
         return reason.code not in ALONE
 
     def short_of_quota(self, candidate: Candidate) -> Reason | None:
@@ -93,16 +87,6 @@ class ReasonReporter:
             self.eased = True
             return None
         return self.known.why_not(candidate.request_class, offers, ())
-
-    def report_denied(self, candidate: Candidate, reason: Reason, blocker: int) -> None:
-        """Report that the first request of the class was denied. `blocker`: what blocks the request; NONE_REPORTED if
-        quota allows none of its offers, so that this function must find out."""
-        self.known.failures += 1
-        request_class = candidate.request_class
-        if blocker == Blocker.NONE_REPORTED:
-            blocker = Blocker.CAPACITY if self.state.is_within_limits(request_class) else Blocker.QUOTA
-        own = None if reason is self.known.reason_of_placement_class(request_class.placement_class) else reason
-        self.report(candidate, reason, blocker, own)
 
     def report_no_capacity(self, candidate: Candidate) -> None:
         """Report that there is no capacity for the request's placement class, unless its request class has already
@@ -115,16 +99,16 @@ class ReasonReporter:
             found = request_class.placement_class
             reason = self.known.explain_placement_class(found)
             if reason is not None:
-                self.report(candidate, reason, Blocker.CAPACITY, None)
+                self.report(candidate, reason, Blocker.CAPACITY)
 
-    def report(self, candidate: Candidate, reason: Reason, blocker: int, own: Reason | None) -> None:
+    def report(self, candidate: Candidate, reason: Reason, blocker: int) -> None:
         """Report `reason` as the reason why the requests of a class wait. The first request always gets the new reason.
         The other requests only get it if its code has changed. If the reason has only changed because the class is now
-        the head of a strict queue, or no longer the head, only the next few requests get it. `own`: the reason to store
-        for the class; None if the reason of the placement class applies."""
+        the head of a strict queue, or no longer the head, only the next few requests get it."""
         request_class = candidate.request_class
         said = self.reason_of(request_class)
-        self.reports[request_class] = RequestClassReport(blocker, own)
+        is_shared = reason is self.known.reason_of_placement_class(request_class.placement_class)
+        self.reports[request_class] = RequestClassReport(blocker, None if is_shared else reason)
         changed = said is None or said.code is not reason.code
         few = said is not None and changed and is_head_change(said, reason)
         if few or not changed:
@@ -179,7 +163,7 @@ class ReasonReporter:
         for number in some.nonzero()[0][:EXPLAINED].tolist():
             if (candidate := self.unreported(number)) is not None and candidate.request_class.reason is None:
                 assert reason is not None  # the caller has just computed the reason
-                self.report(candidate, reason, Blocker.CAPACITY, None)
+                self.report(candidate, reason, Blocker.CAPACITY)
 
     def report_untried(self) -> None:
         """Report a reason for each request class that was not tried because quota or capacity is missing, if this is
@@ -203,7 +187,8 @@ class ReasonReporter:
                 self.report_closed(candidate, candidate.request_class.placement_class)
             else:
                 self.report_short_of_quota(candidate)
-        if self.known.failures >= EXPLAINED:
+        reported_before = live & (has_capacity | (reported == Blocker.QUOTA))
+        if self.known.failures >= EXPLAINED or not reported_before.any():
             return
         was_within = state.within_limits(placement_class, row, state.left_at_first)
         had_room = np.frombuffer(state.known.had_room, np.bool_)
@@ -212,7 +197,7 @@ class ReasonReporter:
             is_shut & has_capacity & had_room[placement_class],
             was_within & (reported == Blocker.QUOTA),
         )
-        losing = (live & lost).nonzero()[0]
+        losing = (reported_before & lost).nonzero()[0]
         order = np.lexsort((columns.arrival_s[losing], -columns.priority[losing]))
         for number in losing[order].tolist():
             if self.known.failures >= EXPLAINED:
@@ -234,7 +219,7 @@ class ReasonReporter:
         is closed."""
         if not found.flavor_classes:
             if (reason := self.known.explain_placement_class(found)) is not None:
-                self.report(candidate, reason, Blocker.CAPACITY, None)
+                self.report(candidate, reason, Blocker.CAPACITY)
             return
         request_class, lacking = candidate.request_class, list[Reason]()
         offers = self.state.offers(candidate)
@@ -248,7 +233,7 @@ class ReasonReporter:
             if offer.short is None and said is not None:
                 lacking.append(said)
         reason = self.known.why_not(request_class, offers, lacking)
-        self.report(candidate, reason, Blocker.CAPACITY, reason)
+        self.report(candidate, reason, Blocker.CAPACITY)
 
     def report_lost(self, candidate: Candidate, found: PlacementClass) -> None:
         """Report the reason with new numbers for a class that lost its capacity or quota to other jobs in this
@@ -262,11 +247,11 @@ class ReasonReporter:
                 self.known.explain(found.key.gang, lack)
             if (reason := self.known.reason_of_placement_class(found)) is not None:
                 self.known.failures += 1
-                self.report(candidate, reason, Blocker.CAPACITY, None)
+                self.report(candidate, reason, Blocker.CAPACITY)
 
     def report_short_of_quota(self, candidate: Candidate) -> None:
         if (reason := self.short_of_quota(candidate)) is not None:
-            self.report(candidate, reason, Blocker.QUOTA, reason)
+            self.report(candidate, reason, Blocker.QUOTA)
 
     def report_new_request(self, request_class: RequestClass, request: Request) -> None:
         """Report the reason of the request class for a new request. If the job has run before, the stored reason may
@@ -306,7 +291,7 @@ class ReasonReporter:
             for request_class in dict.fromkeys((*new, *near)):
                 first = self.state.first_waiting(request_class)
                 if first is not None and request_class is not head:
-                    self.report(Candidate(request_class, first), reason, Blocker.HEAD, reason)
+                    self.report(Candidate(request_class, first), reason, Blocker.HEAD)
 
     def newly_blocked(self) -> dict[str, list[RequestClass]]:
         """Return a mapping: strict queue -> the request classes that its head blocks, and that have not reported this

@@ -396,8 +396,10 @@ class Cycle:
         reason = self.known.why_not(candidate.request_class, offers, found)
         if key in self.state.searched and reason.code not in SHORT and not held:  # an eviction cannot help the request
             self.preempting.await_change(key)
-        blocker = Blocker.RESERVATION if held else Blocker.CAPACITY if lacks else Blocker.NONE_REPORTED
-        self.reporter.report_denied(candidate, reason, blocker)
+        lacks_capacity = lacks or self.state.is_within_limits(candidate.request_class)
+        blocker = Blocker.RESERVATION if held else Blocker.CAPACITY if lacks_capacity else Blocker.QUOTA
+        self.known.failures += 1
+        self.reporter.report(candidate, reason, blocker)
         if lacks and any(each.code not in NEVER for each in found):
             self.reserve_or_block(candidate, holds_up=reason.code not in ALONE)
         else:

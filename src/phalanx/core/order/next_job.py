@@ -130,23 +130,15 @@ class Tournament:
             if arena is None:
                 self.urgent = QueueCursor(self.tree.root, None)
                 self.urgent.draws = draws
-            elif not (self.closed and self.is_closed(self.tree.branches[arena.queue])):
-                self.leaf(arena).draws = draws
+                continue
+            branch = self.tree.branches[arena.queue]
+            if any(each.name in self.closed for each in branch.path):
+                continue  # a strict queue on the path has left the tournament
+            cursor = self.cursor_by_queue.get(branch.name) or self.add_cursor(branch)
+            if branch.split or branch.order is QueueOrder.USAGE:
+                cursor = self.own_cursors[arena] = QueueCursor(branch, cursor, own=arena.account)
+            cursor.draws = draws
         self.rank_all()
-
-    def is_closed(self, branch: Branch) -> bool:
-        """Return whether a strict queue on the path of the branch was removed from the tournament."""
-        return any(each.name in self.closed for each in branch.path)
-
-    def leaf(self, key: Arena) -> QueueCursor:
-        """Return the cursor with the request classes of an arena's own jobs, or of one account in it."""
-        arena = self.tree.branches[key.queue]
-        cursor = self.cursor_by_queue.get(arena.name) or self.add_cursor(arena)
-        if not arena.split and arena.order is not QueueOrder.USAGE:
-            return cursor
-        return self.own_cursors.get(key) or self.own_cursors.setdefault(
-            key, QueueCursor(arena, cursor, own=key.account)
-        )
 
     def add_cursor(self, arena: Branch) -> QueueCursor:
         missing = []

@@ -67,7 +67,8 @@ class Draft:
         self.overcommitted: list[int] = []  # overcommitted rows that are on the draft, but closed
         self._puts = 0
         self._tenants: dict[int, dict[Demand, int]] = {}
-        self._choosy = score is not ScoringStrategy.PACK or prefers_some_nodes(columns)
+        facts = columns.attributes
+        self._choosy = score is not ScoringStrategy.PACK or bool((facts.ready & facts.soft_tainted).any())
         self._named = bool(columns.devices.listed)
         self.objections: dict[Demand, Objections] = {}
         self._taken = 0
@@ -84,7 +85,7 @@ class Draft:
         self._log.append((position, asks, count))
         if count < 0:
             self.node_order.grown = True
-            self.node_order.loosened += 1
+            self.node_order.filled.clear()
         if self._choosy:
             self._puts += 1
             self.touched[int(self.rows[position])] = None
@@ -117,21 +118,13 @@ class Draft:
     ) -> int:
         """Place `count` pods of an ordinary demand in packing order, and append (role, position, number of pods there)
         to `shares`. Return the number of pods for which there was no capacity."""
-        order, allowed = self.node_order, self.allowed(demand.where)
-        if (asked := order.asked(demand)) is None:
-            return count  # no node has one of the resources
+        allowed = self.allowed(demand.where)
         if within is not None:
             allowed = within if allowed is None else allowed & within
-        for position in order.holding(asked, allowed):
-            pods = count
-            for view, amount in asked.each:
-                if (holds := view[position] // amount) < pods:
-                    pods = holds
-            if pods < 1:
-                order.crowd()
-                return self.fill(demand, role, count, shares, within)
-            for view, amount in asked.each:
-                view[position] -= amount * pods
+        for position, holds in self.node_order.holding(demand, allowed):
+            pods = min(count, holds)
+            for name, amount in demand.asks:
+                self.views[name][position] -= amount * pods
             self._log.append((position, demand.asks, pods))
             if demand.tracked:
                 self._see(position, demand, pods)
@@ -140,7 +133,7 @@ class Draft:
             if not count:
                 # no earlier node has capacity for this demand, so the next fill can start at this node
                 if allowed is None:
-                    asked.at, asked.since = position, order.loosened
+                    self.node_order.filled[demand] = position
                 break
         return count
 
@@ -257,7 +250,7 @@ class Draft:
     def rewind(self, mark: int) -> None:
         """Restore the draft to its state at the mark."""
         if len(self._log) > mark:
-            self.node_order.loosened += 1
+            self.node_order.filled.clear()
         while len(self._log) > mark:
             entry = self._log.pop()
             if isinstance(entry, partial):
@@ -283,11 +276,6 @@ class Draft:
     def untouched(self) -> bool:
         """Return whether the draft still has the same free amounts as the cluster state."""
         return not (self._log or self.node_order.strayed)
-
-    def leave(self) -> None:
-        """Finish the draft at the end of a cycle, and store its packing order in the node table for the next cycle."""
-        self.settle()
-        self.columns.node_order = self.node_order
 
     def allowed(self, where: NodeConstraints) -> fit.Rows | None:
         """Return the mask of positions whose nodes match the constraints; None if all nodes of the draft match."""
@@ -327,24 +315,19 @@ class Draft:
     def room_up_to(self, most: int, demand: Demand) -> int:
         """Return the total number of pods of the demand that fit. The function stops counting when it has found `most`
         pods, so the result may be too small only if it is at least `most`."""
-        asked = self.node_order.asked(demand)
-        if asked is None:
-            return 0
         found = 0
-        for position in self.node_order.holding(asked, self.allowed(demand.where)):
-            pods = min([view[position] // amount for view, amount in asked.each])
-            if pods > 0:
-                found += pods
-                if found >= most:
-                    break
+        for _, pods in self.node_order.holding(demand, self.allowed(demand.where)):
+            found += pods
+            if found >= most:
+                break
         return found
 
-    def most_free(self, demand: Demand) -> list[int]:
-        """Return, for each requested resource, the largest free amount on one matching node."""
+    def most_free(self, demand: Demand) -> tuple[tuple[str, int], ...]:
+        """Return (resource, largest free amount on one matching node) for each requested resource."""
         allowed = self.allowed(demand.where)
         rows = slice(None) if allowed is None else allowed
-        columns = [self.free.get(name) for name, _ in demand.asks]
-        return [0 if column is None else int(column[rows].max(initial=0)) for column in columns]
+        columns = [(name, self.free.get(name)) for name, _ in demand.asks]
+        return tuple([(name, 0 if column is None else int(column[rows].max(initial=0))) for name, column in columns])
 
     def free_in_all(self, demand: Demand) -> list[int]:
         """Return, for each requested resource, the sum of the free amounts on all matching nodes."""
@@ -353,20 +336,11 @@ class Draft:
         columns = [self.free.get(name) for name, _ in demand.asks]
         return [0 if column is None else int(np.maximum(column[rows], 0).sum()) for column in columns]
 
-    def overfull(self, where: NodeConstraints) -> int:
-        """Return the number of matching nodes that are overcommitted. The draft has left out or closed these nodes."""
-        matching = fit.matching(self.columns.attributes, where)
+    def overfull(self, matching: fit.Rows) -> int:
+        """Return the number of matching nodes that are overcommitted. The draft has left out or closed these nodes.
+        `matching`: the mask of rows whose nodes match."""
         left_out = np.count_nonzero(matching) - np.count_nonzero(matching[self.rows])
         return int(left_out + matching[self.overcommitted].sum()) if self.overcommitted else int(left_out)
-
-
-def prefers_some_nodes(columns: NodeTable) -> bool:
-    """Return whether at least one node has a PreferNoSchedule taint. The answer is cached with the node attributes."""
-    known: bool | None = columns.attributes.derived.get(prefers_some_nodes)
-    if known is None:
-        known = columns.attributes.prefers
-        fit.cache_answer(columns.attributes, prefers_some_nodes, known)
-    return known
 
 
 def take_last(given: list[DeviceAllocation]) -> None:

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from phalanx.core.placement import topology
 from phalanx.core.placement.draft import Draft
 from phalanx.core.placement.filters.matching import Rows
-from phalanx.core.placement.packing import NearestDomain, PackedPods, PlacementShortfall, fill, largest_left, pack
+from phalanx.core.placement.packing import NearestDomain, PackedPods, PlacementShortfall, fill, pack
 from phalanx.core.placement.topology import Counts, DomainCapacity, TopologyConstraint
 from phalanx.model.job import GangTree, Placement
 from phalanx.model.node import SliceLayer
@@ -321,7 +321,7 @@ class PlacementAttempt:
         if found is not None:
             return found
         wanted = sum(self.gang.roles[role].minimum for role in roles)
-        left = largest_left(self.draft, self.gang.demands[roles[0]])
+        left = self.draft.most_free(self.gang.demands[roles[0]])
         nearest = None if self.missed is None else self.nearest(*self.missed)
         return PlacementShortfall(role=roles[0], placed=0, wanted=wanted, left=left, nearest=nearest)
 

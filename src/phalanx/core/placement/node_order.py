@@ -18,14 +18,14 @@ amount of this resource that any node has."""
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping
-from typing import Any, Final, NamedTuple, TypeAlias
+from collections.abc import Iterator
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phalanx.core.placement.filters import matching
-from phalanx.model.pod import CPU, MEMORY, PODS, Amounts
+from phalanx.model.pod import CPU, MEMORY, PODS
 from phalanx.state.classes import Demand
 from phalanx.state.nodes.table import NodeTable
 
@@ -33,48 +33,12 @@ Column: TypeAlias = NDArray[np.int64]
 
 ORDINARY = {CPU, MEMORY, PODS, "ephemeral-storage"}
 BEHIND = 16.0  # added to the looseness for each free device resource, so that nodes with free devices come last
-FEW = 32  # up to this number of nodes, a loop over them is faster than operations on arrays
 MOVED = 24  # if more rows have changed, the order is sorted again
-PROBED = 8  # how many positions are examined one by one first, if the last pods were placed among them
-CHUNK = 4096  # the number of positions that are compared in one operation; most gangs need only the first operation
+CHUNK = 256  # the number of positions that the first operation compares; most gangs need no more
+PROBED = 4  # positions that are examined one by one first; equal gangs, and small clusters, need no more
+GROWS = 8  # each further operation compares this many times the positions of the one before
 NONE: Final[memoryview[Any]] = np.zeros(0).data
-REMEMBERED = 1024  # the largest number of demands whose requests are stored
 ROUNDED = 1 - 1e-9  # a factor that lowers a bound a little, because sums of fractions may differ in their last bits
-
-
-class ResourceColumn(NamedTuple):
-    """A resource in the order. `column`, `view`: the free amounts by position, as an array and as a view for scalar
-    access. `scale`, `behind`: a free amount that is not 0 adds amount / `scale` + `behind` to the looseness of its
-    node."""
-
-    column: Column
-    view: memoryview[int]
-    scale: int
-    behind: float
-
-
-class ResourceRequest:
-    """The request of a pod, in the form that the order needs.
-
-    `each`: (view of the free amounts, requested amount) for each resource.
-    `counted`: (free amounts, view of them, requested amount) for each resource that is checked. `least`: a lower bound
-    for the looseness of nodes on which the pod fits.
-    `at`, `since`: as long as `NodeOrder.loosened` equals `since`, the pod fits at no position before `at`."""
-
-    __slots__ = ("at", "counted", "each", "least", "since")
-
-    def __init__(self, asks: Amounts, sides: Mapping[str, ResourceColumn], *, crowded: bool) -> None:
-        self.at = self.since = 0
-        self.each: list[tuple[memoryview[int], int]] = []
-        self.counted: list[tuple[Column, memoryview[int], int]] = []
-        least = 0.0
-        for name, amount in asks:
-            column, view, scale, behind = sides[name]
-            self.each.append((view, amount))
-            if crowded or name != PODS or len(asks) == 1:
-                self.counted.append((column, view, amount))
-            least += amount / scale + behind
-        self.least = least * ROUNDED
 
 
 class NodeOrder:
@@ -82,34 +46,26 @@ class NodeOrder:
 
     `rows`: the row of each position in the node table.
     `free`, `views`: resource -> the free amount of each position, as an array and as a view for scalar access.
-    `few`: True for a small number of nodes, which a loop examines one by one.
     `ties_by_row`: True if nodes of equal looseness are in the order of their rows. Only then can the order be updated
         without a new sort.
     `strayed`: positions that have lost capacity. The code that takes capacity adds positions to this list.
-    `loosened`: a counter that grows with each sort, and whenever a node may have got capacity back."""
+    `filled`: demand -> a position before which no node holds a pod of the demand. Code that returns capacity empties
+        this mapping."""
 
     def __init__(self, columns: NodeTable, *, packed: bool) -> None:
         self.columns, self.packed = columns, packed
         # The largest amount of each resource on one node, at least 1.
         self.scales = {name: max(1, int(column.max(initial=0))) for name, column in columns.allocatable.items()}
+        self.behind = {name: 0.0 if name in ORDINARY else BEHIND for name in columns.allocatable}
         self.rows = usable_rows(columns)
-        self.few = len(self.rows) <= FEW
         self.free: dict[str, Column] = {name: column[self.rows] for name, column in columns.free.items()}
         self.strayed: list[int] = []  # positions that have lost capacity; at most about `MOVED` are noted
+        self.filled: dict[Demand, int] = {}
         self.grown = False  # True if capacity was returned since the last sort
-        self.loosened = 0
-        self.crowded = False  # True if each node's limit on the number of pods is also checked
-        self.near = True  # True if the last pods fitted at the first few positions
         # The looseness of each row; NaN: the row is not in the order.
         self._looseness_of_row: memoryview[Any] | None = None
         self.views: dict[str, memoryview[int]] = {name: column.data for name, column in self.free.items()}
         self.row_at: memoryview[int] = self.rows.data
-        self._parts: list[tuple[memoryview[int], memoryview[int], int, float]] = []
-        self._sides = {
-            name: ResourceColumn(column, self.views[name], self.scales[name], 0.0 if name in ORDINARY else BEHIND)
-            for name, column in self.free.items()
-        }
-        self._asked: dict[Demand, ResourceRequest] = {}
         self.renew()
         self.ties_by_row = True
 
@@ -128,66 +84,39 @@ class NodeOrder:
             self._looseness, self._looseness_of_row = looseness[order].data, None
             for column in (self.rows, *self.free.values()):
                 column[:] = column[order]  # in place, so that references to the columns stay valid
+        self.filled.clear()
         self.grown = False
-        self.loosened += 1
         self.ties_by_row = not (self.packed and len(self.rows) > 1)
 
-    def asked(self, demand: Demand) -> ResourceRequest | None:
-        """Return the request of the demand's pods for this order; None if no node has one of the resources."""
-        known = self._asked.get(demand)
-        if known is None:
-            if len(self._asked) >= REMEMBERED:
-                self._asked.clear()
-            try:
-                known = self._asked[demand] = ResourceRequest(demand.asks, self._sides, crowded=self.crowded)
-            except KeyError:
-                return None
-        return known
-
-    def holding(self, asked: ResourceRequest, allowed: matching.Rows | None) -> Iterator[int]:
-        """Yield the positions at which a pod with this request fits, in order. `allowed`: the mask of positions that
-        may be used; None: all.
-
-        The limit on the number of pods of a node is checked only after some node has reached it (`crowded`). Between
-        two yields, the caller may take capacity from positions that were already yielded."""
-        known, counted = asked.since == self.loosened, asked.counted
-        first = asked.at if known else self.first(asked.least)
-        near = len(self.rows) if self.few else min(first + PROBED, len(self.rows))
-        probed = near if known or self.near else first
-        for position in range(first, probed):
-            for _, view, amount in counted:
-                if view[position] < amount:
-                    break
-            else:
-                if allowed is None or allowed[position]:
-                    yield position
-        for start in range(probed, len(self.rows), CHUNK):
-            stop = start + CHUNK
-            fits = None if allowed is None else allowed[start:stop].copy()
-            for column, _, amount in counted:
-                enough = column[start:stop] >= amount
-                if fits is None:
-                    fits = enough
-                else:
-                    fits &= enough
-            assert fits is not None  # every pod requests at least the resource `pods`
+    def holding(self, demand: Demand, allowed: matching.Rows | None) -> Iterator[tuple[int, int]]:
+        """Yield (position, number of pods of the demand that fit there) for each position with capacity, in order.
+        `allowed`: the mask of positions that may be used; None: all. Between two yields, the caller may take capacity
+        from positions that were already yielded."""
+        if any(name not in self.free for name, _ in demand.asks):
+            return  # no node has one of the resources
+        asked = [(self.free[name], self.views[name], amount) for name, amount in demand.asks]
+        start, size = self.filled.get(demand), CHUNK
+        if start is None:
+            least = sum([amount / self.scales[name] + self.behind[name] for name, amount in demand.asks])
+            # Nodes have only lost capacity since the last sort, so no node that was less loose then holds the pod.
+            start = 0 if self.grown else bisect_left(self._looseness, least * ROUNDED)
+        probed = min(start + PROBED, len(self.rows))
+        for position in range(start, probed):
+            pods = min([view[position] // amount for _, view, amount in asked])
+            if pods > 0 and (allowed is None or allowed[position]):
+                yield position, pods
+        start = probed
+        while start < len(self.rows):
+            stop = start + size
+            fits = np.ones(len(self.rows[start:stop]), np.bool_) if allowed is None else allowed[start:stop].copy()
+            for column, _, amount in asked:
+                fits &= column[start:stop] >= amount
             found = fits.tobytes()  # to search in bytes is faster than to build a list
             at = found.find(True)
-            self.near = -1 < at < near - start
             while at >= 0:
-                yield start + at
+                yield start + at, min([view[start + at] // amount for _, view, amount in asked])
                 at = found.find(True, at + 1)
-
-    def first(self, least: float) -> int:
-        """Return the first position whose looseness at the last sort was at least `least`. If nodes have only lost
-        capacity since then, no earlier node can have this looseness now. Otherwise return 0."""
-        return 0 if self.grown else bisect_left(self._looseness, least)
-
-    def crowd(self) -> None:
-        """Make the order check the number of pods of each node from now on. The caller does this when a node has the
-        amounts for one more pod, but already has the largest number of pods."""
-        self.crowded = True
-        self._asked.clear()
+            start, size = stop, GROWS * size
 
     def follow(self) -> bool:
         """Update the order from the node table. Return False if this is not possible, because a node has become usable
@@ -200,7 +129,8 @@ class NodeOrder:
             changed[self.row_at[position]] = None
         if len(changed) > MOVED:
             return False
-        ready, ordered, parts = columns.attributes.ready, len(self._looseness) > 0, self._parts or self._know_parts()
+        ready, ordered = columns.attributes.ready, len(self._looseness) > 0
+        parts = [(columns.view(name), view, self.scales[name], self.behind[name]) for name, view in self.views.items()]
         for row in changed:
             position, looseness = self._position_of(row), 0.0
             if position < 0:
@@ -219,17 +149,9 @@ class NodeOrder:
             if ordered and looseness != self._looseness[position]:
                 self._move(row, position, looseness)
         self.strayed.clear()
+        self.filled.clear()
         self.grown = False
-        self.loosened += 1
         return True
-
-    def _know_parts(self) -> list[tuple[memoryview[int], memoryview[int], int, float]]:
-        """Return (free amounts in the node table, free amounts in the order, scale, addition) for each resource."""
-        self._parts = [
-            (self.columns.view(name), view, self.scales[name], 0.0 if name in ORDINARY else BEHIND)
-            for name, view in self.views.items()
-        ]
-        return self._parts
 
     def _position_of(self, row: int) -> int:
         """Return the position of the row; -1 if it is not in the order."""

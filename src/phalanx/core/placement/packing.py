@@ -108,7 +108,7 @@ def try_in_order(
     for role in order:
         minimum = gang.minimums[role]
         if missing := fill(draft, gang.demands[role], role, minimum, shares, within):
-            left = largest_left(draft, gang.demands[role])
+            left = draft.most_free(gang.demands[role])
             draft.rewind(mark)
             del shares[before:]
             return PlacementShortfall(
@@ -174,14 +174,9 @@ def fill(
         return 0
     if draft.ordinary(demand):
         return draft.fill(demand, role, count, shares, within)
-    if draft.node_order.asked(demand) is None:
+    if draft.asked(demand) is None:
         return count  # no node has one of the resources
     return constrained.fill_constrained(draft, demand, role, count, shares, within)
-
-
-def largest_left(draft: Draft, demand: Demand) -> tuple[tuple[str, int], ...]:
-    """Return (resource, largest free amount on one matching node) for each requested resource."""
-    return tuple(zip(demand.amounts, draft.most_free(demand), strict=True))
 
 
 SEARCH_NODES = 32

@@ -231,25 +231,21 @@ def backoff(record: JobRecord, now_s: float) -> Reason:
 
 def impossible(cluster: Cluster, demand: Demand, role: Role) -> Reason | None:
     """Return the reason why the role alone would not fit even on empty nodes; None if it would fit."""
-    if node_resources.empty_capacity(cluster.columns, demand) >= role.minimum:
+    most = node_resources.empty_capacity(cluster.columns, demand)
+    if most >= role.minimum:
         return None
-    columns = cluster.columns
-    matching = fit.matching(columns.attributes, demand.where)
-    if not matching.any():
+    rows = fit.matching(cluster.columns.attributes, demand.where).nonzero()[0]
+    if not len(rows):
         return no_node_matches(cluster, demand, role)
-    rows = matching.nonzero()[0]
-    holds = node_resources.pods_held(columns.allocatable, demand.asks, rows)
-    if not holds.any():
+    if not most:
         return larger_than_any_node(cluster, demand, role, rows)
-    if (most := int(holds.sum())) < role.minimum:
-        return Reason(
-            code=ReasonCode.NEVER_FITS,
-            text=f"{counted(role)} asked, but the matching nodes ({len(rows)}) can hold {most} of them when empty "
-            f"({written(demand.asks)} each)",
-            numbers={"role": role.name, "pods": role.minimum, "hold": most, "nodes": len(rows)},
-            more_nodes_help=True,
-        )
-    return None
+    return Reason(
+        code=ReasonCode.NEVER_FITS,
+        text=f"{counted(role)} asked, but the matching nodes ({len(rows)}) can hold {most} of them when empty "
+        f"({written(demand.asks)} each)",
+        numbers={"role": role.name, "pods": role.minimum, "hold": most, "nodes": len(rows)},
+        more_nodes_help=True,
+    )
 
 
 def no_node_matches(cluster: Cluster, demand: Demand, role: Role) -> Reason:

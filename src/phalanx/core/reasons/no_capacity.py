@@ -68,8 +68,9 @@ class ResourceConsumers:
 
     def __init__(self, cluster: Cluster, granted: CycleGrants, resource: str, where: NodeConstraints) -> None:
         self.cluster, self.granted, self.resource = cluster, granted, resource
-        usable = matching.matching(cluster.columns.attributes, where)
-        self.usable = None if np.count_nonzero(usable) == len(cluster.columns.row_of) else usable.data
+        self.matching = matching.matching(cluster.columns.attributes, where)
+        is_everywhere = np.count_nonzero(self.matching) == len(cluster.columns.row_of)
+        self.usable = None if is_everywhere else self.matching.data
         self.held: Mapping[str, Amount] = cluster.consumers.held.get(resource, {})
         self.given: Mapping[str, Amount] = granted.held.get(resource, {})
         self._known = granted.found_on.setdefault((resource, where), {})
@@ -104,8 +105,7 @@ class ResourceConsumers:
         most = LARGEST if self.usable is None else SEARCHED
         in_all = cluster.consumers.largest(self.resource, most)
         if given:
-            more = list(given.items()) if len(given) <= most else self.granted.largest(self.resource, most)
-            jobs = dict.fromkeys([job for job, _ in (*in_all, *more)])
+            jobs = dict.fromkeys([job for job, _ in (*in_all, *self.granted.largest(self.resource, most))])
             both = sorted([(-held.get(job, 0) - given.get(job, 0), job) for job in jobs])
             in_all = [(job, -amount) for amount, job in both]
         found: list[tuple[Amount, str]] = []
@@ -274,7 +274,7 @@ def no_room(cluster: Cluster, draft: Draft, gang: Gang, shortfall: PlacementShor
         holds.largest(),
         None if until_s is None else (until_s, days(cluster, until_s)),
         holds.by_others() if cluster.foreign_usage else 0,
-        draft.overfull(demand.where),
+        draft.overfull(holds.matching),
     )
     return LazyReason(ReasonCode.NO_ROOM, facts, more_nodes_help=True)
 

@@ -28,6 +28,7 @@ class NodeAttributes:
         self.capacity = capacity
         self.ready = np.zeros(capacity, np.bool_)
         self.unschedulable = np.zeros(capacity, np.bool_)
+        self.soft_tainted = np.zeros(capacity, np.bool_)  # nodes with a taint that is only a preference
         self.names = np.zeros(capacity, np.int32)
         self.labels: dict[str, NDArray[np.int32]] = {}
         self.taints = np.zeros(capacity, np.int32)
@@ -46,6 +47,7 @@ class NodeAttributes:
         if node is None:
             return
         self.unschedulable[row] = node.unschedulable
+        self.soft_tainted[row] = any(taint.effect == "PreferNoSchedule" for taint in node.taints)
         self.names[row] = self._code(node.name)
         self.taints[row] = self._taint_code(node.taints)
         for key, value in node.labels:
@@ -62,16 +64,6 @@ class NodeAttributes:
         return rows
 
     @property
-    def prefers(self) -> bool:
-        """Return whether at least one ready node has a taint that is only a preference (PreferNoSchedule)."""
-        soft = [
-            index
-            for index, taints in enumerate(self.taint_sets)
-            if any(taint.effect == "PreferNoSchedule" for taint in taints)
-        ]
-        return bool(soft) and bool(np.isin(self.taints[self.ready], soft).any())
-
-    @property
     def remembered(self) -> int:
         """Return how many label values and sets of taints have a code. This includes values and sets that no node has
         any more."""
@@ -83,6 +75,7 @@ class NodeAttributes:
         self.derived.clear()
         self.ready = extended(self.ready, capacity)
         self.unschedulable = extended(self.unschedulable, capacity)
+        self.soft_tainted = extended(self.soft_tainted, capacity)
         self.names = extended(self.names, capacity)
         self.taints = extended(self.taints, capacity)
         self.labels = {key: extended(column, capacity) for key, column in self.labels.items()}
@@ -91,6 +84,7 @@ class NodeAttributes:
         other = NodeAttributes(0)
         other.capacity = self.capacity
         other.ready, other.unschedulable = self.ready.copy(), self.unschedulable.copy()
+        other.soft_tainted = self.soft_tainted.copy()
         other.names, other.taints = self.names.copy(), self.taints.copy()
         other.labels = {key: column.copy() for key, column in self.labels.items()}
         other.taint_sets, other._taint_codes = list(self.taint_sets), dict(self._taint_codes)

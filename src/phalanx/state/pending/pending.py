@@ -37,7 +37,6 @@ from phalanx.state.pending.request_class import (
     RequestClassKey,
     Search,
 )
-from phalanx.state.queues.branch import Branch
 from phalanx.state.queues.tree import QueueTree
 
 NEVER_S = float("inf")
@@ -184,22 +183,22 @@ class Pending:
             was_first = request_class.first.request == request
             request_class.remove(request)
             if was_first:
-                self.columns.set_first(request_class.number, request_class.first)
+                self._describe(request_class)
                 self.searched.pop(request_class.key, None)
         if request_class.strict:
             self.changed = True  # the queue may have a new head
 
-    def enter(self, key: RequestClassKey, entry: QueuedRequest, tree: QueueTree) -> RequestClass:
+    def enter(self, key: RequestClassKey, entry: QueuedRequest) -> RequestClass:
         """Add the request to its request class, and return the class."""
         request = entry.request
         self.fresh.pop(request, None)
         request_class = self.request_classes.get(key)
         if request_class is None:
-            request_class = self._open(key, entry, tree)
+            request_class = self._open(key, entry)
         else:
             request_class.add(entry)
             if request_class.first is entry:
-                self.columns.set_first(request_class.number, entry)
+                self._describe(request_class)
         self.request_class_of[request] = request_class
         self.unreported[request] = None
         return request_class
@@ -214,9 +213,9 @@ class Pending:
 
     # Request classes and placement classes
 
-    def _open(self, key: RequestClassKey, first: QueuedRequest, tree: QueueTree) -> RequestClass:
+    def _open(self, key: RequestClassKey, first: QueuedRequest) -> RequestClass:
         """Create the request class with its first request."""
-        branch, terms, is_job = tree.branches[key.queue], key.terms, key.kind == Kind.JOB
+        branch, terms, is_job = self.headroom.tree.branches[key.queue], key.terms, key.kind == Kind.JOB
         placement_key = PlacementClassKey(
             key.gang,
             () if key.kind == Kind.REPLACEMENT else branch.rules.flavors,
@@ -228,14 +227,16 @@ class Pending:
         )
         request_class = self.columns.open(key, self.placement_classes.refer(placement_key), row, first)
         self.request_classes[key] = request_class
-        self._place_in_tree(request_class, branch)
+        self._describe(request_class)
         return request_class
 
-    def _place_in_tree(self, request_class: RequestClass, branch: Branch) -> None:
-        """Set the fields of the request class that depend on the place of its queue in the tree."""
-        key = request_class.key
-        request_class.strict = self.columns.strict[request_class.number] = branch.strict is not None
-        self.columns.preempts[request_class.number] = key.terms.preempts and (
+    def _describe(self, request_class: RequestClass) -> None:
+        """Write the columns that depend on the first request of the class, or on the place of its queue in the tree."""
+        columns, key, number = self.columns, request_class.key, request_class.number
+        branch = self.headroom.tree.branches[key.queue]
+        columns.arrival_s[number], columns.eligible_s[number] = request_class.first.arrival_s, np.nan
+        request_class.strict = columns.strict[number] = branch.strict is not None
+        columns.preempts[number] = key.terms.preempts and (
             (branch.rules.preempts and key.kind == Kind.JOB) or (branch.rules.reclaims and key.kind == Kind.GROWTH)
         )
 
@@ -349,8 +350,7 @@ class Pending:
         """Adapt all classes to a changed queue tree."""
         self.headroom.build(tree)
         for request_class in self.request_classes.values():
-            self._place_in_tree(request_class, tree.branches[request_class.key.queue])
-            self.columns.set_first(request_class.number, request_class.first)
+            self._describe(request_class)
         self.look_at_hopeless()
 
     def copy(self, tree: QueueTree) -> Pending:
@@ -362,7 +362,7 @@ class Pending:
         other.fresh, other.unreported, other.hopeless = dict(self.fresh), dict(self.unreported), dict(self.hopeless)
         other.timers, other.searched, other.reserved = self.timers.copy(), dict(self.searched), self.reserved
         for key, request_class in self.request_classes.items():
-            copied = other._open(key, request_class.first, tree)
+            copied = other._open(key, request_class.first)
             copied.take(request_class)
             other.columns.reported_blocker[copied.number] = self.columns.reported_blocker[request_class.number]
             other.request_class_of.update(dict.fromkeys(copied.requests(), copied))

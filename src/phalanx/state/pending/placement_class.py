@@ -96,10 +96,25 @@ class Capacity:
 
     def refer(self, demand: Demand) -> int:
         """Return the index of the demand, and note that one more placement class refers to it."""
-        number = self.number_of.get(demand)
-        if number is None:
-            number = self.number_of[demand] = self._place(demand)
-        self.users[number] += 1
+        if (number := self.number_of.get(demand)) is not None:
+            self.users[number] += 1
+            return number
+        number = self._vacant.pop() if self._vacant else len(self.demands)
+        if number == len(self.demands):
+            self.demands.append(demand)
+            self.users.append(0)
+            if number >= len(self.room):
+                self._grow()
+        self.number_of[demand], self.demands[number], self.users[number] = number, demand, 1
+        for resource, _ in demand.asks:
+            self.resources.setdefault(resource, len(self.resources))
+        while len(self.resources) > len(self.asks):
+            self.asks = np.concatenate((self.asks, np.zeros_like(self.asks)))
+        self.asks[:, number] = 0.0
+        for resource, amount in demand.asks:
+            self.asks[self.resources[resource], number] = amount
+        self.room[number] = np.inf
+        self.uncounted[number] = None
         return number
 
     def release(self, number: int) -> None:
@@ -113,28 +128,6 @@ class Capacity:
             self.demands[number] = None
             self.uncounted.pop(number, None)
             self._vacant.append(number)
-
-    def _place(self, demand: Demand) -> int:
-        if self._vacant:
-            number = self._vacant.pop()
-            self.demands[number] = demand
-        else:
-            number = len(self.demands)
-            self.demands.append(demand)
-            self.users.append(0)
-            if number >= len(self.room):
-                self._grow()
-        for resource, _ in demand.asks:
-            if resource not in self.resources:
-                self.resources[resource] = len(self.resources)
-        while len(self.resources) > len(self.asks):
-            self.asks = np.concatenate((self.asks, np.zeros_like(self.asks)))
-        self.asks[:, number] = 0.0
-        for resource, amount in demand.asks:
-            self.asks[self.resources[resource], number] = amount
-        self.room[number] = np.inf
-        self.uncounted[number] = None
-        return number
 
     def _grow(self) -> None:
         more = len(self.room)

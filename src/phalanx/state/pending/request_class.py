@@ -229,7 +229,6 @@ class RequestClassColumns:
         self.qos[number] = self.qos_numbers.setdefault(terms.qos, len(self.qos_numbers))
         self.replaces[number] = key.kind == Kind.REPLACEMENT
         self.reported_blocker[number] = Blocker.NONE_REPORTED
-        self.set_first(number, first)
         return found
 
     def _grow(self) -> None:
@@ -245,11 +244,6 @@ class RequestClassColumns:
         self.reported_blocker[number] = Blocker.NONE_REPORTED
         self.preempts[number] = False
         self._vacant.append(number)
-
-    def set_first(self, number: int, entry: QueuedRequest) -> None:
-        """Write the values of the class's first request into the columns."""
-        self.arrival_s[number] = entry.arrival_s
-        self.eligible_s[number] = np.nan
 
 
 class Candidate(NamedTuple):

@@ -45,41 +45,35 @@ def newcomers(state: CycleState) -> list[Request]:
 
 def receive(state: CycleState, request: Request) -> None:
     """Report why the request cannot be a candidate. If it can be one, add it to its request class."""
-    cluster, now_s = state.cluster, state.now_s
+    cluster, pending, now_s, slots = state.cluster, state.pending, state.now_s, None
     record = cluster.jobs[request.job]
     branch = cluster.tree.branches[record.queue]
     if record.nominated and (request.slot is None or request.slot in record.nominated):
         return  # `core.cycle.intake.nominated` has handled the job
-    if request.slot is not None:
-        enter(state, branch, record, request)
-    elif found := not_eligible(cluster, branch, record, now_s, state.cleared):
-        if found.again_s is None:
-            state.waiting_for_event[request] = None
-        else:
-            state.waiting_until.append((request, found.again_s))
-        state.waits[request.job] = found.reason
-    elif record.not_before_s > now_s:
-        state.waiting_until.append((request, record.not_before_s))
-        state.waits[request.job] = explain.backoff(record, now_s)
-    elif branch.unbounded and not branch.rules.starts_whole:
-        # the job starts without pods; each pod is placed when its slot opens
-        state.start(record, branch.rules.limits.time_limit_s(record.job))
-    else:
-        enter(state, branch, record, request)
-
-
-def enter(state: CycleState, branch: Branch, record: JobRecord, request: Request) -> None:
-    """Add the request to its request class."""
-    cluster, pending, slots = state.cluster, state.pending, None
     if request.slot is not None:
         if request.slot != replacement.slots_together(cluster, record, request.slot)[0]:
             # The request with the first slot of the group is made for all slots of the group.
             state.waiting_for_event[request] = None
             return
         slots = replacement.replacement_gang(cluster, cluster.topologies(state.policy), record, request.slot)
+    elif waits := not_eligible(cluster, branch, record, now_s, state.cleared):
+        if waits.again_s is None:
+            state.waiting_for_event[request] = None
+        else:
+            state.waiting_until.append((request, waits.again_s))
+        state.waits[request.job] = waits.reason
+        return
+    elif record.not_before_s > now_s:
+        state.waiting_until.append((request, record.not_before_s))
+        state.waits[request.job] = explain.backoff(record, now_s)
+        return
+    elif branch.unbounded and not branch.rules.starts_whole:
+        # the job starts without pods; each pod is placed when its slot opens
+        state.start(record, branch.rules.limits.time_limit_s(record.job))
+        return
     key, entry = request_class_of(cluster, branch, record, request, slots)
-    found = pending.enter(key, entry, cluster.tree)
-    if key in pending.searched and record.preempted < cluster.jobs[found.first.request.job].preempted:
+    request_class = pending.enter(key, entry)
+    if key in pending.searched and record.preempted < cluster.jobs[request_class.first.request.job].preempted:
         # This job was preempted less often than the job of the first request, so its search for victims may succeed
         # although the search of the first request failed.
         del pending.searched[key]
