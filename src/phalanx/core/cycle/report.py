@@ -92,12 +92,11 @@ class ReasonReporter:
         """Report that there is no capacity for the request's placement class, unless its request class has already
         reported this."""
         request_class = candidate.request_class
+        found = self.reports.get(request_class)
         if (
-            self.pending.columns.reported_blocker[request_class.number] != Blocker.CAPACITY
-            and request_class not in self.reports
-        ):
-            found = request_class.placement_class
-            reason = self.known.explain_placement_class(found)
+            found.blocker if found else self.pending.columns.reported_blocker[request_class.number]
+        ) != Blocker.CAPACITY:
+            reason = self.known.explain_placement_class(request_class.placement_class)
             if reason is not None:
                 self.report(candidate, reason, Blocker.CAPACITY)
 
