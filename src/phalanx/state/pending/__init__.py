@@ -4,8 +4,8 @@ arrays with one element for each class.
 
 Parts, lowest first:
 
-    headroom         the amounts that queues, users, groups and jobs may still be charged, and the limits that apply
-    placement_class  the demands of request classes on nodes, and how many pods of each demand the nodes hold
+    headroom         the amounts that queues, users, groups and jobs may still be charged
+    placement_class  the demands of request classes on nodes, and how many pods of each demand fit on the nodes
     request_class    the requests of one request class, in order, and the request classes as columns
     pending          all request classes, and the results that are stored for each class; the times at which requests
                      are examined again even without an event

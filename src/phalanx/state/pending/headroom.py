@@ -1,23 +1,24 @@
 """The *headroom*: the amounts that requests of a queue may still be charged before a limit or quota stops them.
 
-The headroom is stored for each *row*. A row is a queue, together with a user, a group or a job if a queue on the path
-to the root has limits for each of these. Each limit on the path is a `Bound`. `left` has the amount that a bound still
-admits; all rows below the bound share this entry. The headroom of a row in a resource is the least amount on its path:
+The headroom is stored for each *row*. A row is a queue. If a queue on its path to the root has limits for each user,
+group or job, there is a row for the queue together with each user, group or job. Each limit on the path is a `Bound`.
+`left` has the amount that a bound still admits; all rows to which the bound applies use the same element of `left`. The
+headroom of a row in a resource is the smallest amount on its path:
 
     headroom(row, resource) = min( min of left(bound) over the path,
                                    left(pool) + sum of max(0, kept - claimed) over the path )
 
-The second term is the availability rule of Kueue's KEP-79 (`state.queues.tree` explains `kept` and `claimed`): charges
-within the amounts that queues on the path keep for themselves use nothing of the pool. A request that costs more than
-the headroom of its row cannot start. For all other requests, `core.quota.flavor_assignment` decides whether quota
-admits them; it also considers flavors, optional groups and borrowing. The number of started jobs is counted like a
+The second term is the availability rule of Kueue's KEP-79 (`state.queues.tree` explains `kept` and `claimed`): a charge
+within the amounts that queues on the path keep for themselves takes nothing from the pool. A request that costs more
+than the headroom of its row cannot start. For all other requests, `core.quota.flavor_assignment` decides whether quota
+admits them; it also considers flavors, optional groups and borrowing. The number of started jobs is treated like a
 resource.
 
-The module also finds the bounds of the queue tree that may keep a request from starting, and the amount that each bound
-still admits.
+The module also finds the bounds of the queue tree because of which a request may not start, and computes the amount
+that each bound still admits.
 
-A `Bound` is one bound of one queue: for example a limit, a guarantee beyond which the queue may not borrow, or the
-limit of a user. The amount that a bound still admits is the allowed amount less the charged amount."""
+A `Bound` is an upper bound on charges to one queue: for example a limit, a guarantee beyond which the queue may not
+borrow, or the limit of a user. The amount that a bound still admits is the allowed amount less the charged amount."""
 
 from __future__ import annotations
 
@@ -35,9 +36,9 @@ from phalanx.state.queues.tree import QueueTree
 
 
 class Rule(StrEnum):
-    LIMIT = "limit"  # the queue's ceiling
+    LIMIT = "limit"  # the limit of the queue
     GUARANTEE = "guarantee"  # the guarantee of a queue that may not borrow
-    POOL = "pool"  # the amount that no queue keeps for itself
+    POOL = "pool"  # the capacity of the cluster; the claims of all queues together may not exceed it
     KEEP = "keep"  # the part of its guarantee that the queue does not lend; usage beyond it is charged to the pool
     RUNNING = "running"
     USER = "user"
@@ -48,8 +49,8 @@ class Rule(StrEnum):
 
 
 class Bound(NamedTuple):
-    """A bound of one queue that may keep requests from starting. `whose`: the user, group or job that the bound is for;
-    empty: the whole queue."""
+    """An upper bound on the charges to one queue. `whose`: the user, group or job to which the bound applies; empty if
+    it applies to the whole queue."""
 
     queue: str
     rule: Rule
@@ -83,7 +84,7 @@ def amount_left(branch: Branch, account: QueueUsage, bound: Bound, pool: Mapping
     return dict(limits.resources).get(key[1], 0) - (tally.used.get(key[1], 0) if tally else 0)
 
 
-RUNNING = ""  # stands for started jobs in place of a resource
+RUNNING = ""  # the name under which the number of started jobs is treated like a resource
 UNBOUNDED, NOTHING = 0, 1  # the indexes in `left` of an infinite amount and of zero
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -94,9 +95,9 @@ QUEUE: Subject = ("", "")
 
 
 class HeadroomRow(NamedTuple):
-    """A row of the headroom. `user`, `group`, `job`: empty unless the queue, or a queue above it, has a limit for each
-    user, group or job. `account`: empty unless the order of the queue compares accounts. `preemptible`: whether its
-    jobs may be preempted; some queues let only such jobs use more than the guarantee."""
+    """A row of the headroom. `user`, `group`, `job`: only set if the queue, or a queue above it, has a limit for each
+    user, group or job. `account`: only set if the order of the queue compares accounts. `preemptible`: True if its jobs
+    may be preempted; in some queues only such jobs may use more than the guarantee."""
 
     queue: str
     user: str = ""
@@ -108,8 +109,8 @@ class HeadroomRow(NamedTuple):
 
 class Headroom:
     """The headroom of all rows. `left[place]`: the amount that one bound still admits. `bounds[row]`: for each bound of
-    a row, the number of its resource (key) and its place in `left`. `slack[row]`: the same for each queue on the row's
-    path that keeps an amount for itself."""
+    a row, the number of its resource (key), and the index in `left` at which its amount is (its place). `slack[row]`:
+    the same for each amount that a queue on the row's path keeps for itself."""
 
     def __init__(self) -> None:
         self.keys: dict[str, int] = {}  # resource -> number
@@ -117,7 +118,7 @@ class Headroom:
         self.build(QueueTree())
 
     def build(self, tree: QueueTree) -> None:
-        """Build the bounds of every row again for a changed tree. Rows keep their numbers."""
+        """Build the bounds of every row again, because the tree has changed. The numbers of the rows do not change."""
         rows = self.rows
         self.tree = tree
         self.rows = []
@@ -149,24 +150,24 @@ class Headroom:
         return self.keys.setdefault(resource, len(self.keys))
 
     def renew(self, queues: Iterable[str], subjects: Iterable[Subject], account_of: AccountOf) -> None:
-        """Compute `left` for the bounds of these queues and of these subjects in them."""
+        """Compute `left` again for the bounds of these queues, and for the bounds of these subjects in these queues."""
         for place, left in self._now(queues, subjects, account_of):
             self.left[place] = left
 
     def renew_pool(self) -> None:
-        """Compute `left` for the pool, after the capacity of the cluster changed."""
+        """Compute `left` again for the pool, because the capacity of the cluster has changed."""
         self.renew([ROOT], (), lambda branch: branch.account)
 
     def charged(self, charge: Charge, account_of: AccountOf) -> None:
-        """Compute `left` again after a charge was made or returned in a cycle. The amounts in `left` never grow within
-        a cycle, because other jobs may use returned charges only in the next cycle (`renew`)."""
+        """Compute `left` again after a charge was added or released in a cycle. The amounts in `left` never grow within
+        a cycle, because other jobs may use released charges only in the next cycle (`renew`)."""
         path = [branch.name for branch in self.tree.branches[charge.queue].path] if self._at else ()
         for place, left in self._now(path, subjects_of(charge), account_of):
             self.left[place] = min(left, self.left[place])
 
     def of_rows(self, left_of: Sequence[float] | None = None) -> Floats:
-        """Return the headroom of each row in each resource, as [key, row]. `left_of`: the list `left` of another time;
-        None: the present one."""
+        """Return the headroom of each row in each resource, as an array [key, row]. `left_of`: a copy of `left` from
+        another time; None to use the present `left`."""
         if self._tables is None:
             self._tables = table(self.bounds, len(self.keys), UNBOUNDED), table(self.slack, len(self.keys), NOTHING)
         least, slack = self._tables
@@ -178,7 +179,7 @@ class Headroom:
         return found
 
     def allows(self, row: int, cost: Sequence[float]) -> bool:
-        """Return whether the headroom of the row covers the cost. `cost`: an amount for each key."""
+        """Return whether the cost is within the headroom of the row. `cost`: an amount for each key."""
         left = self.left
         for key, place in self.bounds[row]:
             if cost[key] > left[place]:
@@ -191,7 +192,7 @@ class Headroom:
         return True
 
     def _bind(self, row: HeadroomRow) -> None:
-        """Add the row, with the bounds on its path to the root, and the queues on this path that keep amounts for
+        """Add the row, with the bounds on its path to the root, and with the amounts that queues on this path keep for
         themselves."""
         bounds: list[tuple[int, int]] = []
         slack: list[tuple[int, int]] = []
@@ -232,7 +233,8 @@ class Headroom:
     def _now(
         self, queues: Iterable[str], subjects: Iterable[Subject], account_of: AccountOf
     ) -> Iterator[tuple[int, float]]:
-        """Yield (place, amount left) for the bounds of these queues and of these subjects in them."""
+        """Yield (index in `left`, the amount that the bound still admits) for the bounds of these queues, and for the
+        bounds of these subjects in these queues."""
         if not self._at:
             return  # no queue has bounds
         subjects = [*subjects, QUEUE]
@@ -247,11 +249,12 @@ class Headroom:
 
     def _measured(self, branch: Branch, account: QueueUsage, bound: Bound) -> float:
         left: Amount = amount_left(branch, account, bound, self.tree.pool)
-        return upward(left) if left > 0 else 0.0  # an excess does not block requests for other resources
+        # 0 if the bound is exceeded, so that requests without this resource are still allowed
+        return upward(left) if left > 0 else 0.0
 
 
 def bounds_of(branch: Branch, row: HeadroomRow) -> Iterable[Bound]:
-    """Yield the bounds of the queue that apply to all of its jobs. Bounds for single flavors are left out."""
+    """Yield the bounds of the queue that apply to all of its jobs, except bounds for a single flavor."""
     queue = branch.queue
     if queue is None:
         return
@@ -263,7 +266,7 @@ def bounds_of(branch: Branch, row: HeadroomRow) -> Iterable[Bound]:
 
 
 def bounds_of_subjects(branch: Branch, row: HeadroomRow) -> Iterable[tuple[Subject, Bound]]:
-    """Yield the bounds for the user, the group and the job of the row."""
+    """Yield (subject, bound) for the limits of the queue that apply to the user, the group and the job of the row."""
     queue = branch.queue
     if queue is None:
         return
@@ -288,8 +291,8 @@ def subjects_of(charge: Charge) -> tuple[Subject, ...]:
 
 
 def table(places: Sequence[Sequence[tuple[int, int]]], keys: int, filler: int) -> NDArray[np.intp]:
-    """Return an array [depth, key, row]. Along its first axis it has the places in `left` that belong to one row and
-    one key. `places`: for each row, its pairs (key, place). `filler`: the value of the elements without a place."""
+    """Return an array [depth, key, row] of indexes in `left` (places). For one key and one row, the elements along the
+    first axis are all of their places, followed by `filler`. `places`: for each row, its pairs (key, place)."""
     columns: list[list[list[int]]] = []
     depth = 1
     for row in places:
@@ -306,6 +309,6 @@ def table(places: Sequence[Sequence[tuple[int, int]]], keys: int, filler: int) -
 
 
 def upward(amount: Amount) -> float:
-    """Return the amount as a float. Rounding never makes the float smaller than the amount."""
+    """Return the amount as a float, rounded up if it is not exact, so that it is never smaller than the amount."""
     found = float(amount)
     return found if found >= amount else float(np.nextafter(found, np.inf))

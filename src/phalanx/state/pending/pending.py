@@ -1,18 +1,18 @@
-"""Pending requests as columns: one column per request class.
+"""Pending requests. The values of their request classes are stored as columns, arrays with one element for each class.
 
 A *request* (`state.pending.request_class.Request`) is a queued job, or an open slot of a started job. Requests with the
-same `RequestClassKey` always get the same decision; they form a *request class*. A request class keeps its requests in
-order (`RequestClass`), and its first request stands for all of them (`RequestClassColumns`). Request classes with equal
-demands on nodes share a *placement class* (`state.pending.placement_class`). Each cycle compares all request classes
-with the free amounts and the quota, in a few operations on arrays (`core.cycle.candidates`). So every cycle considers
-all request classes, and no event has to wake a request.
+same `RequestClassKey` always get the same decision; they form a *request class*. The requests of a class are in order
+(`RequestClass`), and only the values of the first one are in the columns (`RequestClassColumns`). Request classes with
+equal demands on nodes share a *placement class* (`state.pending.placement_class`). Each cycle compares all request
+classes with the free amounts and the quota, in a few operations on arrays (`core.cycle.candidates`). So every cycle
+considers all request classes, and no request in a class has to wait for an event.
 
-A cycle *receives* a request when it puts the request into its class. A request is in no class before it is received
-(`fresh`), and while it is not eligible. A request that is not eligible before a certain time has a timer (`timers`). A
-request that waits for an event is in none of the collections.
+A cycle *receives* a request when it puts the request into its class. A request that is not received yet is in `fresh`.
+A request that is not eligible is in no class. If it becomes eligible at a certain time, it has a timer (`timers`). If
+it waits for an event, it is in none of these collections.
 
-A decision may cache results under the numbers of classes. These results are valid as long as `version` stays the
-same."""
+A decision may store results under the numbers of classes. These results are valid as long as `version` does not
+change."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ from phalanx.state.pending.request_class import (
 from phalanx.state.queues.tree import QueueTree
 
 NEVER_S = float("inf")
-STALE = 1 << 30  # a value of `PlacementClass.stale`: the reason must be computed again as soon as possible
+# a value of `PlacementClass.stale`: the reason is outdated, and must be computed again as soon as possible
+STALE = 1 << 30
 
 
 class Deadline(NamedTuple):
@@ -54,9 +55,9 @@ class Timers:
     even if no event has come before.
 
     An item is a request that is not eligible before that time, a job whose deadline passes at that time, or a request
-    class whose search for victims may succeed then. An item has at most one timer. The heap may also have entries of
-    timers that were changed or dropped since. Such entries are skipped when they are due, and removed when they are
-    more than half of the heap."""
+    class whose search for victims may succeed then. An item has at most one timer. The heap may also have old entries
+    of timers that were changed or removed. Old entries are skipped when they are due. If more than half of the entries
+    are old, the old ones are removed."""
 
     __slots__ = ("_heap", "_number", "_of")
 
@@ -72,7 +73,7 @@ class Timers:
         return iter(self._of)
 
     def set(self, item: Hashable, at_s: float) -> None:
-        """Set the only timer of the item to that time; `NEVER_S`: remove its timer."""
+        """Set the timer of the item to that time; `NEVER_S`: remove its timer."""
         if at_s == NEVER_S:
             self.drop(item)
             return
@@ -98,7 +99,7 @@ class Timers:
         return found
 
     def next_s(self, without: Container[Hashable] = ()) -> float | None:
-        """Return the time of the next timer whose item is not in `without`; None: there is none."""
+        """Return the time of the next timer whose item is not in `without`; None if there is no such timer."""
         heap = self._heap
         while heap and self._of.get(heap[0][2]) != heap[0][:2]:
             heappop(heap)
@@ -107,7 +108,7 @@ class Timers:
         return min((at_s for item, (at_s, _) in self._of.items() if item not in without), default=None)
 
     def copy(self) -> Timers:
-        """Return a copy that shares no state."""
+        """Return a copy. A change of the copy does not change this object."""
         other = Timers()
         other._of, other._heap, other._number = dict(self._of), list(self._heap), self._number
         return other
@@ -118,13 +119,13 @@ class Pending:
 
     `version`: the number of events that were applied to the cluster state.
     `fresh`: requests that are not received yet.
-    `unreported`: received requests that have not reported a reason yet.
-    `changed`: whether an event since the last plan may let a request start.
-    `changes`: the number of changes that could let a search for victims succeed.
-    `searched`: request class -> its failed search, the oldest first.
-    `grown`: rows that gained free amounts since placement classes were last examined.
+    `unreported`: received requests for which no reason was reported yet.
+    `changed`: True if a request may start because of an event since the last plan.
+    `changes`: the number of changes after which a failed search for victims could succeed.
+    `searched`: request class -> its last search for victims, which failed; the oldest search first.
+    `grown`: rows (nodes) whose free amounts have grown since placement classes were last examined.
     `reserved`: the first reservation.
-    `hopeless`: requests of array jobs that can never start at present.
+    `hopeless`: requests of array jobs that cannot start unless the cluster changes.
     `capacity`: the columns of the demands of `placement_classes`."""
 
     def __init__(self) -> None:
@@ -146,7 +147,7 @@ class Pending:
         self.renews = False  # True if the reasons of all classes must be computed again
 
     def __bool__(self) -> bool:
-        """Return whether any request waits."""
+        """Return True if at least one request is in a class, is not received yet, or has a timer."""
         return bool(self.fresh or self.request_classes) or any(isinstance(item, Request) for item in self.timers)
 
     # Requests
@@ -157,12 +158,12 @@ class Pending:
         self.fresh[request] = None
 
     def wait_until(self, request: Request, again_s: float) -> None:
-        """Let the request wait outside the classes until `again_s` (seconds since the epoch)."""
+        """Remove the request from its class, and set its timer to `again_s` (seconds since the epoch)."""
         self.leave(request)
         self.timers.set(request, again_s)
 
     def leave(self, request: Request) -> None:
-        """Remove the request from its class, its timer or the fresh requests."""
+        """Remove the request from its class or from the fresh requests, or remove its timer."""
         if request in self.fresh:
             del self.fresh[request]
             return
@@ -231,7 +232,7 @@ class Pending:
         return request_class
 
     def _describe(self, request_class: RequestClass) -> None:
-        """Write the columns that depend on the first request of the class, or on the place of its queue in the tree."""
+        """Write the columns that depend on the first request of the class, on its queue, or on the queues above."""
         columns, key, number = self.columns, request_class.key, request_class.number
         branch = self.headroom.tree.branches[key.queue]
         columns.arrival_s[number], columns.eligible_s[number] = request_class.first.arrival_s, np.nan
@@ -251,15 +252,15 @@ class Pending:
     # Memory
 
     def note_report(self, key: RequestClassKey, blocker: int, reason: Reason | None) -> None:
-        """Store the last report to a request class. `blocker`: the kind of its obstacle. `reason`: None if the reason
-        of its placement class applies."""
+        """Store the last report to a request class. `blocker`: the kind of the reported reason. `reason`: None if the
+        reason of its placement class applies."""
         request_class = self.request_classes.get(key)
         if request_class is not None:
             request_class.reason = reason
             self.columns.reported_blocker[request_class.number] = blocker
 
     def remember(self, key: RequestClassKey, search: Search) -> None:
-        """Remember a failed search for victims, and set a timer for the time at which it may succeed."""
+        """Store a failed search for victims, and set a timer for the time at which a new search may succeed."""
         if key in self.request_classes:
             if (known := self.searched.get(key)) is None or known.again_s != search.again_s:
                 self.timers.set(key, search.again_s)
@@ -269,7 +270,8 @@ class Pending:
     # Events
 
     def ring(self, item: object) -> None:
-        """Handle the item of a timer whose time has come: the next cycle receives the request again."""
+        """Handle the item of a timer whose time has come. If the item is a request, or the deadline of a job, the next
+        cycle receives the request again."""
         if isinstance(item, Deadline):
             self.refresh(Request(item.job))
         elif isinstance(item, Request):
@@ -277,22 +279,22 @@ class Pending:
         self.changed = True
 
     def has_due_search(self) -> bool:
-        """Return whether anything has changed since the oldest failed search for victims."""
+        """Return whether a change since the oldest failed search for victims could let this search succeed."""
         return next((each.changes != self.changes for each in self.searched.values() if each.changes >= 0), False)
 
     def allow_new_searches(self) -> None:
-        """Note a change that could let a search for victims succeed."""
+        """Record a change after which a failed search for victims could succeed."""
         self.changes += 1
 
     def note_growth(self, row: int) -> None:
-        """Note that the row gained free amounts."""
+        """Record that the free amounts of the row have grown."""
         self.grown[row] = None
         self.changes += 1
         self.changed = True
 
     def look_at_nodes(self) -> None:
-        """Note that a node was changed or removed. Requests that could never start may start now, and all reasons are
-        stale."""
+        """Record that a node was changed or removed. Requests that could never start before may start now, and all
+        reasons are outdated."""
         self._look_at_never()
         for found in self.placement_classes:
             found.stale = STALE
@@ -302,7 +304,7 @@ class Pending:
         self.changed = True
 
     def _look_at_never(self) -> None:
-        """Forget all reasons by which a request can never start."""
+        """Drop all stored reasons that say that a request can never start."""
         self._renew_turns()
         forgotten = []
         for found in self.placement_classes:
@@ -318,8 +320,8 @@ class Pending:
                 reported[request_class.number] = Blocker.NONE_REPORTED
 
     def _renew_turns(self) -> None:
-        """Let the next cycle receive again the array jobs that could never start. Before such a job may start, it needs
-        a slot of its array."""
+        """Make the next cycle receive the array jobs again that could never start. Such a job may only start if the cap
+        of its array allows it."""
         for request in list(self.hopeless):
             self.refresh(request)
 
@@ -334,14 +336,14 @@ class Pending:
         self.changed = True
 
     def look_at_pods(self, kinds: Iterable[PodKind]) -> None:
-        """Note that pods of these affinity classes were added or removed. Placement classes whose affinity or spread
-        rules select these pods may fit now."""
+        """Record that pods of these affinity classes were added or removed. Placement classes whose affinity or spread
+        rules select such pods may fit now."""
         if self.placement_classes.forget_failures(list(kinds)):
             self.changed = True
 
     def look_at_hopeless(self) -> None:
-        """Drop the results by which requests can never start, because the capacity of the cluster or the queue tree has
-        changed."""
+        """Drop all results that say that requests can never start. This is done if the capacity of the cluster or the
+        queue tree has changed."""
         self._look_at_never()
         self.allow_new_searches()
         self.changed = True
@@ -354,8 +356,8 @@ class Pending:
         self.look_at_hopeless()
 
     def copy(self, tree: QueueTree) -> Pending:
-        """Return a copy of this object. `tree`: the copy of the queue tree to which the new object belongs. The copy
-        counts again how many pods the nodes hold."""
+        """Return a copy of this object. `tree`: the queue tree that the copy uses, itself a copy. The numbers of pods
+        that fit on the nodes are counted again for the copy."""
         other = Pending()
         other.headroom.build(tree)
         other.version, other.changes, other.changed = self.version, self.changes, True
@@ -366,7 +368,7 @@ class Pending:
             copied.take(request_class)
             other.columns.reported_blocker[copied.number] = self.columns.reported_blocker[request_class.number]
             other.request_class_of.update(dict.fromkeys(copied.requests(), copied))
-        # The copy of a class adds its flavor classes itself, so classes with flavor classes are copied first.
+        # A placement class with flavor classes adds them to the copy itself, so such classes are copied first.
         for found in sorted(self.placement_classes, key=lambda found: not found.flavor_classes):
             if (same := other.placement_classes.of_key.get(found.key)) is None:
                 continue

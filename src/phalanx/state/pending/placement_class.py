@@ -1,18 +1,19 @@
-"""Placement classes: the different demands of request classes on nodes, as columns that a cycle compares with the
-nodes.
+"""Placement classes: the different demands of request classes on nodes. They are stored as columns, so that a cycle can
+compare all of them with the free amounts of nodes.
 
-Request classes with equal demands on nodes share a *placement class*, whichever queue they are in. Its key is a gang,
-or one role of a gang, and the flavors that it may get. `Capacity` has one column for each demand of their roles: the
-number of its pods that the nodes hold.
+Request classes with equal demands on nodes share a *placement class*, whichever queue they are in. The key of a
+placement class is a gang, or one role of a gang, and the flavors that it may get. A role of a gang has a demand. For
+each demand, `Capacity` has the number of its pods that fit on the nodes.
 
-`core.placement.capacity` brings the columns up to date. `room[demand]` is the exact number of pods that fit on all
+`core.placement.capacity` brings these numbers up to date. `room[demand]` is the exact number of pods that fit on all
 usable nodes together at that time. Only changes are counted again: `free` is a copy of the free amounts at the last
-count, and only the rows that were charged since are compared with their present free amounts. A demand that was never
-counted has infinite room, because nothing shows that its pods do not fit.
+count, and only the rows (nodes) to which pods were charged since then are compared with it. The room of a demand that
+was never counted is infinite, because there is no sign yet that its pods do not fit.
 
-For some demands only the amounts and the node constraints (`where`) decide whether a pod fits (`core.placement.draft`
-calls these demands exact). A request with such a demand can be placed if and only if the room is at least the number of
-needed pods. For all other demands the room is an upper bound."""
+For some demands, a pod fits on a node if the amounts suffice and the node constraints (`where`) are met
+(`core.placement.draft` calls these demands exact). A request with such a demand can be placed if and only if the room
+is at least the number of needed pods. For all other demands the room is an upper bound of the number of pods that
+fit."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ from phalanx.state.pending.headroom import RUNNING, upward
 from phalanx.state.queues.rules import ResourceGroup
 
 FIRST_COLUMNS = 64  # the initial length of a column; its length doubles when it is full
-REMEMBERED = 1 << 16  # the largest number of cached answers about pod affinity
+REMEMBERED = 1 << 16  # the largest number of stored results about pod affinity
 
 
 class PlacementClassKey(NamedTuple):
@@ -47,19 +48,22 @@ class PlacementClassKey(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class PlacementClass:
-    """A placement class: the demand on nodes that request classes of any queue have in common.
+    """A placement class: the demand on nodes of all request classes, in any queue, that have the same key.
 
     `number`: the index of the class in every column.
-    `demands`: for each role, the number of its demand in `Capacity`, and the number of pods that it needs (0 for an
-        optional role).
-    `flavor_classes`: one placement class for each flavor that the gang may get; one of them must fit.
-    `single`: True if the class has one role and no further condition.
-    `cost`: the least cost of a request, by key of `Headroom`.
-    `references`: the number of request classes that have this placement class, and of placement classes that have it as
-    a flavor class.
-    `depends_on_other_pods`: True if trials of the class can fail because of other pods, by affinity, spread or ports.
-    `reason`: the last reason why it does not fit.
-    `stale`: the number of cycles in which the class lost its capacity since `reason` was computed."""
+    `demands`: for each role, the index of its demand in `Capacity`, and the number of pods that the role needs (0 for
+        an optional role).
+    `flavor_classes`: one placement class for each choice of flavors that the gang may get. The gang can be placed only
+        if one of these classes can.
+    `single`: True if the gang has only one role, which is required, and no other conditions.
+    `cost`: for each key of `Headroom`, the smallest amount that a request charges.
+    `references`: the number of request classes with this placement class, plus the number of placement classes with
+        this class as a flavor class.
+    `depends_on_other_pods`: True if a trial placement of the class can fail because of other pods: by affinity, spread
+        or ports.
+    `reason`: the last reason why requests of the class do not fit.
+    `stale`: the number of cycles since `reason` was computed in which the class first had capacity, but lost it to
+        other jobs."""
 
     number: int
     key: PlacementClassKey
@@ -74,9 +78,9 @@ class PlacementClass:
 
 
 class Capacity:
-    """The columns of demands. `asks[resource, number]`: the request of one pod, in units of the resource. `users`: the
-    number of placement classes that refer to each demand. `grown`: for each demand, True if a pod fits on a row that
-    has gained free amounts since the columns were last examined."""
+    """The columns of demands. `asks[resource, number]`: the amount of the resource that one pod of the demand requests,
+    in units of the resource. `users`: for each demand, the number of placement classes that refer to it. `grown`: for
+    each demand, True if one of its pods fits on a row (node) whose free amounts have grown since the last count."""
 
     def __init__(self) -> None:
         self.number_of: dict[Demand, int] = {}
@@ -95,7 +99,7 @@ class Capacity:
         return len(self.demands)
 
     def refer(self, demand: Demand) -> int:
-        """Return the index of the demand, and note that one more placement class refers to it."""
+        """Return the index of the demand, and record that one more placement class refers to it."""
         if (number := self.number_of.get(demand)) is not None:
             self.users[number] += 1
             return number
@@ -118,8 +122,7 @@ class Capacity:
         return number
 
     def release(self, number: int) -> None:
-        """Note that one placement class no longer refers to the demand. If no placement class refers to it any more,
-        remove the demand."""
+        """Record that a placement class no longer refers to the demand. If it was the last one, remove the demand."""
         self.users[number] -= 1
         if not self.users[number]:
             demand = self.demands[number]
@@ -140,10 +143,10 @@ class PlacementClasses:
     """The table of placement classes.
 
     `by_number`, `of_key`: the classes. A class stays as long as a request class or another class refers to it.
-    `demand`, `need`: for each number, the first demand of the class, and the number of its pods that the class needs;
-        -1: the class has no demand.
+    `demand`, `need`: for the class with each number, its first demand, and the number of pods of this demand that the
+        class needs; -1: the class has no demand.
     `composite`: the classes with several roles or flavors.
-    `failed`: classes whose last placement failed although they had capacity by counting."""
+    `failed`: classes whose last placement failed, although the counted capacity was enough."""
 
     def __init__(self) -> None:
         self.capacity = Capacity()
@@ -173,8 +176,8 @@ class PlacementClasses:
                     self.demand = np.concatenate((self.demand, np.zeros_like(self.demand)))
                     self.need = np.concatenate((self.need, np.zeros_like(self.need)))
             gang, needed = key.gang, set(key.gang.required_roles)
-            # Trials place a whole gang with chosen flavors. So a class with flavors has no demands of its own;
-            # `core.cycle.known` finds its flavor classes, which are tried.
+            # A trial placement places a whole gang whose flavors are chosen. So a class with a choice of flavors has no
+            # demands and is not tried. Its flavor classes, which `core.cycle.known` finds, are tried instead.
             is_tried = key.whole and not key.flavors
             roles = range(len(gang.roles)) if is_tried else ()
             demands = tuple(
@@ -192,12 +195,12 @@ class PlacementClasses:
         return found
 
     def add_flavor_classes(self, found: PlacementClass, ways: Iterable[PlacementClassKey]) -> None:
-        """Store the flavor classes of the class `found`, one for each choice of flavors. They exist as long as `found`
-        does."""
+        """Store the flavor classes of the class `found`, one for each choice of flavors. They are not removed before
+        `found` is removed."""
         found.flavor_classes = tuple(self.refer(way) for way in dict.fromkeys(ways))
 
     def release(self, found: PlacementClass) -> None:
-        """Note that the placement class has one reference less. If that was the last reference, remove the class."""
+        """Record that the placement class has one reference less. If that was the last reference, remove the class."""
         found.references -= 1
         if found.references > 0:
             return
@@ -212,8 +215,9 @@ class PlacementClasses:
             self.release(way)
 
     def costs(self, keys: dict[str, int]) -> NDArray[np.float64]:
-        """Return the least amounts that a request charges to its queue, as [key of the headroom, placement class]. The
-        last column, which the index -1 selects, belongs to no class and is 0."""
+        """Return the smallest amounts that a request charges to its queue, as an array [key of the headroom, placement
+        class]. The last element of the second axis belongs to no class and is 0; a read at the index -1 (no placement
+        class) returns it."""
         if self._costs.shape != (len(keys), len(self.need) + 1):
             self._costs = np.zeros((len(keys), len(self.need) + 1))
             self._costly = set(range(len(self.by_number)))
@@ -225,13 +229,13 @@ class PlacementClasses:
         return self._costs
 
     def explain(self, key: PlacementClassKey, reason: Reason | None) -> None:
-        """Store the reason why requests of the placement class do not fit; None: it is not known."""
+        """Store the reason why requests of the placement class do not fit; None if the reason is not known."""
         if (found := self.of_key.get(key)) is not None:
             found.reason, found.stale = reason, 0
 
     def forget_failures(self, kinds: Sequence[PodKind]) -> bool:
-        """Forget the failed placements that may now succeed, because pods of these affinity classes were added or
-        removed. Return whether any failed placement was forgotten."""
+        """Remove the placement classes from `failed` that may fit now, because pods of these affinity classes were
+        added or removed. Return whether at least one was removed."""
         mended = [found for found in self.failed if found.depends_on_other_pods and self._depends_on(found, kinds)]
         for found in mended:
             del self.failed[found]
@@ -251,8 +255,8 @@ class PlacementClasses:
 
 
 def cost_of(key: PlacementClassKey, keys: dict[str, int]) -> tuple[float, ...]:
-    """Return the least amounts that a request of the class charges to its queue, for each key of the headroom. They are
-    0 for gangs with optional members."""
+    """Return the smallest amounts that a request of the class charges to its queue, for each key of the headroom. For
+    gangs with optional members, the amounts of resources are 0."""
     gang, found = key.gang, [0.0] * len(keys)
     if RUNNING in keys:
         found[keys[RUNNING]] = float(key.counts)

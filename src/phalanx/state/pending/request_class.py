@@ -1,19 +1,19 @@
-"""Request classes: the equal requests of one queue, in order. One decision serves all requests of a class.
+"""Request classes. A class has equal requests of one queue, in order, and one decision applies to all of them.
 
 A *request* is a queued job, or one open slot of a started job. Requests of one queue with the same roles, shapes,
-counts, priority and terms form a *request class*. If the first request of the class cannot be placed, none of the
-others can. So a cycle examines request classes, and 100,000 equal jobs cost as much as one. Within a class, requests
-are ordered by arrival; `tie` decides between equal arrivals.
+counts, priority and terms form a *request class*. If the first request of the class cannot be placed, none of its
+requests can be placed. So a cycle examines classes instead of requests, and 100,000 equal jobs take as much time as
+one. Within a class, requests are ordered by arrival; `tie` decides between equal arrivals.
 
-The order is kept in a heap with lazy deletion: adding a request costs log n, removing one costs nothing. A decision
-only reads the requests. To read them in order without removing any, it walks down the heap with a second, small heap.
-In a cluster with many queues most classes have only one request. Such a request is stored without a heap, which takes a
-fifth of the memory.
+The requests are in a heap with lazy deletion: to add one takes time proportional to log n, and to remove one takes
+almost no time. A decision reads the requests in order, and removes none. For this it walks down the heap with a second,
+small heap. In a cluster with many queues most classes have only one request. A class with one request has no heap, so
+it needs only a fifth of the memory.
 
-The first requests of the classes are compared by keys, which are stored as columns too (`RequestClassColumns`). The
-number of a request class is its index in every column. At an unused index, the column of placement classes has the
-value -1. Every mask over placement classes is false in its last element, which the index -1 selects. The next new
-request class takes the unused index."""
+The values by which the first requests of the classes are compared are stored as columns (`RequestClassColumns`), arrays
+with one element for each class. The number of a request class is its index in every column. At an unused index, the
+column of placement classes has the value -1. If a mask over placement classes is read at -1, the result is its last
+element, which is always False. So no mask selects an unused index. The next new request class takes an unused index."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ FIRST_LENGTH = 64  # the initial length of a column; its length doubles when it 
 
 
 class Blocker:
-    """The kinds of reasons that a request class may report. The values are plain integers: to compare a column of
-    integers with a member of an enum takes ten times as long."""
+    """The kinds of reasons that a request class may report. The values are plain integers, because a comparison of a
+    column of integers with a member of an enum takes ten times as long."""
 
     NONE_REPORTED: Final = 0
     CAPACITY: Final = 1
@@ -46,7 +46,8 @@ class Blocker:
 
 
 class Request(NamedTuple):
-    """A request for capacity. `slot`: the open slot; None for a queued job, which is placed whole."""
+    """A request for capacity. `slot`: the open slot for which a pod is requested; None if a whole queued job is
+    requested."""
 
     job: str
     slot: Slot | None = None
@@ -54,20 +55,20 @@ class Request(NamedTuple):
 
 class Kind(IntEnum):
     """The kind of the requests of a request class. Replacements of lost pods come before all other requests. Growth of
-    a job that has its minimum comes after all waiting jobs of the same priority. Quotas and limits apply to growth,
-    because growth requests more than was granted. They do not apply to replacements."""
+    a job that has its minimum comes after all waiting jobs of the same priority. Growth requests more capacity than the
+    job was granted, so quotas and limits apply to it. They do not apply to replacements."""
 
     REPLACEMENT = 0  # an open slot of a started gang
-    POD = 1  # an open slot of a job that is started pod by pod
+    POD = 1  # an open slot of a job whose pods start one by one
     JOB = 2  # a queued job, placed whole
     GROWTH = 3  # an open slot of a started gang above its minimum
 
 
 class Terms(NamedTuple):
     """The terms of a request: the fields of `Job`, other than the queue and the gang, on which the decision about the
-    request depends. `user` and `group` are empty unless a limit, an order by factors or a reservation distinguishes
-    users or groups. `account` is empty unless an order by usage distinguishes accounts. `job` is empty unless a limit
-    counts the pods that the job already has, or a priority function may distinguish any two jobs."""
+    request depends. `user` and `group` are only set if the decision depends on them, because of a limit, an order by
+    factors or a reservation. `account` is only set if the queue is ordered by usage. `job` is only set if a limit
+    counts the pods that the job already has, or if there is a priority function, which may distinguish any two jobs."""
 
     user: str = ""
     group: str = ""
@@ -89,7 +90,8 @@ PLAIN = Terms()
 class RequestClassKey(NamedTuple):
     """The key of a request class: all values on which the decision about a request depends. The gang of a request for a
     single slot has one pod.
-    `queue`: the queue of the request; empty for replacements, because their charges are within its quota already."""
+    `queue`: the queue of the request; empty for replacements, because the quota of the queue already includes their
+    charges."""
 
     kind: int  # a `Kind`, stored as an int because keys are hashed often
     priority: int
@@ -99,11 +101,11 @@ class RequestClassKey(NamedTuple):
 
 
 class Search(NamedTuple):
-    """A search for victims (jobs to preempt) that found none.
+    """A search for victims (jobs to preempt) that failed.
 
-    `changes`: the value of `Pending.changes` at that time; negative: the search was not allowed yet.
-    `again_s`: the time from which it may succeed without an event (seconds since the epoch).
-    `reserved`: the first reservation at that time."""
+    `changes`: the value of `Pending.changes` at the time of the search; negative: the search was not allowed yet.
+    `again_s`: the time from which a new search may succeed even if no event comes (seconds since the epoch).
+    `reserved`: the first reservation at the time of the search."""
 
     changes: int
     again_s: float
@@ -111,10 +113,11 @@ class Search(NamedTuple):
 
 
 class QueuedRequest(NamedTuple):
-    """A request with the keys that determine its place in its request class. `arrival_s`: when the request arrived. For
-    a slot above a job's minimum (growth) it is `BEHIND_ALL_S`, or for a job with `GangSize.IN_TURN` the arrival of the
-    job. `tie`: the key that decides between equal arrivals. It is the job's id, or the number of the open slot; for
-    growth, it is the age and id of the job, and the number of the slot."""
+    """A request with the values by which the requests of its class are ordered. `arrival_s`: the time at which the
+    request arrived. For a slot above a job's minimum (growth) it is `BEHIND_ALL_S`, but with `GangSize.IN_TURN` the
+    time at which the job was submitted. `tie`: the value that decides between equal arrivals. It is the job's id, or
+    the number of the open slot. For growth, it is the submission time and the id of the job, and the number of the
+    slot."""
 
     arrival_s: float
     tie: str | int | tuple[float, str, int]
@@ -128,9 +131,9 @@ NO_HEAP: Final[list[QueuedRequest]] = []
 class RequestClass:
     """The requests of one request class, in order. It has at least one request, `first`.
 
-    `reason`: the last reason why the first request was not placed; None: the reason of its placement class.
+    `reason`: the last reason why the first request was not placed; None if this is the reason of its placement class.
     `number`, `row`: the numbers of the request class and of its headroom row.
-    `strict`: whether the queue, or a queue above it, is strict."""
+    `strict`: True if the queue, or a queue above it, is strict."""
 
     __slots__ = ("_entries", "_heap", "first", "key", "number", "placement_class", "reason", "row", "strict")
 
@@ -181,7 +184,7 @@ class RequestClass:
                     heappush(frontier, (heap[child], child))
 
     def take(self, other: RequestClass) -> None:
-        """Copy the requests and the reason of the other class."""
+        """Copy the requests and the reason of the other class into this one."""
         self.reason, self.first = other.reason, other.first
         if other._entries:
             self._entries, self._heap = dict(other._entries), list(other._heap)
@@ -195,12 +198,12 @@ class RequestClassColumns:
 
     `placement_class`, `row`: the numbers of the placement class and of the headroom row; `qos`: the number of the
         QOS, by `qos_numbers`.
-    `arrival_s`, `eligible_s`: when the first request arrived, and when it could first start (NaN until
-        `core.order.multifactor` computes it).
+    `arrival_s`, `eligible_s`: the time at which the first request arrived, and the time from which it was eligible (NaN
+        until `core.order.multifactor` computes it).
     `limit_s`: the time limit; infinite without one.
     `reported_blocker`: the kind of the last reported reason (`Blocker`).
-    `preempts`: whether its requests may preempt; `replaces`: whether they replace lost pods; `strict`: as in
-        `RequestClass`."""
+    `preempts`: True if the requests of the class may preempt; `replaces`: True if they replace lost pods; `strict`: as
+        in `RequestClass`."""
 
     def __init__(self) -> None:
         self.request_classes: list[RequestClass | None] = []
@@ -247,7 +250,7 @@ class RequestClassColumns:
 
 
 class Candidate(NamedTuple):
-    """A request that represents its request class in the tournament, which finds the next request to try
+    """A request of a request class, as the tournament uses it. The tournament finds the next request to try
     (`core.order.next_job`)."""
 
     request_class: RequestClass
