@@ -150,7 +150,7 @@ class Cluster:
     world last reported them.
     `foreign`: uid of a pod of another scheduler -> (its node, its requests).
     `foreign_identity`: uid -> (its affinity class, its host ports); `foreign_devices`: uid -> names of its devices.
-    `residents`: the foreign pods that do not make a node occupied (`event.Occupied`).
+    `residents`: the foreign pods that are resident (`event.Occupied`): a node with no other pods counts as empty.
     `foreign_usage`: resource -> amount that foreign pods hold. `foreign_usage_on`: node -> resource -> amount.
     `jobs_of`: queue -> its live jobs.
     `leaving`: job with terminating pods -> the time at which the grace period of these pods ends (seconds since the

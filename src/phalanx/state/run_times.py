@@ -29,8 +29,8 @@ weight 1. The first gap begins at the time x(0) that the job has already run, an
 1). Within a gap all values are equally likely. So with few observations, the forecast intervals are wide.
 
 The memory is bounded: run times are stored under the `KINDS` most recently used keys, the last `KEPT` for each kind and
-each user, and the last `KEPT_OF_ALL` for all users together. Neither part is stored on disk. A scheduler that starts
-receives the runs that objects of the cluster or the ledger still have (`RunTold`).
+each user, and the last `KEPT_OF_ALL` for all users together. Neither part is stored on disk. A scheduler that has just
+started receives the event `RunTold` for each run that is still recorded in an object of the cluster or in the ledger.
 """
 
 from __future__ import annotations

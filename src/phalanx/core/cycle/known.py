@@ -1,5 +1,5 @@
 """Store which placement classes are known not to start in this cycle, and why. A *placement class* has all requests, of
-all queues, that need the same from the nodes. This knowledge has no influence on decisions: without it a cycle would
+all queues, that have equal demands on nodes. This knowledge has no influence on decisions: without it a cycle would
 only try more requests.
 
 At the beginning of a cycle a placement class is *open* if two conditions are met. First, enough pods of each of its

@@ -336,7 +336,7 @@ def is_blocked_by_head(reason: Reason | None) -> bool:
 
 def is_head_change(said: Reason, reason: Reason) -> bool:
     """Return whether the reason has only changed because the class is now the head of a strict queue, or no longer the
-    head. For requests further back in the class, nothing has changed then."""
+    head. In these cases only the first request of the class needs a new reason."""
     return is_blocked_by_head(said) != is_blocked_by_head(reason) and not ALONE & {said.code, reason.code}
 
 

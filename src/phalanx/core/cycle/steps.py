@@ -17,8 +17,8 @@ of `core.cycle.intake`):
 
 If shares or guarantees decide between queues, a queue is ranked by one of its request classes. This is its first class
 that may search for victims, or that is within its limits and has a placement class that fits by counting. A strict
-queue is ranked by its very first class. Until all backfill reservations are made, the cycle tries every request class
-within its limits, because the first class that finds no capacity must get a reservation.
+queue is always ranked by the first of all its classes. Until all backfill reservations are made, the cycle tries every
+request class within its limits, because the first class that finds no capacity must get a reservation.
 
 Within a cycle the set of classes that may start only shrinks. There are three reasons. First, grants reduce the
 headroom of queues. Second, quota that victims return is only available to other requests in the next cycle. Third, a
@@ -307,7 +307,7 @@ class Cycle:
 
     def grows_first(self, head: Candidate | None) -> bool:
         """Place pods above the minimums of jobs whose growth comes before the head of the tournament (rule R10). Return
-        whether there was such a job."""
+        whether there was at least one job with such pods."""
         if head is not None and head.request_class.key.kind == Kind.REPLACEMENT:
             return False
         if self.grants_surplus(None if head is None else head.request_class.key.priority):

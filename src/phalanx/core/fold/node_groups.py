@@ -68,7 +68,7 @@ def placeholder(cluster: Cluster, group: NodeGroup, name: str, item: RequestNode
 
 
 def nodes_noted(cluster: Cluster, event: NodesNoted) -> None:
-    """Store the world's note about the nodes for which a job waits."""
+    """Store the note of the world about the requested nodes for which a job waits."""
     groups = cluster.columns.groups
     groups.notes[event.job] = event.text
     groups.tried_at = -1

@@ -8,7 +8,7 @@ Parts, lowest first:
     filters/     which nodes a pod may use, and how many of its pods they hold
     node_order   the nodes in packing order, stored from cycle to cycle
     draft        one cycle's free capacity, with an undo log
-    capacity     for which gangs of one role there is capacity, by counting
+    capacity     for which gangs of one role there is capacity, as far as counting can show it
     scoring/     which of the remaining nodes is chosen
     topology     domains of nodes; packed, balanced, and in slices
     packing      several roles on nodes, and a bounded exact search

@@ -49,7 +49,7 @@ from phalanx.state.queues.quota import Cost
 TRIALS = 20  # the largest number of trials; each trial evicts candidates for twice as many pods as the last
 # if placement depends on more than amounts, at most this many candidates are tested by placing the gang again
 TRIED_AGAIN = 64
-FEW = 16  # with at most this number of candidates the test is always made
+FEW = 16  # if there are at most this number of candidates, the test is always made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

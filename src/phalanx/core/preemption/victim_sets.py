@@ -54,7 +54,7 @@ from phalanx.model.job import Placement
 from phalanx.state.classes import Demand, Gang
 
 OWN = 1  # the tier of gangs of the preemptor's own queue; gangs of other queues have a lower tier
-LEAST = -(2**62) - 1  # below every priority
+LEAST = -(2**62) - 1  # a number below every priority
 MANY = 2  # fairness is only compared if the candidates belong to at least this many other queues
 MOST_UNITS = 13  # the largest number of candidates of a pool, unless the pool has all candidates
 ALL_SETS = 1 << 13  # all candidates are one pool if they have at most this many sets

@@ -12,7 +12,8 @@ Sums over the columns find both kinds of packages for all nodes at once (prefix 
 1. the lowest tier, then the lowest priority, of the package's most important candidate, which is its last in victim
    order (as kube-scheduler picks a node, PickOneNodeForPreemption). The tiers are: pods above minimums, gangs of other
    queues, gangs of the preemptor's own queue,
-2. the fewest candidates per pod that then fits (no more pods are counted than are needed),
+2. the smallest number of candidates divided by the number of pods that fit after the eviction (at most the number of
+   needed pods counts),
 3. the least work that is lost (run time times the amount of the scarce resource),
 4. the smallest amount that is freed but not used.
 
@@ -457,7 +458,7 @@ def by_queue_share(lines: dict[int, Iterator[int]], share: Callable[[int], Any])
 
 
 class Descending:
-    """A value that compares in reverse order."""
+    """A value that is sorted in reverse order: the largest value comes first."""
 
     __slots__ = ("value",)
 

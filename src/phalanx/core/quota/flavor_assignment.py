@@ -104,8 +104,8 @@ Rank: TypeAlias = tuple[int, ...]
 
 
 class FlavorMode(IntEnum):
-    """The answer of the quota for a job on a flavor: it fits within the guarantee, it fits only by borrowing, or quota
-    is short."""
+    """The result of the quota check for a job on a flavor: the job fits within the guarantee, it fits only by
+    borrowing, or quota is short."""
 
     FITS = 0  # within the guarantee
     BORROWS = 1

@@ -57,9 +57,9 @@ QuotaCheck: TypeAlias = Callable[[PartialAdmission], bool]
 
 def partial_admissions(gang: Gang, allows: QuotaCheck) -> Iterator[PartialAdmission]:
     """Yield choices of members to leave out, for a gang that quota does not allow as a whole. The first choice leaves
-    out as few members as possible. Then one choice follows for each kind of optional member: in it, members of that
-    kind are left out last. If quota does not even allow the gang without all optional members that can be left out,
-    each choice leaves out all of these."""
+    out as few members as possible. Then one choice follows for each kind of optional member. In the choice for a kind,
+    members of this kind are only left out if quota is still short without all members of the other kinds. If quota does
+    not even allow the gang without all optional members that can be left out, each choice leaves out all of these."""
     members = optional_members(gang)
     firsts = {each.alike: each for each in reversed(members)}
     for kept in (None, *islice(firsts.values(), trial_limit(gang))):

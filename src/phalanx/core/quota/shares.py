@@ -19,9 +19,10 @@ of the preemptor's side, including the job, must be below the share of the victi
 are siblings: the children of the lowest common ancestor of both queues.
 
 Preemptions for fairness among siblings cannot go round in a circle, that is, they never lead back to an earlier state.
-Consider the highest share that any queue with a victim has in such a circle. Every queue that preempts stays below this
-share. So the queue that had it cannot reach it again by preempting. (If there are several resources, the loss of a job
-may leave the dominant share of its queue unchanged. The argument is valid in this case too.)
+Consider a circle of preemptions, and the highest share that any queue has when it loses a victim. Every queue that
+preempts stays below this share. So the queue that had this share cannot reach it again by preempting. (If there are
+several resources, the loss of a job may leave the dominant share of its queue unchanged. The argument is valid in this
+case too.)
 """
 
 from __future__ import annotations

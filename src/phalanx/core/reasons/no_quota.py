@@ -57,8 +57,8 @@ class QuotaConsumers(NamedTuple):
 
 class QuotaShortage(NamedTuple):
     """The facts of the reason. `own`: the job's queue. `within`: (number of pods that the limit allows, number of pods
-    that the gang needs). `enough`: the expected release of the missing amount: (seconds since the epoch, days from
-    now)."""
+    that the gang needs). `enough`: the time at which the missing amount is expected to be released: (seconds since the
+    epoch, days from now)."""
 
     own: str
     lack: QuotaShortfall

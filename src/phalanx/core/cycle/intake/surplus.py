@@ -110,7 +110,7 @@ class Surplus:
 
     def grow_in_turn(self, contest: Tournament, head: Candidate, reserving: Reserving) -> bool:
         """Place the next pod of a job with `GangSize.IN_TURN`, if the pod comes before the head of the tournament.
-        Return whether there was such a job."""
+        Return whether there was a job whose next pod comes before the head."""
         due = [each for each in self.growing.values() if each.is_in_turn and self.comes_before(each, contest, head)]
         if not due:
             return False

@@ -16,10 +16,11 @@ rule matters: if nodes of equal score were chosen at random, fewer pods could be
 
 - *Stranded* devices. Fragmentation only considers whether the next pod finds a device. So a node with eight free
   devices has no fragmentation even if its free cpu is only enough for one more pod. Suppose that each free device needs
-  the mean cpu that expected pods request per device. A free device for which the node then has no cpu left is stranded,
-  and this term adds it. The term changes with every placed pod, so pods that request much cpu are placed early on nodes
-  with much cpu. With a large weight, the term would place pods that request little cpu on the large nodes, which have
-  the least cpu per device, and so break up their free capacity. So the weight is small (`STRANDED`).
+  the mean cpu that expected pods request per device. A free device for which the node then has no cpu left is stranded.
+  This term counts the stranded devices. The term changes with every placed pod, so pods that request much cpu are
+  placed early on nodes with much cpu. With a large weight, the term would place pods that request little cpu on the
+  large nodes, which have the least cpu per device, and so break up their free capacity. So the weight is small
+  (`STRANDED`).
 - *Wanted* nodes. If many expected pods can use only some nodes (because of a GPU model), other pods should avoid these
   nodes (`WANTED`).
 - *Untidy* nodes. The change of fragmentation hardly ever is exactly equal on two nodes. So a rule that prefers full
