@@ -20,7 +20,7 @@ from phalanx.embedded.node.container.shim.namespaces import (
     isolate,
     join_processes,
 )
-from phalanx.embedded.node.container.shim.record import start_ticks
+from phalanx.embedded.node.container.shim.record import ShimSpec, start_ticks
 from phalanx.embedded.node.container.shim.syscalls import (
     CLONE_NEWIPC,
     CLONE_NEWNS,
@@ -77,8 +77,8 @@ def test_a_confined_program_has_its_own_processes_and_ipc(
     assert has_own_processes({"confined": True})
     assert has_own_processes({"root": {"user": ""}})
     monkeypatch.setattr(namespaces, "_mount_for_user", lambda source, one, spec, account: os.close(source))
-    groups = {"user": os.getuid(), "group": os.getgid(), "groups": os.getgroups()}
-    isolate({"mounts": [mounted(tmp_path, "/x")], "confined": True, **groups})
+    spec = ShimSpec(mounts=[mounted(tmp_path, "/x")], confined=True)
+    isolate({**spec, "user": os.getuid(), "group": os.getgid(), "groups": os.getgroups()})
     assert calls[0] == ("unshare", CLONE_NEWNS | CLONE_NEWIPC)
     assert [one[1] for one in calls[1:]] == ["/", "/dev/shm", "/proc"]
 

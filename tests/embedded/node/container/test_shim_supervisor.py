@@ -83,7 +83,8 @@ def test_a_defect_of_the_supervisor_ends_the_container_with_its_text(tmp_path: P
 
 def ending(tmp_path: Path, status: int, problem: str = "", said: int | None = None, **spec: Any) -> dict[str, Any]:
     """Return the record of a program that ended with this wait status. `said`: the status that process 1 reported."""
-    shim = supervisor.Shim(str(tmp_path / "c"), {"oom_files": [], **spec})
+    settings: Any = {"oom_files": [], **spec}
+    shim = supervisor.Shim(str(tmp_path / "c"), settings)
     shim.status, (shim.ended, write) = status, os.pipe()
     if said is not None:
         os.write(write, said.to_bytes(4, "little"))

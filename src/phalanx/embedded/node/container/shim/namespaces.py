@@ -9,10 +9,9 @@ import signal
 import stat
 from contextlib import suppress
 from functools import partial
-from typing import Any
 
 from phalanx.embedded.node.container.shim.privileges import CAP_KILL, rights_of_user
-from phalanx.embedded.node.container.shim.record import start_ticks
+from phalanx.embedded.node.container.shim.record import ShimMount, ShimSpec, start_ticks
 from phalanx.embedded.node.container.shim.root import make_root, mount_point
 from phalanx.embedded.node.container.shim.syscalls import (
     AT_FDCWD,
@@ -58,7 +57,7 @@ _KINDS = {
 }
 
 
-def has_own_processes(spec: dict[str, object]) -> bool:
+def has_own_processes(spec: ShimSpec) -> bool:
     """Return True if the program sees only its own processes."""
     return bool(spec.get("confined")) or spec.get("root") is not None
 
@@ -89,7 +88,7 @@ def _namespace(pid: int, name: str) -> int:
     return os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC)
 
 
-def isolate(spec: dict[str, Any]) -> None:
+def isolate(spec: ShimSpec) -> None:
     """Enter new namespaces for mounts and the host name. Without root this needs a user namespace, which keeps the
     user's identity. If the program has its own root, the supervisor has already entered a user namespace. Raises
     SyscallRefused."""
@@ -104,12 +103,12 @@ def isolate(spec: dict[str, Any]) -> None:
     if name:
         call("setting the host name", libc.sethostname(name, len(name)))
     if root is not None:
-        make_root(spec, [(_opened(one, spec), one) for one in mounts])
+        make_root(spec, root, [(_opened(one, spec), one) for one in mounts])
     elif mounts:
         _mount_all(mounts, spec)
 
 
-def _mount_all(mounts: list[dict[str, object]], spec: dict[str, object]) -> None:
+def _mount_all(mounts: list[ShimMount], spec: ShimSpec) -> None:
     """Make the mounts in this mount namespace: other processes do not see them, while later mounts of the machine
     appear here as well (mount_namespaces(7)). All sources are opened before the first mount, because a mount may hide
     another source."""
@@ -127,7 +126,7 @@ def _mount_all(mounts: list[dict[str, object]], spec: dict[str, object]) -> None
         mount("mounting /proc", "proc", "/proc", "proc", flags)
 
 
-def _mount_here(source: int, one: dict[str, Any]) -> None:
+def _mount_here(source: int, one: ShimMount) -> None:
     """Make the mount by mount(2) with paths. Paths are safe in this case, because the user who chose them is the user
     of this process."""
     target = one["target"]
@@ -137,7 +136,7 @@ def _mount_here(source: int, one: dict[str, Any]) -> None:
         mount(f"making {target} read-only", "none", target, None, MS_BIND | MS_REMOUNT | MS_RDONLY)
 
 
-def _mount_for_user(source: int, one: dict[str, Any], spec: dict[str, object], account: int | None) -> None:
+def _mount_for_user(source: int, one: ShimMount, spec: ShimSpec, account: int | None) -> None:
     """Make the mount for a confined program with file handles only. With paths, root could be led through mounts of the
     user, even of /proc, and the user could change a path at the same time."""
     target = one["target"]
@@ -164,7 +163,7 @@ def _account_point() -> int:
     """Return a handle on the mount point of the service account. Raises SyscallRefused."""
     if not os.path.isdir(_ACCOUNT):
         _make_account_point()
-    return int(step(f"opening {_ACCOUNT}", partial(os.open, _ACCOUNT, os.O_PATH | os.O_CLOEXEC)))
+    return step(f"opening {_ACCOUNT}", partial(os.open, _ACCOUNT, os.O_PATH | os.O_CLOEXEC))
 
 
 def _make_account_point() -> None:
@@ -186,7 +185,7 @@ def _make_account_point() -> None:
     step(f"making the mount point {_ACCOUNT}", partial(os.makedirs, _ACCOUNT, exist_ok=True))
 
 
-def _opened(one: dict[str, Any], spec: dict[str, object]) -> int:
+def _opened(one: ShimMount, spec: ShimSpec) -> int:
     """Return a handle on the source of the mount. The user must be able to reach a path that the user named, on the
     machine or below a volume. A missing folder below a volume is created as this user. Raises SyscallRefused."""
     source, below = one["source"], one.get("below", "")
@@ -195,13 +194,13 @@ def _opened(one: dict[str, Any], spec: dict[str, object]) -> int:
     if spec.get("confined"):
         _require_kind(handle, one)
         with rights_of_user(spec):
-            return _below(handle, below, source) if below else int(handle)
+            return _below(handle, below, source) if below else handle
     for part in filter(None, below.split("/")):
         handle = step(f"opening {below} in {source}", partial(_entered, part, handle))
-    return int(handle)
+    return handle
 
 
-def _opened_source(one: dict[str, Any], spec: dict[str, object]) -> int:
+def _opened_source(one: ShimMount, spec: ShimSpec) -> int:
     """Return a handle on the source path of the mount. Raises OSError, SyscallRefused."""
     if not spec.get("confined"):
         return os.open(one["source"], os.O_PATH | os.O_CLOEXEC)
@@ -214,7 +213,7 @@ def _opened_source(one: dict[str, Any], spec: dict[str, object]) -> int:
         raise
 
 
-def _require_kind(handle: int, one: dict[str, object]) -> None:
+def _require_kind(handle: int, one: ShimMount) -> None:
     """Check the type of a hostPath volume. Raises SyscallRefused."""
     kind, mode = one.get("kind", ""), os.fstat(handle).st_mode
     if kind in _KINDS and not _KINDS[kind](mode):

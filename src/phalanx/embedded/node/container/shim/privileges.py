@@ -11,8 +11,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
 
+from phalanx.embedded.node.container.shim.record import ShimSpec
 from phalanx.embedded.node.container.shim.syscalls import (
     PR_CAPBSET_DROP,
     PR_SET_DUMPABLE,
@@ -31,15 +31,15 @@ CAP_KILL = 5
 _ASKED = -1  # with this number, which no user has, setfsuid(2) only returns the present user
 
 
-def become_user(spec: dict[str, Any]) -> None:
+def become_user(spec: ShimSpec) -> None:
     """Take on the user, the groups and the capabilities of the program. The root directory of this process is already
     the program's, so the names of users are those of its image. Raises SyscallRefused."""
     user, group, groups = spec.get("user"), spec.get("group"), spec.get("groups")
     named = not spec.get("confined") and not spec.get("user_namespace")
     if (root := spec.get("root")) is not None and named:
         user, group, groups = _of_image(root["user"] if user is None else str(user), group, groups)
-    if spec.get("capabilities") is not None:
-        _keep_capabilities(spec["capabilities"])
+    if (capabilities := spec.get("capabilities")) is not None:
+        _keep_capabilities(capabilities)
     if group is not None:
         step("dropping the other groups", lambda: os.setgroups(groups or [group]))
         step(f"becoming group {group}", lambda: os.setgid(group))
@@ -107,7 +107,7 @@ def _accounts(path: str, fields: int) -> list[list[str]]:
 
 
 @contextmanager
-def rights_of_user(spec: dict[str, Any]) -> Iterator[None]:
+def rights_of_user(spec: ShimSpec) -> Iterator[None]:
     """While this context is open, files are opened and created with the rights of the program's user (setfsuid(2)), if
     the program is confined. For other programs the context has no effect.
 

@@ -10,7 +10,7 @@ import sys
 import termios
 from contextlib import suppress
 from functools import partial
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from phalanx.embedded.node.container.shim.namespaces import PASSED_ON, fork_below_init, has_own_processes, isolate
 from phalanx.embedded.node.container.shim.privileges import (
@@ -19,6 +19,7 @@ from phalanx.embedded.node.container.shim.privileges import (
     hide_from_program,
     home,
 )
+from phalanx.embedded.node.container.shim.record import ShimSpec
 from phalanx.embedded.node.container.shim.root import make_working_directory
 from phalanx.embedded.node.container.shim.syscalls import (
     PR_SET_PDEATHSIG,
@@ -33,7 +34,7 @@ _NAMESPACES = ("user", "mnt", "uts", "ipc", "pid")
 _CANNOT_RUN, _NOT_FOUND = 126, 127  # the exit codes that a shell has in these cases
 
 
-def become(spec: dict[str, Any], shim: int, streams: tuple[int, int, int], ended: int) -> NoReturn:
+def become(spec: ShimSpec, shim: int, streams: tuple[int, int, int], ended: int) -> NoReturn:
     """Become the program of the container. `streams`: its input and outputs. Raises SyscallRefused."""
     # The agent may ignore signals, for example SIGHUP under nohup(1). A shell cannot trap a signal that it inherits as
     # ignored.
@@ -62,24 +63,24 @@ def become(spec: dict[str, Any], shim: int, streams: tuple[int, int, int], ended
     _execute(spec, spec["argv"])
 
 
-def _take_oom_score(spec: dict[str, object]) -> None:
+def _take_oom_score(spec: ShimSpec) -> None:
     with suppress(OSError):  # only root may lower the score
         write_text("/proc/self/oom_score_adj", str(spec.get("oom_score", 0)))
 
 
-def _take_terminal(spec: dict[str, Any]) -> None:
+def _take_terminal(spec: ShimSpec) -> None:
     """Give the terminal to the program and its user. Raises SyscallRefused."""
     step("taking the terminal", partial(fcntl.ioctl, 0, termios.TIOCSCTTY, 0))
-    if spec.get("user") is not None:
+    if (user := spec.get("user")) is not None:
         with suppress(OSError):  # not allowed in a user namespace
-            os.fchown(0, spec["user"], -1)
+            os.fchown(0, user, -1)
 
 
-def _enter_working_directory(spec: dict[str, Any]) -> None:
+def _enter_working_directory(spec: ShimSpec) -> None:
     step(f"entering the working directory {spec['cwd']}", lambda: os.chdir(spec["cwd"]))
 
 
-def _execute(spec: dict[str, Any], argv: list[str]) -> NoReturn:
+def _execute(spec: ShimSpec, argv: list[str]) -> NoReturn:
     """Replace this process by the program. Raises SyscallRefused."""
     if spec.get("confined") or spec.get("no_new_rights"):
         give_up_new_rights()
@@ -94,15 +95,15 @@ def _execute(spec: dict[str, Any], argv: list[str]) -> NoReturn:
         raise SyscallRefused(f'exec: "{argv[0]}": {why}') from None
 
 
-def enter(spec: dict[str, Any]) -> NoReturn:
+def enter(spec: ShimSpec) -> NoReturn:
     """Enter the namespaces of a container that belongs to another user or has its own root, and run a command there."""
     try:
         _take_oom_score(spec)
         _join(spec["pid"], user_namespace=bool(spec.get("user_namespace")))
         become_user(spec)
         _enter_working_directory(spec)
-        if spec.get("capabilities") is not None:
-            hide_from_program(spec["capabilities"])
+        if (capabilities := spec.get("capabilities")) is not None:
+            hide_from_program(capabilities)
         if program := os.fork():  # fork, because only child processes enter the PID namespace
             _end_as(program)
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

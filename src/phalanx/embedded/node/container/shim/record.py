@@ -1,9 +1,72 @@
-"""Write the files of a shim atomically, and identify a process by its pid and its start time."""
+"""The files of a shim: the type of the specification that it reads, and an atomic way to write the others. Processes
+are identified by their pid and their start time."""
 
 from __future__ import annotations
 
 import json
 import os
+from typing import TypedDict
+
+
+class ShimMount(TypedDict, total=False):
+    """A mount, as `attempt.Mount` describes it."""
+
+    source: str
+    target: str
+    read_only: bool
+    below: str
+    by_user: bool
+    kind: str
+    no_links: bool
+
+
+class ShimRoot(TypedDict, total=False):
+    """The root of an image, as `attempt.Root` describes it."""
+
+    stage: str
+    layers: list[str]
+    upper: str
+    work: str
+    user: str
+    user_id: int
+    group_id: int
+    read_only: bool
+    devices: list[tuple[str, str]]
+
+
+class ShimProcess(TypedDict):
+    """A process of the machine. `start`: its start time in clock ticks since boot."""
+
+    pid: int
+    start: int
+
+
+class ShimSpec(TypedDict, total=False):
+    """The content of STEM.spec.json, as far as the shim reads it. The agent writes the file from `attempt.RunSpec`,
+    which describes the fields. `pid`: the process whose namespaces a command enters (`program.enter`)."""
+
+    argv: list[str]
+    env: dict[str, str]
+    cwd: str
+    mounts: list[ShimMount]
+    host_name: str
+    user_namespace: bool
+    cgroup_procs: list[str]
+    oom_files: list[str]
+    peak_files: list[str]
+    user: int | None
+    group: int | None
+    groups: list[int]
+    confined: bool
+    processes_of: ShimProcess | None
+    root: ShimRoot | None
+    capabilities: list[int] | None
+    no_new_rights: bool
+    memory_limit_bytes: int
+    oom_score: int
+    stdin: bool
+    tty: bool
+    pid: int
 
 
 def write_whole(path: str, value: dict[str, object]) -> None:

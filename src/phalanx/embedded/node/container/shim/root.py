@@ -18,9 +18,9 @@ import os
 import stat
 from contextlib import suppress
 from functools import partial
-from typing import Any
 
 from phalanx.embedded.node.container.shim.privileges import rights_of_user
+from phalanx.embedded.node.container.shim.record import ShimMount, ShimRoot, ShimSpec
 from phalanx.embedded.node.container.shim.syscalls import (
     BENEATH,
     IN_ROOT,
@@ -57,10 +57,10 @@ _PROC = MS_NOSUID | MS_NODEV | MS_NOEXEC
 _READ_ONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
 
 
-def make_root(spec: dict[str, Any], volumes: list[tuple[int, dict[str, Any]]]) -> None:
+def make_root(spec: ShimSpec, root: ShimRoot, volumes: list[tuple[int, ShimMount]]) -> None:
     """Build the container's root, and make it the root of this process. `volumes`: a pair for each mount: an open
     file descriptor of its source, and its settings. Raises SyscallRefused."""
-    root, user_namespace = spec["root"], bool(spec.get("user_namespace"))
+    user_namespace = bool(spec.get("user_namespace"))
     mount("separating mounts", "none", "/", None, MS_REC | MS_SLAVE)
     copies = [(_copied(handle, one), one["target"]) for handle, one in volumes]
     devices = [(_copied_path(path), path) for path in (f"/dev/{name}" for name in _DEVICES)]
@@ -84,7 +84,7 @@ def make_root(spec: dict[str, Any], volumes: list[tuple[int, dict[str, Any]]]) -
         mount("making the root read-only", "none", "/", None, MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NODEV)
 
 
-def _copied(handle: int, one: dict[str, object]) -> int:
+def _copied(handle: int, one: ShimMount) -> int:
     tree = copied_tree(f"taking {one['source']}", handle)
     if one["read_only"]:
         make_read_only(f"making {one['target']} read-only", tree)
@@ -107,7 +107,7 @@ def _processes(stage: str) -> int:
     return tree
 
 
-def _mount_layers(root: dict[str, Any], *, user_namespace: bool) -> None:
+def _mount_layers(root: ShimRoot, *, user_namespace: bool) -> None:
     """Mount the layers of the image over each other. The kernel gets the layers as handles, because their paths may be
     too long or contain a colon."""
     if not root["layers"]:  # the stage already contains all files
@@ -116,7 +116,7 @@ def _mount_layers(root: dict[str, Any], *, user_namespace: bool) -> None:
         return
     names = []
     for path in (*root["layers"], root["upper"], root["work"]):
-        handle = step(f"opening {path}", lambda path=path: os.open(path, os.O_PATH | os.O_CLOEXEC | os.O_DIRECTORY))
+        handle = step(f"opening {path}", partial(os.open, path, os.O_PATH | os.O_CLOEXEC | os.O_DIRECTORY))
         names.append(f"/proc/self/fd/{handle}")
     options = f"lowerdir={':'.join(names[:-2])},upperdir={names[-2]},workdir={names[-1]}"
     mount("mounting the image's layers", "overlay", root["stage"], "overlay", MS_NODEV,
@@ -138,9 +138,7 @@ def _attach(target: str, tree: int, point: int) -> None:
     os.close(point)
 
 
-def mount_point(
-    target: str, spec: dict[str, object], *, file: bool = False, own: tuple[tuple[str, int, int], ...] = ()
-) -> int:
+def mount_point(target: str, spec: ShimSpec, *, file: bool = False, own: tuple[tuple[str, int, int], ...] = ()) -> int:
     """Return a handle on the directory (or, with `file`, the file) `target` of the container, and create it if it is
     missing. Root creates it in the container's own tree. In any other tree, it is created with the user's rights.
     `own`: the directories of the container's own tree, with their handles and the flags for following links. Raises
@@ -151,12 +149,12 @@ def mount_point(
         if target.startswith(place):
             with suppress(_Elsewhere):
                 own_path = target.removeprefix(place)
-                return int(step(what, partial(_own_point, folder, own_path, resolve, file=file)))
+                return step(what, partial(_own_point, folder, own_path, resolve, file=file))
             break
     with rights_of_user(spec):
         root = os.open("/", os.O_PATH | os.O_CLOEXEC)
         try:
-            return int(step(what, lambda: make_resolved(root, target, IN_ROOT | NO_MAGICLINKS, file=file)))
+            return step(what, lambda: make_resolved(root, target, IN_ROOT | NO_MAGICLINKS, file=file))
         finally:
             os.close(root)
 
@@ -176,7 +174,7 @@ def _own_point(folder: int, path: str, resolve: int, *, file: bool) -> int:
         raise
 
 
-def make_working_directory(spec: dict[str, Any]) -> None:
+def make_working_directory(spec: ShimSpec) -> None:
     """Create the program's working directory in the container's tree if it is missing. Raises SyscallRefused."""
     os.close(mount_point(spec["cwd"], spec, own=(("/", _folder("/"), IN_ROOT),)))
 
@@ -205,7 +203,7 @@ def _make_dev(devices: list[tuple[int, str]], *, user_namespace: bool) -> None:
     os.symlink("pts/ptmx", "/dev/ptmx")
 
 
-def _hide(spec: dict[str, object]) -> None:
+def _hide(spec: ShimSpec) -> None:
     for path in _HIDDEN:
         if os.path.isdir(path):
             mount(f"hiding {path}", "tmpfs", path, "tmpfs", MS_RDONLY, "size=0")

@@ -39,8 +39,9 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from phalanx.embedded.node.container.shim.namespaces import (
     PASSED_ON,
@@ -50,7 +51,14 @@ from phalanx.embedded.node.container.shim.namespaces import (
     join_processes,
 )
 from phalanx.embedded.node.container.shim.program import become, enter
-from phalanx.embedded.node.container.shim.record import boot_id, start_ticks, write_whole
+from phalanx.embedded.node.container.shim.record import (
+    ShimMount,
+    ShimRoot,
+    ShimSpec,
+    boot_id,
+    start_ticks,
+    write_whole,
+)
 from phalanx.embedded.node.container.shim.streams import Input, Log, ShimStream
 from phalanx.embedded.node.container.shim.syscalls import (
     CLONE_NEWPID,
@@ -67,7 +75,7 @@ START_FAILED = 128  # the exit code of a container that could not be started, as
 
 
 class Shim:
-    def __init__(self, stem: str, spec: dict[str, Any]) -> None:
+    def __init__(self, stem: str, spec: ShimSpec) -> None:
         self.stem, self.spec = stem, spec
         self.main = 0
         self.status: int | None = None  # the status from waitpid(2), once the program has ended
@@ -186,7 +194,7 @@ class Shim:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
-    def _ending(self, problem: str) -> dict[str, Any]:
+    def _ending(self, problem: str) -> dict[str, object]:
         assert self.status is not None
         if said := os.read(self.ended, 4):  # process 1 of the namespace reports the program's status
             self.status = int.from_bytes(said, "little")
@@ -201,14 +209,16 @@ class Shim:
         return ending | {"peak_memory_bytes": _peak(self.spec.get("peak_files", ()))}
 
 
-def separate_processes(spec: dict[str, Any]) -> None:
+def separate_processes(spec: ShimSpec) -> None:
     """Make future child processes enter a new PID namespace, or the PID namespace of another container. This process
     stays in its own PID namespace. Raises SyscallRefused."""
     if (target := spec.get("processes_of")) is not None:
         join_processes(target["pid"], target["start"], user_namespace=bool(spec.get("user_namespace")))
         return
     if spec.get("user_namespace"):
-        enter_user_namespace(spec["root"].get("user_id", 0), spec["root"].get("group_id", 0))
+        root = spec["root"]
+        assert root is not None  # a confined program never needs a user namespace, because its agent is root
+        enter_user_namespace(root.get("user_id", 0), root.get("group_id", 0))
     call("separating processes", libc.unshare(CLONE_NEWPID))
 
 
@@ -233,7 +243,7 @@ def _parent(pid: int) -> int:
         return 0
 
 
-def _peak(paths: list[str]) -> int:
+def _peak(paths: Sequence[str]) -> int:
     """Return the peak memory of the group in bytes; 0 if the kernel does not report it."""
     for path in paths:
         with suppress(OSError, ValueError), open(path) as file:
@@ -252,7 +262,7 @@ def _oom_kills(path: str) -> int:
 
 def probe(source: str, target: str, user_namespace: bool) -> str:
     """Return "" if this process can have its own mounts and host name, otherwise the reason why it cannot."""
-    mounted = {"source": source, "target": target, "read_only": False}
+    mounted: ShimMount = {"source": source, "target": target, "read_only": False}
     try:
         isolate({"mounts": [mounted], "host_name": "probe", "user_namespace": user_namespace})
     except (SyscallRefused, OSError) as error:
@@ -263,17 +273,18 @@ def probe(source: str, target: str, user_namespace: bool) -> str:
 def probe_confined(folder: str) -> str:
     """Return "" if this process can make mounts for another user with file handles only, otherwise the reason why it
     cannot."""
-    spec = {"mounts": [{"source": folder, "target": "/", "read_only": True}], "confined": True}
+    spec: ShimSpec = {"mounts": [{"source": folder, "target": "/", "read_only": True}], "confined": True}
+    spec |= {"user": _NOBODY, "group": _NOBODY, "groups": [_NOBODY]}
     try:
-        isolate({**spec, "user": _NOBODY, "group": _NOBODY, "groups": [_NOBODY]})
+        isolate(spec)
     except (SyscallRefused, OSError) as error:
         return str(error)
     return ""
 
 
-def probe_root(root: dict[str, object], user_namespace: bool) -> str:
+def probe_root(root: ShimRoot, user_namespace: bool) -> str:
     """Return "" if this process can give a program a root of its own, otherwise the reason why it cannot."""
-    spec = {"root": root, "mounts": [], "host_name": "probe", "user_namespace": user_namespace}
+    spec: ShimSpec = {"root": root, "mounts": [], "host_name": "probe", "user_namespace": user_namespace}
     try:
         separate_processes(spec)
         told, tell = os.pipe()

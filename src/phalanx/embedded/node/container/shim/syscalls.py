@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
 CLONE_NEWUSER, CLONE_NEWPID = 0x10000000, 0x20000000
@@ -32,6 +32,7 @@ AT_FDCWD = _AT_FDCWD  # follow a path from the working directory
 NO_XDEV, NO_MAGICLINKS, NO_SYMLINKS, BENEATH, IN_ROOT = 0x01, 0x02, 0x04, 0x08, 0x10
 _HANDLE = os.O_PATH | os.O_CLOEXEC
 
+Result = TypeVar("Result")
 libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -47,7 +48,7 @@ def call(what: str, result: int) -> int:
     return result
 
 
-def step(what: str, do: Any) -> Any:
+def step(what: str, do: Callable[[], Result]) -> Result:
     """Call `do`, and return its result. Raises SyscallRefused instead of OSError."""
     try:
         return do()
