@@ -408,7 +408,7 @@ def _target(path: str, params: Mapping[str, str] | None) -> str:
     return quote(path, safe="/:@!$&'()*+,;=~") + query
 
 
-def _decode(code: int, content_type: str, content: bytes) -> Any:
+def _decode(code: int, content_type: str, content: bytes) -> object:
     if code >= 500:
         raise ApiUnknown(f"the API server answered {code}: {_words(content)}")
     try:

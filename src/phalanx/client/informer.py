@@ -92,7 +92,7 @@ def _decoder(lean: type | None) -> Callable[[bytes], Any]:
 
 
 def _trimmer(lean: type) -> Callable[[Any], Any]:
-    def trim(obj: object) -> Any:
+    def trim(obj: object) -> object:
         try:
             return msgspec.convert(obj, lean)
         except msgspec.ValidationError:

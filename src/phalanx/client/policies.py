@@ -21,7 +21,7 @@ MUTATING_BINDINGS: Final = _kind("mutatingadmissionpolicybindings", "MutatingAdm
 _BINDINGS: Final = {VALIDATING: VALIDATING_BINDINGS, MUTATING: MUTATING_BINDINGS}
 
 
-def rule(group: str, plural: str, *operations: str, versions: Sequence[str] = ("v1",)) -> dict[str, Any]:
+def rule(group: str, plural: str, *operations: str, versions: Sequence[str] = ("v1",)) -> dict[str, object]:
     """Return a rule that matches these operations on objects of one kind."""
     return {
         "apiGroups": [group],

@@ -110,7 +110,7 @@ def read_question(text: str) -> StartQuestion:
     return asked
 
 
-def answer_of(in_s: float, code: str, text: str) -> dict[str, Any]:
+def answer_of(in_s: float, code: str, text: str) -> dict[str, object]:
     """Return the fields of an answer. `in_s`: the seconds until the start; infinite if it is not known."""
     said: dict[str, Any] = {"startsIn": round(in_s, 3)} if in_s < inf else {}
     return said | ({"reason": {"code": code, "message": text}} if code else {})

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -48,7 +47,7 @@ _PLAIN = {
 _NAMES = ("holders", "jobs", "queues", "waits_for", "for", "job", "by", "head", "circle")
 
 
-def unnamed(code: str, text: str, numbers: Mapping[str, object]) -> tuple[str, dict[str, Any]]:
+def unnamed(code: str, text: str, numbers: Mapping[str, object]) -> tuple[str, dict[str, object]]:
     """Return the sentence and the numbers of a reason without names of jobs and users."""
     plain = {key: value for key, value in numbers.items() if key in _PLAIN}
     return (text if code in _OWN else _SENTENCES.get(code, _UNNAMED)), plain
@@ -124,7 +123,7 @@ class Redaction:
     def _sees(self, job: str) -> bool:
         return self._visible(job.partition("/")[0])
 
-    def _renamed(self, value: object) -> Any:
+    def _renamed(self, value: object) -> object:
         """Return the value with stand-ins for job ids. Every string with a slash, alone, in a list or as a key, counts
         as a job id."""
         match value:

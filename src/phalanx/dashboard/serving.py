@@ -59,7 +59,7 @@ class StateSource(Protocol):
     async def history(self, job: str) -> Sequence[tuple[float, str]]:
         """Return the reasons for which the job was pending, in their order, each as (begin, reason code)."""
 
-    async def whatif(self, job: str, change: str) -> Mapping[str, Any]:
+    async def whatif(self, job: str, change: str) -> Mapping[str, object]:
         """Return the expected start of the job after a change. For an empty `change`, return the expected start and the
         possible changes. Raises PhalanxError."""
 
@@ -309,7 +309,7 @@ def _agent(session: Session) -> Agent:
     return session.viewer.agent
 
 
-def _without_names(found: Mapping[str, Any], session: Session) -> Mapping[str, Any]:
+def _without_names(found: Mapping[str, Any], session: Session) -> Mapping[str, object]:
     """Return the answer to a what-if question with stand-ins for victims that the viewer may not list."""
     if "victims" not in found:
         return found

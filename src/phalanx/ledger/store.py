@@ -181,7 +181,7 @@ def _made(name: str) -> ColumnElement[bool]:
 # --- rows -----------------------------------------------------------------------------------------------------------
 
 
-def _job_row(entry: JobEntry) -> dict[str, Any]:
+def _job_row(entry: JobEntry) -> dict[str, object]:
     same = ("uid", "job", "kind", "queue", "account", "qos", "priority", "submit_s", "eligible_s", "limit_s", "pods")
     rest = ("waits_for", "end_s", "exact_end", "exit_code", "signal", "cause", "number")
     return {
@@ -211,7 +211,7 @@ def _job(row: Row[object], starts: Iterable[StartEntry]) -> JobEntry:
     )
 
 
-def _start_row(job: int, start: StartEntry) -> dict[str, Any]:
+def _start_row(job: int, start: StartEntry) -> dict[str, object]:
     return {
         "job_id": job,
         "at_s": start.at_s,

@@ -165,7 +165,7 @@ class LazyReason(Reason):
     def __hash__(self) -> int:
         return hash(self.plain())
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return copy, (self.plain(),)
 
 

@@ -11,7 +11,6 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from random import Random
-from typing import Any
 
 from phalanx.client.connection import ApiError, ApiRefusal, Connection
 from phalanx.client.kind import NODES
@@ -99,7 +98,7 @@ class SimulatedProvider:
             raise ProviderError(f"node {name} cannot be deleted: {error}") from error
 
 
-def node_object(node: Node) -> dict[str, Any]:
+def node_object(node: Node) -> dict[str, object]:
     """Return the Node object of a node that the node program simulates."""
     amounts = {name: format_amount(name, amount) for name, amount in node.allocatable}
     labels = {

@@ -174,7 +174,7 @@ def settings_from(text: str) -> PolicySettings:
         return PolicySettings(Policy(), {})
 
 
-def _values(file: Path) -> Mapping[str, Any]:
+def _values(file: Path) -> Mapping[str, object]:
     try:
         text = file.read_text()
     except (OSError, UnicodeDecodeError) as error:

@@ -19,7 +19,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -167,7 +167,7 @@ def whole(descriptor: int) -> int:
 
 def step_of(
     now_s: float, policy: Policy | None, events: Sequence[Event], actions: Sequence[Action] | None, *, begins: bool
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the step as a JSON record of the file. `policy`: None if it is the same as in the step before. `actions`:
     None to record only the events."""
     step: dict[str, object] = {"now_s": now_s, "begins": begins}

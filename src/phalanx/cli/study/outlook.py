@@ -255,7 +255,7 @@ def lines(found: WhatIfEffects, outlook: WhatIfOutlook) -> Iterator[str]:
     yield from _group(f"not within {duration(outlook.horizon_s)}", never)
 
 
-def effects_record(found: WhatIfEffects) -> dict[str, Any]:
+def effects_record(found: WhatIfEffects) -> dict[str, object]:
     """Return the effects for `--json`."""
     return {
         "stopped": [

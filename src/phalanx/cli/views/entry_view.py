@@ -92,7 +92,7 @@ def record(entry: JobEntry, now_s: float) -> dict[str, Any]:
     }
 
 
-def _start(start: StartEntry) -> dict[str, Any]:
+def _start(start: StartEntry) -> dict[str, object]:
     return {
         "at": iso_time(start.at_s),
         "ended": iso_time(start.end_s),
@@ -106,7 +106,7 @@ def _start(start: StartEntry) -> dict[str, Any]:
     }
 
 
-def flat(record: Mapping[str, object]) -> dict[str, Any]:
+def flat(record: Mapping[str, object]) -> dict[str, object]:
     """Return the record as a row of CSV. Each list or mapping becomes one cell. For `starts` and `reasons` the cell has
     only their number."""
     found: dict[str, Any] = {}

@@ -97,7 +97,7 @@ def told_view(summary: Object) -> QueueView:
     return QueueView(standing=standing, gang=True, exists=True, wrong=standing.fault)
 
 
-def table_of(found: Iterable[QueueView]) -> dict[str, Any]:
+def table_of(found: Iterable[QueueView]) -> dict[str, object]:
     """Return the table of `phalanx queues`: `columns`; `gives_way`, the columns that may be left out on a narrow
     terminal; and `items`, for each queue its `cells` and its `record` for `--json`."""
     items = [{"cells": row(view), "record": view.record()} for view in found]

@@ -187,7 +187,7 @@ class _Merged:
         return self.entries[kind][name]
 
 
-def _content(path: Path) -> Any:
+def _content(path: Path) -> object:
     """Return the content of a file. Raises KubeconfigError, OSError."""
     try:
         return _parsed(path.read_text(), path)
@@ -195,7 +195,7 @@ def _content(path: Path) -> Any:
         raise KubeconfigError(f"{path} is no kubeconfig ({_short(error)})") from error
 
 
-def _parsed(text: str, path: Path) -> Any:
+def _parsed(text: str, path: Path) -> object:
     """Return the content of a YAML or JSON text. The kubeconfigs of `phalanx up` are JSON. PyYAML is imported only when
     it is needed, because the import takes as long as Python's own start. Raises KubeconfigError."""
     with suppress(msgspec.DecodeError, RecursionError):

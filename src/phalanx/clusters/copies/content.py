@@ -87,7 +87,7 @@ def _is_copied(annotation: str) -> bool:
     return annotation not in _NOT_COPIED and not annotation.startswith(_BY_ROLE)
 
 
-def _pod_spec(obj: Object, renamed: bool) -> dict[str, Any]:
+def _pod_spec(obj: Object, renamed: bool) -> dict[str, object]:
     """Return the spec of the copy of a bare pod. Fields that admission on the manager has set are left out, because
     admission in the worker sets them again."""
     spec = copy.deepcopy(dict(obj["spec"]))
@@ -102,7 +102,7 @@ def _pod_spec(obj: Object, renamed: bool) -> dict[str, Any]:
     return spec
 
 
-def _spec(sendable: Sendable, obj: Object, roles: Sequence[BatchJob], renamed: bool) -> dict[str, Any]:
+def _spec(sendable: Sendable, obj: Object, roles: Sequence[BatchJob], renamed: bool) -> dict[str, object]:
     spec = copy.deepcopy(dict(obj["spec"]))
     changes = [WorkloadChange(job.adapter, _of_user(job, job.adapter.read(dict(obj)), renamed), {}) for job in roles]
     patch, _ = merge_changes({**obj, "spec": spec}, changes)
@@ -112,7 +112,7 @@ def _spec(sendable: Sendable, obj: Object, roles: Sequence[BatchJob], renamed: b
     return spec
 
 
-def _of_user(job: BatchJob, shown: Object, renamed: bool) -> dict[str, Any]:
+def _of_user(job: BatchJob, shown: Object, renamed: bool) -> dict[str, object]:
     """Return the merge patch that reverts the changes of the start on the manager, and adds the label with the job's
     uid to the pods."""
     spec = shown["spec"]
@@ -161,7 +161,7 @@ def made_s(copied: Object, start: StartRecord) -> float:
         return start.at_s
 
 
-def status_to_write(sendable: Sendable, job: Object, copied: Object) -> dict[str, Any] | None:
+def status_to_write(sendable: Sendable, job: Object, copied: Object) -> dict[str, object] | None:
     """Return a merge patch for the job's status if its copy has started or ended; otherwise None. Other changes are not
     written, so that a job needs few writes."""
     if sendable.is_over(job):
@@ -190,7 +190,7 @@ def _emptied(value: object) -> Any:
     return [] if isinstance(value, list) else None
 
 
-def _change(sendable: Sendable, job: Object, new: dict[str, object]) -> dict[str, Any]:
+def _change(sendable: Sendable, job: Object, new: dict[str, object]) -> dict[str, object]:
     """Return the merge patch that replaces the copied part of a status."""
     old = sendable.status_of(job)
     gone = dict.fromkeys([name for name in old if name not in new])
@@ -198,7 +198,7 @@ def _change(sendable: Sendable, job: Object, new: dict[str, object]) -> dict[str
     return {**gone, **replaced}
 
 
-def _whole(old: object, new: object) -> Any:
+def _whole(old: object, new: object) -> object:
     """Return the merge patch of one field."""
     return difference(old, new) if isinstance(old, dict) and isinstance(new, dict) else new
 

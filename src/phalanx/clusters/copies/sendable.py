@@ -65,7 +65,7 @@ class Sendable:
         """Return True if the object is not suspended, and its status shows that it runs."""
         return not self.is_suspended(obj) and self.runs(obj.get("status") or {})
 
-    def status_of(self, obj: Object) -> dict[str, Any]:
+    def status_of(self, obj: Object) -> dict[str, object]:
         """Return those fields of the object's status that are copied."""
         status = obj.get("status") or {}
         return {name: status[name] for name in self.copied or status if name in status}

@@ -207,7 +207,7 @@ class Fleet:
                 raise
             self._later(name)
 
-    async def _write_condition(self, there: Mapping[str, Any], state: State) -> Mapping[str, Any]:
+    async def _write_condition(self, there: Mapping[str, Any], state: State) -> Mapping[str, object]:
         meta, status = there["metadata"], there.get("status") or {}
         listed = status.get("conditions") or []
         old: Mapping[str, Any] = next((one for one in listed if one.get("type") == "Active"), {})
@@ -227,7 +227,9 @@ class Fleet:
         self._written_s[worker.name] = now_s
         await self._patch(there, {"metadata": {"annotations": {FIGURES: text}}})
 
-    async def _patch(self, there: Mapping[str, Any], body: dict[str, Any], subresource: str = "") -> Mapping[str, Any]:
+    async def _patch(
+        self, there: Mapping[str, Any], body: dict[str, Any], subresource: str = ""
+    ) -> Mapping[str, object]:
         meta = there["metadata"]
         body = {**body, "metadata": {**(body.get("metadata") or {}), "uid": meta["uid"]}}
         after = await self._api.patch(

@@ -251,7 +251,7 @@ class Worker:
             lacks=self.lacks,
         )
 
-    def _objects(self, kind: Kind) -> Mapping[str, dict[str, Any]]:
+    def _objects(self, kind: Kind) -> Mapping[str, dict[str, object]]:
         return self.caches[kind].objects if kind in self.caches else {}
 
 

@@ -154,13 +154,13 @@ class Fields:
                 hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(sorted({*self._asked}))}"
                 raise Misread((*self.path, name), f"there is no such field; {hint}")
 
-    def _pairs(self, name: str) -> list[tuple[str, Any]]:
+    def _pairs(self, name: str) -> list[tuple[str, object]]:
         value = self.value(name)
         if value is None:
             return []
         return [(str(key), one) for key, one in Fields(value, (*self.path, name)).values.items()]
 
-    def _entries(self, name: str) -> Iterator[tuple[Any, Path]]:
+    def _entries(self, name: str) -> Iterator[tuple[object, Path]]:
         value, path = self.value(name), (*self.path, name)
         if value is not None and not isinstance(value, list | tuple):
             raise Misread(path, f"{_shown(value)} is not a list")

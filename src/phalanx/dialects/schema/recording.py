@@ -50,7 +50,7 @@ def read(plain: Mapping[str, object]) -> Any:
         raise Unreadable(f"{name}: {error}") from None
 
 
-def row_of(fields: Mapping[str, object], kind: Any) -> list[Any]:
+def row_of(fields: Mapping[str, object], kind: Any) -> list[object]:
     """Return the fields of a named tuple in order. Absent fields have their defaults. Raise `Unreadable` if a field
     without default is absent."""
     if missing := [name for name in kind._fields if name not in fields and name not in kind._field_defaults]:

@@ -25,7 +25,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 from phalanx.client.kind import NODES
 from phalanx.dialects.frame.dialect import Answer, Object, Objects, Stage, Told
@@ -325,7 +325,7 @@ def _said(ready: bool, pods: Sequence[Object], reason: Reason | None, lacking: s
 
 def _conditions(
     said: Mapping[str, tuple[str, str]], old: Sequence[Mapping[str, object]], now: str
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[dict[str, object]]:
     """Yield the conditions, at most one of each type. As in Volcano, old conditions of other types stay in the list;
     users read the newest condition."""
     yield from (dict(one) for one in old if one.get("type") not in said)

@@ -260,7 +260,7 @@ class _Work:
             self.note(full, "queues[].name", f"this is not a valid name of an object; the Queue is {found!r}")
         return found
 
-    def preemption(self, queue: QueueBranch, properties: Mapping[str, str], *, guaranteed: bool) -> dict[str, Any]:
+    def preemption(self, queue: QueueBranch, properties: Mapping[str, str], *, guaranteed: bool) -> dict[str, object]:
         """Return the field `preemption` of the Phalanx Queue. `guaranteed`: whether the queue, or a queue above it, has
         a guarantee."""
         found: dict[str, Any] = {}
@@ -274,7 +274,7 @@ class _Work:
             found["excessDelay"] = delay_s
         return found
 
-    def limits(self, name: str, queue: QueueBranch) -> dict[str, Any]:
+    def limits(self, name: str, queue: QueueBranch) -> dict[str, object]:
         found: dict[str, Any] = {}
         if queue.max_applications:
             found["total"] = {"running": queue.max_applications}
@@ -323,7 +323,7 @@ def _numbered(name: str) -> Iterator[str]:
         number += 1
 
 
-def _quotas(queue: QueueBranch) -> dict[str, Any]:
+def _quotas(queue: QueueBranch) -> dict[str, object]:
     quota = {
         name: _amounts(said)
         for name, said in (("guaranteed", queue.resources.guaranteed), ("limit", queue.resources.max))
@@ -332,7 +332,7 @@ def _quotas(queue: QueueBranch) -> dict[str, Any]:
     return {"quotas": [quota]} if quota else {}
 
 
-def _limit(limit: Limit) -> dict[str, Any]:
+def _limit(limit: Limit) -> dict[str, object]:
     most = _amounts(limit.max_resources)
     running = {"running": limit.max_applications} if limit.max_applications else {}
     return {**running, **({"resources": most} if most else {})}

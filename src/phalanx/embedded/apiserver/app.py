@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import Any
 
 from phalanx.embedded.apimachinery.fair_queue import FairQueue, TooManyRequests
 from phalanx.embedded.apimachinery.meta.resource import Object, Resource, User
@@ -358,7 +357,7 @@ def _asked(target: RouteTarget, verb: str, request: Request) -> AccessRequest:
     return AccessRequest(verb, resource.group, plural, name)
 
 
-def _body(target: RouteTarget, request: Request) -> Any:
+def _body(target: RouteTarget, request: Request) -> object:
     kind = target.subresource.kind if target.subresource else target.resource.kind
     return decode_body(request.body, request.content_type, kind)
 

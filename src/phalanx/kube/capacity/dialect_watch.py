@@ -202,7 +202,7 @@ def _is_answer(dialect: Dialect[Any], change: Change) -> bool:
     return change.kind in dialect.answer_kinds and change.kind not in dialect.definition_kinds
 
 
-def _read_back(obj: Object | None) -> list[Any]:
+def _read_back(obj: Object | None) -> list[object]:
     status = (obj or {}).get("status") or {}
     return [status.get(key) for key in READ_BACK]
 

@@ -123,7 +123,7 @@ WIRE_TYPES: Mapping[Kind, type] = {PODS: WirePod, NODES: WireNode}
 GROUP_FIELDS = frozenset({"schedulingGroup", "workloadRef"})  # fields of a pod's spec; hardly any pod has one
 
 
-def with_group(meta: dict[str, object], spec: dict[str, object]) -> dict[str, Any]:
+def with_group(meta: dict[str, object], spec: dict[str, object]) -> dict[str, object]:
     """Return the metadata of a pod, with the fields of its spec that name its group (scheduling.k8s.io) added. If the
     spec has no such fields, return the metadata unchanged."""
     if GROUP_FIELDS.isdisjoint(spec):
@@ -131,7 +131,7 @@ def with_group(meta: dict[str, object], spec: dict[str, object]) -> dict[str, An
     return {**meta, "group": {key: spec[key] for key in sorted(GROUP_FIELDS) if key in spec}}
 
 
-def with_priority(meta: dict[str, object], spec: dict[str, Any]) -> dict[str, Any]:
+def with_priority(meta: dict[str, object], spec: dict[str, Any]) -> dict[str, object]:
     """Return the metadata of a pod, with the class and the value of its priority added. If the spec has neither, return
     the metadata unchanged."""
     if "priorityClassName" not in spec and not spec.get("priority"):

@@ -282,7 +282,7 @@ def _counts(job: BatchJob, parallelism: int) -> Object:
     return {"parallelism": parallelism, **({"completions": parallelism} if job.completions_follow else {})}
 
 
-def _asked(job: Object) -> tuple[Any, ...]:
+def _asked(job: Object) -> tuple[object, ...]:
     """Return the part of a Job that a start depends on: everything except the status and the annotations that Phalanx
     writes on a pending Job."""
     meta = job["metadata"]

@@ -169,7 +169,7 @@ async def open_cloud(at: CloudAddress) -> AsyncIterator[CloudService]:
         yield CloudService(channel, at)
 
 
-def credentials(at: CloudAddress) -> Any:
+def credentials(at: CloudAddress) -> object:
     """Return the TLS credentials. Raises PhalanxError."""
     files = at.authority, at.key, at.certificate
     return grpc.ssl_channel_credentials(*(None if file is None else require_pem(file) for file in files))

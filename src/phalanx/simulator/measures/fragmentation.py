@@ -179,7 +179,7 @@ Domain = tuple[str, ...]
 Gang = tuple[Job, Counter[str]]
 
 
-def closeness(schedule: Schedule) -> dict[str, Any]:
+def closeness(schedule: Schedule) -> dict[str, object]:
     """Return the measures of closeness; empty for a cluster of one node, or if no gang ran."""
     nodes = schedule.nodes
     gangs = list(started(schedule)) if len(nodes) > 1 else []

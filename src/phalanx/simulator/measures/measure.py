@@ -273,7 +273,7 @@ def by(schedule: Schedule, groups: Sequence[str]) -> dict[str, dict[str, float |
     return found
 
 
-def by_month(schedule: Schedule) -> dict[str, Any]:
+def by_month(schedule: Schedule) -> dict[str, object]:
     """Return the measures for each month of submission; empty if the trace covers only one month. A whole log is only
     one sample, but its months are several samples (Frachtenberg and Feitelson 2005)."""
     submitted_s = [fate.task.job.submitted_s for fate in schedule.fates]

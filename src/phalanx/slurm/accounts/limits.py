@@ -124,7 +124,7 @@ def _tres(value: str) -> str:
     return ",".join(found)
 
 
-def of_queue(limits: dict[str, str]) -> dict[str, Any]:
+def of_queue(limits: dict[str, str]) -> dict[str, object]:
     """Return the value of a Queue's `spec.limits` for the limits of its account."""
     found: dict[str, Any] = {}
     for name, text in limits.items():

@@ -70,7 +70,7 @@ class Rows(msgspec.Struct):
     truncated: bool = False
 
 
-def fetch(api: Api, part: Part) -> tuple[Any, bool]:
+def fetch(api: Api, part: Part) -> tuple[object, bool]:
     """Return a connection to a database in memory with the rows that the API server sent, and True if older rows were
     left out. Raises Refused, Unreachable."""
     import sqlite3
@@ -85,7 +85,7 @@ def fetch(api: Api, part: Part) -> tuple[Any, bool]:
     return connection, rows.truncated
 
 
-def _of_length(content: Sequence[Sequence[object]], count: int) -> list[Sequence[Any]]:
+def _of_length(content: Sequence[Sequence[object]], count: int) -> list[Sequence[object]]:
     return [row for row in content if len(row) == count]
 
 
@@ -199,7 +199,7 @@ def _errors(mark: str) -> tuple[type[Exception], ...]:
     return (psycopg.Error,)
 
 
-def _sqlite(file: str) -> Any:
+def _sqlite(file: str) -> object:
     import sqlite3
 
     try:
@@ -208,7 +208,7 @@ def _sqlite(file: str) -> Any:
         raise PhalanxError(f"the ledger {file} cannot be read: {error}") from None
 
 
-def _postgresql(url: str) -> Any:
+def _postgresql(url: str) -> object:
     import psycopg
 
     try:

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -99,7 +99,7 @@ def asked_job(asked: StartQuestion, namespace: str, present: Present) -> Job:
     return replace(spec.job, submitted_s=present.now_s)
 
 
-def _manifest(asked: StartQuestion, namespace: str, number: int) -> dict[str, Any]:
+def _manifest(asked: StartQuestion, namespace: str, number: int) -> dict[str, object]:
     pods = asked.pods[number]
     pod = {
         "schedulerName": "phalanx",

@@ -81,7 +81,7 @@ class QueueOptions:
     reclaim: Literal["never", "lower", "any"] | None = None
     """The jobs that its jobs may preempt in other queues that use more than their guarantee."""
 
-    def applied(self, spec: Mapping[str, object]) -> dict[str, Any]:
+    def applied(self, spec: Mapping[str, object]) -> dict[str, object]:
         """Return the spec of a queue with these settings. Raises PhalanxError if a value is invalid."""
         fields = {
             **{name: getattr(self, name) for name in ("parent", "weight", "order", "strict", "state")},

@@ -200,14 +200,14 @@ def _write_parquet(file: Path, rows: Iterable[Mapping[str, object]]) -> int:
     return count
 
 
-def _type(arrow: Any, name: str) -> Any:
+def _type(arrow: Any, name: str) -> object:
     if name in _TIMES:
         return arrow.timestamp("s", tz="UTC")
     return arrow.int64() if name in _WHOLE else arrow.float64() if name in _FLOATS else (
         arrow.bool_() if name == "exact_end" else arrow.string())  # fmt: skip
 
 
-def _array(arrow: Any, name: str, values: list[object]) -> Any:
+def _array(arrow: Any, name: str, values: list[object]) -> object:
     kind = _type(arrow, name)
     if name in _TIMES:
         return arrow.array(values, arrow.string()).cast(kind)

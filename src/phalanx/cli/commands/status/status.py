@@ -57,7 +57,7 @@ async def status(*, target: Target | None = None, json: bool = False) -> int:
     return 0 if runs else 1
 
 
-async def _scheduler(connection: Connection, now_s: float) -> dict[str, Any] | None:
+async def _scheduler(connection: Connection, now_s: float) -> dict[str, object] | None:
     try:
         spec = (await connection.get(LEASES, NAME, NAMESPACE)).get("spec") or {}
         return {

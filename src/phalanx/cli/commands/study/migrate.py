@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Protocol
 
 import msgspec
 import yaml
@@ -112,7 +112,7 @@ def migrate(
         note(f"  {one.where}: {one.field}: {one.why}")
 
 
-def _manifests(found: Translation) -> list[dict[str, Any]]:
+def _manifests(found: Translation) -> list[dict[str, object]]:
     return [
         {"apiVersion": "phalanx.dev/v1", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
         for name, spec in found.queues.items()
@@ -134,7 +134,7 @@ def _show(file: Path, found: Sequence[Moved], steps: Sequence[str], whose: str, 
         print(f"  {number}. {step}")
 
 
-def _objects(file: Path) -> list[dict[str, Any]]:
+def _objects(file: Path) -> list[dict[str, object]]:
     """Return the objects in a file of manifests. The items of a list are returned as objects of their own. Raises
     PhalanxError."""
     try:

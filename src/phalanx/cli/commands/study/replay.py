@@ -127,7 +127,7 @@ def subject(item: Event | Action) -> str:
     return about if isinstance(about, str) else str(about.id)
 
 
-def as_json(each: RecordedStep, plan: Plan, *, differs: bool) -> dict[str, Any]:
+def as_json(each: RecordedStep, plan: Plan, *, differs: bool) -> dict[str, object]:
     found: dict[str, Any] = {"step": each.number, "now_s": each.now_s}
     found["events"] = [written(event) for event in each.events]
     found["actions"] = [written(action) for action in plan.actions]

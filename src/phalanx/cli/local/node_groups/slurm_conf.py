@@ -7,7 +7,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from phalanx.errors import PhalanxError
 from phalanx.slurm.cluster.conf import DEFAULT, cloud_node, is_cloud, lines_of, number_of, pairs_of
@@ -93,7 +92,7 @@ def _nodes(words: dict[str, str]) -> CloudNodes:
     return CloudNodes(names=expand(words["nodename"]), has=cloud_node(words), features=[one for one in features if one])
 
 
-def node_groups(power: Power, nodes: list[CloudNodes]) -> dict[str, Any]:
+def node_groups(power: Power, nodes: list[CloudNodes]) -> dict[str, object]:
     """Return the content of a file of node groups. Raises PhalanxError if the slurm.conf has no cloud nodes, or lacks
     one of the programs."""
     if not nodes:
@@ -104,7 +103,7 @@ def node_groups(power: Power, nodes: list[CloudNodes]) -> dict[str, Any]:
     return {"nodeGroups": list(_groups(power, nodes))}
 
 
-def _groups(power: Power, nodes: list[CloudNodes]) -> Iterator[dict[str, Any]]:
+def _groups(power: Power, nodes: list[CloudNodes]) -> Iterator[dict[str, object]]:
     taken: set[str] = set()
     for number, each in enumerate(nodes, 1):
         stem = re.sub(r"[^a-z0-9]+", "-", re.sub(r"\d+$", "", each.names[0]).lower()).strip("-") or "cloud"

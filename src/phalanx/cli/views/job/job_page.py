@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import inf
-from typing import Any
 
 from phalanx.cli.cluster.jobs.attending import obstacles
 from phalanx.cli.cluster.jobs.standing import STUCK
@@ -40,7 +39,7 @@ def page(view: JobView, snapshot: Snapshot) -> str:
     return "\n".join(sections).rstrip()
 
 
-def whole_record(view: JobView, snapshot: Snapshot) -> dict[str, Any]:
+def whole_record(view: JobView, snapshot: Snapshot) -> dict[str, object]:
     """Return the page of one job as a record for `--json`."""
     told = snapshot.numbers.get(view.id)
     numbers = {} if told is None else {"numbers": job_view.record(told)}

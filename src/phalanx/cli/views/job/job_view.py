@@ -169,7 +169,7 @@ def _minute(at_s: float, now_s: float) -> str:
     return format_time(at_s, now_s).removesuffix(":00 UTC")
 
 
-def start_record(found: StartForecast | None) -> dict[str, Any] | None:
+def start_record(found: StartForecast | None) -> dict[str, object] | None:
     """Return an expected start as a record for `--json`; None if it is unknown."""
     if found is None:
         return None

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -128,7 +128,7 @@ class Following:
             return ()
         return [(change.at_s, change.code) for change in entry.reasons] if entry is not None else ()
 
-    async def whatif(self, job: str, change: str) -> Mapping[str, Any]:
+    async def whatif(self, job: str, change: str) -> Mapping[str, object]:
         snapshot = self._snapshot
         if snapshot is None or self._namespace:
             return {"start_s": None, "until_s": time.time(), "victims": [], "changes": []}

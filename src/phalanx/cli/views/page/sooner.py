@@ -148,7 +148,7 @@ def alterations(cluster: Cluster, job: str, reason: Reason | None, now_s: float)
     ]
 
 
-def played(cluster: Cluster, job: str, change: Alteration | None, now_s: float) -> dict[str, Any]:
+def played(cluster: Cluster, job: str, change: Alteration | None, now_s: float) -> dict[str, object]:
     """Return when the job starts with the change (seconds since the epoch; None if not within `HORIZON_S`), the end of
     the simulation, and the jobs that are preempted for it. `change`: None to simulate without a change."""
     copy = cluster.copy()

@@ -115,7 +115,7 @@ class Study:
     async def history(self, job: str) -> Sequence[tuple[float, str]]:
         return self._reasons.get(job, ())
 
-    async def whatif(self, job: str, change: str) -> Mapping[str, Any]:
+    async def whatif(self, job: str, change: str) -> Mapping[str, object]:
         raise PhalanxError("a state file has no forecasts: run `phalanx simulate` again with the change")
 
 

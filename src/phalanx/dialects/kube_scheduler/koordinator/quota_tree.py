@@ -31,7 +31,6 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from hashlib import sha256
 from math import floor
-from typing import Any
 
 import msgspec
 
@@ -129,7 +128,7 @@ def profile_roots(profiles: Iterable[Object]) -> Iterator[str]:
             yield str(name)
 
 
-def read_json(text: object) -> Any:
+def read_json(text: object) -> object:
     """Parse an annotation in JSON. Return None if it is absent or invalid."""
     try:
         return msgspec.json.decode(str(text)) if text else None

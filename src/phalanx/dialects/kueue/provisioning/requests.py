@@ -234,7 +234,7 @@ def _failed(config: Config, attempt: int, text: str) -> ProvisioningState:
     return ProvisioningState(RETRY, f"Retrying after failure: {text}", config.pause_s(attempt))
 
 
-def _condition(request: Object, kind: str) -> Mapping[str, Any]:
+def _condition(request: Object, kind: str) -> Mapping[str, object]:
     listed = (request.get("status") or {}).get("conditions") or ()
     return next((one for one in listed if one.get("type") == kind), {})
 

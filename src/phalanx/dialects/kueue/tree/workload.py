@@ -106,6 +106,6 @@ def status_of(status: Mapping[str, object]) -> WorkloadStatus:
     return cast("WorkloadStatus", status)
 
 
-def object_of(state: WorkloadCheck) -> dict[str, Any]:
+def object_of(state: WorkloadCheck) -> dict[str, object]:
     """Return the state of a check as a plain dict, so that it can become a part of an object that Phalanx writes."""
     return cast("dict[str, Any]", state)

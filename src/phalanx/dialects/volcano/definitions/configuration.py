@@ -140,7 +140,7 @@ def settings(found: VolcanoConfiguration) -> Iterator[Setting]:
 # --- inside -----------------------------------------------------------------------------------------------------------
 
 
-def _plugins(tiers: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _plugins(tiers: object) -> Iterator[tuple[str, Mapping[str, object]]]:
     for tier in _mappings(tiers, "tiers"):
         for plugin in _mappings(tier.get("plugins"), "plugins"):
             arguments = plugin.get("arguments")
@@ -149,7 +149,7 @@ def _plugins(tiers: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
             yield str(plugin.get("name")), {**switches, **said}
 
 
-def _mappings(listed: object, name: str) -> list[Mapping[str, Any]]:
+def _mappings(listed: object, name: str) -> list[Mapping[str, object]]:
     found = listed or []
     if not isinstance(found, list) or not all(isinstance(each, Mapping) for each in found):
         raise VolcanoConfigurationError(f"{FILE}: {name} is no list of mappings")

@@ -192,7 +192,7 @@ def _scope(view: CelView, review: Review, form: Resource, obj: Object | None, pa
     return CelScope(view.of(variables), functions=asking(review.rights) if view.looks_at("authorizer") else {})
 
 
-def _request(review: Review, form: Resource) -> dict[str, Any]:
+def _request(review: Review, form: Resource) -> dict[str, object]:
     return {
         "uid": str(uuid4()),
         **named(review, form),
@@ -245,7 +245,7 @@ class _Case:
             self._shown = self.review.shown(self.form, self.review.obj)
         return self._shown
 
-    def evaluate(self, text: str, obj: Object | None) -> Any:
+    def evaluate(self, text: str, obj: Object | None) -> object:
         """Evaluate the expression on the object. The first expression that uses variables of the policy causes all of
         them to be evaluated, in their order; each variable may use the earlier ones."""
         if self._scope is None or self._seen is not obj:

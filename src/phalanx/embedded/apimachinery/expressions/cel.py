@@ -199,7 +199,7 @@ def _library() -> ModuleType:
     return cel
 
 
-def optional(*value: object) -> Any:
+def optional(*value: object) -> object:
     """Return an optional value: with the one argument as its value, or without a value."""
     kind = _library().OptionalValue
     return kind.of(value[0]) if value else kind.none()
@@ -277,7 +277,7 @@ class Expression:
         limited."""
         return self._growth > _SMALL_GROWTH
 
-    def evaluate(self, variables: CelScope | Mapping[str, object]) -> Any:
+    def evaluate(self, variables: CelScope | Mapping[str, object]) -> object:
         """Return the result as plain JSON. Raises `ExpressionError`, for example if a field does not exist."""
         scope = variables if isinstance(variables, CelScope) else CelScope(variables)
         if self.grows and self._growth * (len(self.text) + _size(scope)) > MOST_SIGNS:
@@ -305,7 +305,7 @@ class Expression:
                 return f"no such key: {field}"
         return ""
 
-    def _computed(self, scope: CelScope) -> Any:
+    def _computed(self, scope: CelScope) -> object:
         left = scope.budget.left
         value = self._program.execute(scope.context)
         if scope.content and (data := _as_json(value)):
@@ -356,7 +356,7 @@ def _enter(wanted: Wanted, path: tuple[str, ...]) -> None:
         _enter(inner, tuple(rest))
 
 
-def _only(value: object, wanted: Wanted | None) -> Any:
+def _only(value: object, wanted: Wanted | None) -> object:
     if wanted is None or not isinstance(value, dict):
         return value
     return {field: _only(value[field], inner) for field, inner in wanted.items() if field in value}

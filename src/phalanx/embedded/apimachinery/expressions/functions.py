@@ -86,11 +86,11 @@ def _hostname(text: str) -> str:
     return host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
 
 
-def _distinct(values: list[object]) -> list[Any]:
+def _distinct(values: list[object]) -> list[object]:
     return [one for place, one in enumerate(values) if one not in values[:place]]
 
 
-def _flat(values: list[object], depth: int = 1) -> list[Any]:
+def _flat(values: list[object], depth: int = 1) -> list[object]:
     inner = [_flat(one, depth - 1) if isinstance(one, list) and depth else [one] for one in values]
     return [one for part in inner for one in part]
 

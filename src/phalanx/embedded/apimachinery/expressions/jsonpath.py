@@ -45,7 +45,7 @@ def steps_of(path: str) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def find(obj: object, path: str) -> list[Any]:
+def find(obj: object, path: str) -> list[object]:
     """Return every value at the path. The list is empty if a step finds no value."""
     values = [obj]
     for step in steps_of(path):
@@ -79,7 +79,7 @@ def _slice(first: int | None, end: int | None) -> Step:
     return lambda value: value[first:end] if isinstance(value, list) else ()
 
 
-def _each(value: object) -> Iterable[Any]:
+def _each(value: object) -> Iterable[object]:
     return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 

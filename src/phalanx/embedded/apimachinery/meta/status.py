@@ -75,7 +75,7 @@ class ApiError(Exception):
         return body
 
 
-def _details(group: str, kind: str, name: str = "") -> dict[str, Any]:
+def _details(group: str, kind: str, name: str = "") -> dict[str, object]:
     found = {"name": name, "group": group, "kind": kind}
     return {key: value for key, value in found.items() if value}
 

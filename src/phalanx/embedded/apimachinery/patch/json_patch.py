@@ -71,7 +71,7 @@ def _cost(document: object, operation: Mapping[str, object]) -> int:
     return cost + (10 * values if op == "copy" else 0)
 
 
-def _apply(document: object, operation: Mapping[str, object]) -> Any:
+def _apply(document: object, operation: Mapping[str, object]) -> object:
     path = _parts(operation["path"])
     match operation["op"]:
         case "add":
@@ -112,7 +112,7 @@ def _index(items: list[object], part: str, *, end: int) -> int:
     return place + end if place < 0 else place
 
 
-def _step(container: object, part: str) -> Any:
+def _step(container: object, part: str) -> object:
     """Return the value at `part` of the container; None if an object has no field of this name."""
     if isinstance(container, list):
         return container[_index(container, part, end=len(container))]
@@ -121,7 +121,7 @@ def _step(container: object, part: str) -> Any:
     raise _DoesNotApply
 
 
-def _get(document: object, path: list[str]) -> Any:
+def _get(document: object, path: list[str]) -> object:
     for part in path:
         document = _step(document, part)
     return document
@@ -155,12 +155,12 @@ def _add(document: object, path: list[str], value: object) -> Any:
     return _changed(document, path, add) if path else value
 
 
-def _replace(document: object, path: list[str], value: object) -> Any:
+def _replace(document: object, path: list[str], value: object) -> object:
     return _changed(document, path, lambda container, part: _with(container, part, value)) if path else value
 
 
-def _remove(document: object, path: list[str]) -> Any:
-    def remove(container: Any, part: str) -> Any:
+def _remove(document: object, path: list[str]) -> object:
+    def remove(container: Any, part: str) -> object:
         if isinstance(container, list):
             place = _index(container, part, end=len(container))
             return [*container[:place], *container[place + 1 :]]
@@ -184,7 +184,7 @@ def _equal(found: object, wanted: object) -> bool:
     return bool(found == wanted)
 
 
-def merge_patch(current: object, patch: object) -> Any:
+def merge_patch(current: object, patch: object) -> object:
     """Return `current` after a merge patch: objects are merged, null removes a field, and any other value replaces the
     old value."""
     if not isinstance(patch, dict):
@@ -192,7 +192,7 @@ def merge_patch(current: object, patch: object) -> Any:
     return _merged(current, patch)
 
 
-def _merged(current: object, patch: dict[str, object]) -> dict[str, Any]:
+def _merged(current: object, patch: dict[str, object]) -> dict[str, object]:
     result = dict(current) if isinstance(current, dict) else {}
     for key, value in patch.items():
         if value is None:
@@ -204,7 +204,7 @@ def _merged(current: object, patch: dict[str, object]) -> dict[str, Any]:
     return result
 
 
-def without_nulls(value: object) -> Any:
+def without_nulls(value: object) -> object:
     """Return a new value without the nulls in its objects, because a new object has no fields that they could
     remove."""
     if isinstance(value, dict):

@@ -7,8 +7,6 @@ it merges the configurations of managers instead of patching the stored object.
 
 from __future__ import annotations
 
-from typing import Any
-
 from phalanx.embedded.apimachinery.meta.status import ApiError
 from phalanx.embedded.apimachinery.patch.json_patch import json_patch, merge_patch
 from phalanx.embedded.apimachinery.patch.strategic import strategic_merge
@@ -20,7 +18,9 @@ STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 
 
-def apply_patch(media_type: str, current: dict[str, object], patch: object, schema_name: str | None) -> dict[str, Any]:
+def apply_patch(
+    media_type: str, current: dict[str, object], patch: object, schema_name: str | None
+) -> dict[str, object]:
     """Return the object after the patch, before defaulting and validation. `schema_name`: the definition of a built-in
     kind; None for a custom resource. Raises ApiError: 400 (malformed), 415 (unsupported media type), 422, 500."""
     result: object

@@ -102,7 +102,7 @@ def _retained(current: Json, patch: Json) -> Json:
 # --- lists -------------------------------------------------------------------------------------------------------
 
 
-def _merge_list(old: list[Any], patch: list[Any], kind: Type | None, order: list[object] | None = None) -> list[Any]:
+def _merge_list(old: list[Any], patch: list[Any], kind: Type | None, order: list[object] | None = None) -> list[object]:
     if kind is None or "merge" not in kind.patch_strategy:
         return patch
     if not old and not patch:
@@ -159,7 +159,7 @@ def _merge_items(old: list[Json], patch: list[Json], kind: Type) -> list[Json]:
     return merged
 
 
-def _key_of(item: Json, key: str) -> Any:
+def _key_of(item: Json, key: str) -> object:
     if key not in item:
         raise _failure(f"map: {go_text(item)} does not contain declared merge key: {key}")
     if isinstance(item[key], dict | list):
@@ -167,11 +167,11 @@ def _key_of(item: Json, key: str) -> Any:
     return item[key]
 
 
-def _same(item: object) -> Any:
+def _same(item: object) -> object:
     return item
 
 
-def _ordered(merged: list[Any], old: list[object], order: list[object], key: Callable[[Any], Any]) -> list[Any]:
+def _ordered(merged: list[Any], old: list[object], order: list[object], key: Callable[[Any], Any]) -> list[object]:
     """Return the merged items in their final order. Items that `order` names are in that order, and the other items
     stay in the order of the old list; the two sequences are interleaved."""
     wanted = _places(order, key)
@@ -196,7 +196,7 @@ def _ordered(merged: list[Any], old: list[object], order: list[object], key: Cal
     return woven + others[at:]
 
 
-def _places(items: list[Any], key: Callable[[Any], Any]) -> dict[Any, int]:
+def _places(items: list[Any], key: Callable[[Any], Any]) -> dict[object, int]:
     """Return a mapping from each key to the index of the first item with that key."""
     places: dict[Any, int] = {}
     for place, item in enumerate(items):

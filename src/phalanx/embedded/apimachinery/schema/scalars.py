@@ -69,7 +69,7 @@ class DecodeError(ValueError):
 def text(go: str) -> Decoder:
     """Return the decoder of texts. `go`: the name of the Go type, for messages."""
 
-    def decode_text(value: object, _: list[str]) -> Any:
+    def decode_text(value: object, _: list[str]) -> object:
         if value.__class__ is not str:
             raise mismatch(value, go)
         return value
@@ -80,7 +80,7 @@ def text(go: str) -> Decoder:
 _NOT_BASE64 = re.compile(r"[^A-Za-z0-9+/\r\n]")
 
 
-def base64(value: object, _: list[str]) -> Any:
+def base64(value: object, _: list[str]) -> object:
     """Decode bytes: check that the value is a base64 text, and return that text."""
     if value.__class__ is not str:
         raise mismatch(value, "[]uint8")
@@ -92,7 +92,7 @@ def base64(value: object, _: list[str]) -> Any:
     return value
 
 
-def boolean(value: object, _: list[str]) -> Any:
+def boolean(value: object, _: list[str]) -> object:
     if value.__class__ is not bool:
         raise mismatch(value, "bool")
     return value
@@ -101,7 +101,7 @@ def boolean(value: object, _: list[str]) -> Any:
 def integer(go: str) -> Decoder:
     limit = _INT_LIMITS.get(go, 2**63)
 
-    def decode_integer(value: object, _: list[str]) -> Any:
+    def decode_integer(value: object, _: list[str]) -> object:
         if value.__class__ is not int or not -limit <= value < limit:
             raise mismatch(value, go)
         return value
@@ -109,7 +109,7 @@ def integer(go: str) -> Decoder:
     return decode_integer
 
 
-def number(value: object, _: list[str]) -> Any:
+def number(value: object, _: list[str]) -> object:
     if value.__class__ not in (int, float):
         raise mismatch(value, "float64")
     return value
@@ -138,7 +138,7 @@ def _quantity(value: object, canonicalise: Callable[[str], str]) -> str:
         raise DecodeError(str(error)) from None
 
 
-def int_or_string(value: object, _: list[str]) -> Any:
+def int_or_string(value: object, _: list[str]) -> object:
     if value.__class__ is int and not -(2**31) <= value < 2**31:
         raise mismatch(value, "int32")
     if value.__class__ not in (str, int):

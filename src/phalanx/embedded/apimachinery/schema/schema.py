@@ -182,7 +182,7 @@ class Type:
         )
 
     @cached_property
-    def map_key_defaults(self) -> Mapping[str, Any]:
+    def map_key_defaults(self) -> Mapping[str, object]:
         """Return the defaults of the keys by which server-side apply identifies the items of an associative list. If an
         item leaves out a key that Go's struct always has, the key counts as empty."""
         if self.items is None:
@@ -281,7 +281,7 @@ _SCHEMA_OR_OTHER = ("JSONSchemaPropsOrArray", "JSONSchemaPropsOrBool")
 _SCHEMA = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
 
 
-def _schema_or_other(value: object, unknown: list[str]) -> Any:
+def _schema_or_other(value: object, unknown: list[str]) -> object:
     """Return the decoded schema of `items` or `additionalProperties`, or the value itself if it is not an object.
     Kube-apiserver does not report unknown fields in such a schema."""
     return type_of(_SCHEMA).decoder(value, []) if value.__class__ is dict else value
@@ -297,7 +297,7 @@ def _object(node: Type) -> Decoder:
     fills = tuple(_fills(node))
     nulls = tuple(key for key in node.body.get("required", ()) if fields[key].shape in ("list", "map"))
 
-    def decode_object(obj: object, unknown: list[str]) -> Any:
+    def decode_object(obj: object, unknown: list[str]) -> object:
         if obj.__class__ is not dict:
             raise mismatch(obj, go)
         gone: list[str] = []
@@ -398,7 +398,7 @@ def _map(node: Type) -> Decoder:
     plain = None if inner is None else _plain_class(inner)
     decode = None if inner is None or inner.shape != "quantity" else scalars.resource_amount
 
-    def decode_map(obj: object, unknown: list[str]) -> Any:
+    def decode_map(obj: object, unknown: list[str]) -> object:
         if obj.__class__ is not dict:
             raise mismatch(obj, go)
         for key, value in obj.items():
@@ -419,7 +419,7 @@ def _list(node: Type) -> Decoder:
     inner, go = node.items, node.go
     plain = None if inner is None else _plain_class(inner)
 
-    def decode_list(values: object, unknown: list[str]) -> Any:
+    def decode_list(values: object, unknown: list[str]) -> object:
         if values.__class__ is not list:
             raise mismatch(values, go)
         for index, value in enumerate(values):

@@ -64,7 +64,7 @@ def item_element(item: object, kind: Type) -> str:
     return "v:" + _encode(item).decode()
 
 
-def _items(value: object, kind: Type) -> dict[str, Any]:
+def _items(value: object, kind: Type) -> dict[str, object]:
     """Return the items of a list by their path elements. Of duplicate items, only the first is in the result."""
     found: dict[str, Any] = {}
     for item in value if isinstance(value, list) else ():
@@ -72,7 +72,7 @@ def _items(value: object, kind: Type) -> dict[str, Any]:
     return found
 
 
-def _fields(value: object) -> Mapping[str, Any]:
+def _fields(value: object) -> Mapping[str, object]:
     return value if isinstance(value, dict) else {}
 
 
@@ -220,7 +220,7 @@ def merged(live: object, config: Any, kind: Kind) -> Any:
             return config
 
 
-def _merged_list(live: list[object], config: list[object], kind: Type) -> list[Any]:
+def _merged_list(live: list[object], config: list[object], kind: Type) -> list[object]:
     """Return the merged list. Items that are in both lists have the order of `config`. Items that are only in `live`
     keep their positions between these items."""
     held = [(item_element(item, kind), item) for item in live]
@@ -243,7 +243,7 @@ def _merged_list(live: list[object], config: list[object], kind: Type) -> list[A
 # --- removing fields ---------------------------------------------------------------------------------------------
 
 
-def without(value: object, fields: Node, kind: Kind) -> Any:
+def without(value: object, fields: Node, kind: Kind) -> object:
     """Return `value` without the fields in the set; ABSENT if the resulting object or list would be empty."""
     form = form_of(value, kind)
     if form == "map" and isinstance(value, dict):
@@ -260,7 +260,7 @@ def without(value: object, fields: Node, kind: Kind) -> Any:
     return value
 
 
-def _left(value: object, node: Node | None, kind: Kind) -> Any:
+def _left(value: object, node: Node | None, kind: Kind) -> object:
     if node is None:
         return value
     return ABSENT if is_member(node) else without(value, node, kind)

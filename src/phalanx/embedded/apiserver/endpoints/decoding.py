@@ -208,7 +208,7 @@ def _unshared(old: Object, touched: Collection[str]) -> Object:
     return old | copied
 
 
-def _copied(value: object) -> Any:
+def _copied(value: object) -> object:
     """Return a copy of a patch. The original is needed later: the message of a refusal quotes it, and a second attempt
     applies it again."""
     match value:
@@ -219,7 +219,7 @@ def _copied(value: object) -> Any:
     return value
 
 
-def _opened_by(patch: Any) -> Mapping[str, Any]:
+def _opened_by(patch: Any) -> Mapping[str, object]:
     """Return the objects inside which a patch changes fields, as a tree of their fields. Go prints these objects with
     their keys sorted."""
     if isinstance(patch, dict):
@@ -232,7 +232,7 @@ def _opened_by(patch: Any) -> Mapping[str, Any]:
     return tree
 
 
-def _as_go_orders(value: object, opened: object, kind: Type | None) -> Any:
+def _as_go_orders(value: object, opened: object, kind: Type | None) -> object:
     """Return a patched value with its keys in the order in which kube-apiserver quotes them."""
     if isinstance(value, list) and isinstance(opened, dict):  # a JSON patch may change single items of a list
         inner = kind and kind.items

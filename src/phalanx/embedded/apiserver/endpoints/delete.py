@@ -98,7 +98,7 @@ def delete_options(request: Request, body: object) -> DeleteOptions:
     )
 
 
-def delete_body(request: Request) -> Any:
+def delete_body(request: Request) -> object:
     """Return the value in the body of a DELETE; None if there is no body. Raises `ApiError` 400, 415."""
     value = negotiation.decoded(request.body, request.content_type) if request.body else None
     if why := negotiation.kind_problem(value):

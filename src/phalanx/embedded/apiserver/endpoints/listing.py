@@ -52,7 +52,7 @@ class ReadEndpoints:
         found, meta = self.page(target, list_options(request, watch=False))
         return await answers.many(target.resource, request, [stored for _, _, stored in found], meta)
 
-    def page(self, target: RouteTarget, options: ListOptions) -> tuple[list[Found], dict[str, Any]]:
+    def page(self, target: RouteTarget, options: ListOptions) -> tuple[list[Found], dict[str, object]]:
         """Return one page of a list, with at most `options.limit` objects, and the metadata of the list. Raises
         `ApiError`."""
         matches = predicate(target.resource, options.label_selector, options.field_selector)

@@ -271,10 +271,10 @@ class Catalogue:
             self._documents[key] = _document(value, _media(version))
         return self._documents[key]
 
-    def _aggregated(self, path: str, version: str, last: Sequence[str]) -> Any:
+    def _aggregated(self, path: str, version: str, last: Sequence[str]) -> object:
         return aggregated(self._served.resources, last, core=path == "/api", version=version)
 
-    def _value(self, path: str, server_address: str, last: Sequence[str]) -> Any:
+    def _value(self, path: str, server_address: str, last: Sequence[str]) -> object:
         resources = self._served.resources
         match path.strip("/").split("/"):
             case ["api"]:

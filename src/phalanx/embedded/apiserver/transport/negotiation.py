@@ -124,7 +124,7 @@ def unsupported() -> ApiError:
 _EXPLAINED_BYTES = 64 * 1024
 
 
-def decode_json(body: bytes) -> Any:
+def decode_json(body: bytes) -> object:
     """Return the value of a JSON text. Raises `ValueError` with Go's message if the text is not JSON or is nested too
     deeply."""
     go_json.check_json(body)
@@ -137,7 +137,7 @@ def decode_json(body: bytes) -> Any:
     return value
 
 
-def decode_body(body: bytes, content_type: str, kind: str) -> Any:
+def decode_body(body: bytes, content_type: str, kind: str) -> object:
     """Return the value in a body that should hold a `kind`. A missing Content-Type means JSON. Raises `ApiError` 415,
     400."""
     try:
@@ -202,7 +202,7 @@ def decode_patch(body: bytes, prefix: str = "") -> Any:
         raise bad_request(f"{prefix}{error}") from None
 
 
-def decode_apply(body: bytes) -> Any:
+def decode_apply(body: bytes) -> object:
     """Return the configuration in the body of an apply patch, which is YAML. Raises `ApiError` 400."""
     try:
         value = decode_yaml(body)
@@ -244,11 +244,11 @@ Yaml11Loader.add_implicit_resolver(f"{_TAG}int", _with_underscores(_INT), list("
 Yaml11Loader.add_implicit_resolver(f"{_TAG}float", _with_underscores(_FLOAT), list("-+.0123456789"))
 
 
-def _read_bool(_: yaml.SafeLoader, node: yaml.Node) -> Any:
+def _read_bool(_: yaml.SafeLoader, node: yaml.Node) -> object:
     return _BOOLS[node.value.lower()]
 
 
-def _read_number(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> Any:
+def _read_number(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> object:
     """Return the number of a YAML scalar; its text if Go does not read it as a number."""
     text = node.value.replace("_", "")
     if _INT.fullmatch(text) and abs(whole := _whole(text)) < _MOST:
@@ -301,7 +301,7 @@ def _double_keys(node: yaml.Node) -> Iterator[str]:
         yield from _double_keys(value)
 
 
-def decode_yaml(body: bytes) -> Any:
+def decode_yaml(body: bytes) -> object:
     """Return a YAML document as a JSON value, in which every key is a text. Raises `ApiError` 400."""
     try:
         go_json.check_yaml(_of_first(yaml.parse(body, Loader=Yaml11Loader)))
@@ -320,7 +320,7 @@ def _yaml_error(error: Exception) -> str:
     return f"line {line}: {error.problem}" if line else str(error.problem)
 
 
-def _textual(value: object) -> Any:
+def _textual(value: object) -> object:
     match value:
         case dict():
             return {_key(key): _textual(one) for key, one in value.items()}
@@ -348,7 +348,7 @@ class _Dumper(yaml.CSafeDumper if hasattr(yaml, "CSafeDumper") else yaml.SafeDum
     """A dumper that writes YAML in the form of sigs.k8s.io/yaml."""
 
 
-def _written_text(dumper: Any, text: str) -> Any:
+def _written_text(dumper: Any, text: str) -> object:
     """Write a text as YAML: in quotes if it would otherwise be read as another value, and as a block if it has several
     lines."""
     style = None

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Any
 
 from phalanx.embedded.apimachinery.schema.schema import Type
 from phalanx.embedded.apiserver.transport.protobuf.messages import numbers
@@ -43,7 +42,7 @@ _ORDERS: Mapping[str, str] = {
 }
 
 
-def in_go_order(value: object, kind: Type | None) -> Any:
+def in_go_order(value: object, kind: Type | None) -> object:
     """Return a value of a built-in type with its keys in Go's order."""
     match value:
         case list():

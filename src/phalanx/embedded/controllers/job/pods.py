@@ -78,7 +78,7 @@ class PodMaker:
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
-def _with_index_variable(spec: dict[str, Any]) -> dict[str, Any]:
+def _with_index_variable(spec: dict[str, Any]) -> dict[str, object]:
     changed = copy.copy(spec)
     for field in ("initContainers", "containers"):
         if spec.get(field):
@@ -86,7 +86,7 @@ def _with_index_variable(spec: dict[str, Any]) -> dict[str, Any]:
     return changed
 
 
-def _with_variable(container: dict[str, Any]) -> dict[str, Any]:
+def _with_variable(container: dict[str, Any]) -> dict[str, object]:
     env = container.get("env") or []
     if any(entry["name"] == _INDEX_VARIABLE["name"] for entry in env):
         return container

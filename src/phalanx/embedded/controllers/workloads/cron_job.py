@@ -188,7 +188,9 @@ class CronJobController(Reconciler):
         if upcoming is not None and not cron["spec"].get("suspend"):
             self.look_after(cron, max(0.0, upcoming - self._clock()))
 
-    async def _make(self, cron: Object, due_s: float, active: list[Object], status: dict[str, Any]) -> dict[str, Any]:
+    async def _make(
+        self, cron: Object, due_s: float, active: list[Object], status: dict[str, Any]
+    ) -> dict[str, object]:
         """Create the Job for a due time, if the concurrency policy allows it. Return the status of the CronJob after
         that."""
         policy = cron["spec"].get("concurrencyPolicy")
@@ -249,7 +251,7 @@ class CronJobController(Reconciler):
             "resourceVersion": meta["resourceVersion"],
         }
 
-    def _status(self, cron: Object, own: list[Object], active: list[Object]) -> dict[str, Any]:
+    def _status(self, cron: Object, own: list[Object], active: list[Object]) -> dict[str, object]:
         status = {key: value for key, value in (cron.get("status") or {}).items() if key != "active"}
         if active:
             known = {one["uid"]: one for one in (cron.get("status") or {}).get("active") or ()}

@@ -185,7 +185,7 @@ def _replica_set(deployment: Object, revision: int) -> Object:
     }
 
 
-def _status(deployment: Object, new: Object | None, old: list[Object], now: str) -> dict[str, Any]:
+def _status(deployment: Object, new: Object | None, old: list[Object], now: str) -> dict[str, object]:
     spec, sets = deployment["spec"], [*old, *([new] if new is not None else ())]
     total, available = sum(_size(one).pods for one in sets), sum(_size(one).available for one in sets)
     ready = sum(int((one.get("status") or {}).get("readyReplicas", 0)) for one in sets)
@@ -220,13 +220,15 @@ def _status(deployment: Object, new: Object | None, old: list[Object], now: str)
     }
 
 
-def _failures(new: Object | None) -> list[dict[str, Any]]:
+def _failures(new: Object | None) -> list[dict[str, object]]:
     """Return the conditions of the newest ReplicaSet that state why its pods cannot be created."""
     conditions = ((new or {}).get("status") or {}).get("conditions") or ()
     return [one | {"lastUpdateTime": one["lastTransitionTime"]} for one in conditions if one["type"] == FAILURE]
 
 
-def _condition(before: dict[str, Any], kind: str, holds: bool, reason: str, message: str, now: str) -> dict[str, Any]:
+def _condition(
+    before: dict[str, Any], kind: str, holds: bool, reason: str, message: str, now: str
+) -> dict[str, object]:
     said = {"type": kind, "status": str(holds), "reason": reason, "message": message}
     known = before.get(kind) or {}
     if all(known.get(key) == value for key, value in said.items()):

@@ -83,7 +83,7 @@ class ReplicationControllerController(ReplicaSetController):
     kind, component = REPLICATION_CONTROLLERS, "replication-controller"
 
 
-def _conditions(replica_set: Object, failed: str, why: str, now: str) -> list[dict[str, Any]]:
+def _conditions(replica_set: Object, failed: str, why: str, now: str) -> list[dict[str, object]]:
     """Return the conditions of the set. The condition of a failure stays unchanged until no failure is left."""
     before = (replica_set.get("status") or {}).get("conditions") or []
     others = [one for one in before if one["type"] != FAILURE]

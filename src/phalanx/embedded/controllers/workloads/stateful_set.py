@@ -16,7 +16,6 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any
 
 from phalanx.client.connection import ApiRefusal, Object
 from phalanx.client.kind import PODS, STATEFUL_SETS, VOLUME_CLAIMS
@@ -180,7 +179,7 @@ def pod_of(stateful_set: Object, ordinal: int) -> Object:
     }
 
 
-def status_of(stateful_set: Object, pods: list[Object]) -> dict[str, Any]:
+def status_of(stateful_set: Object, pods: list[Object]) -> dict[str, object]:
     """Return the status of the set with these pods. The field for the current revision names the older revision until
     every pod has the present template."""
     new, before = revision(stateful_set), stateful_set.get("status") or {}

@@ -90,7 +90,7 @@ class Meter:
                     yield MeasuredUsage(pod=uid, name=name, key=key, started_s=state.started_s, now=now)
 
 
-def _stats(earlier: Reading, now: Reading) -> dict[str, Any]:
+def _stats(earlier: Reading, now: Reading) -> dict[str, object]:
     window_s = max(now.at_s - earlier.at_s, 1e-3)
     moment = dt.datetime.fromtimestamp(now.at_s, dt.UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     rate = max(0, round((now.cpu_ns - earlier.cpu_ns) / window_s))

@@ -17,7 +17,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -283,7 +282,7 @@ class Attempt:
         return handle
 
 
-def _lost(state: RunningAttempt | Planned) -> dict[str, Any]:
+def _lost(state: RunningAttempt | Planned) -> dict[str, object]:
     """Return an exit record for a container whose shim has ended without writing one. The record contains the known
     facts about the end."""
     match state:

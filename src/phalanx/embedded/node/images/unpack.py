@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from phalanx.embedded.node.container.shim.syscalls import IN_ROOT, NO_MAGICLINKS, make_resolved, open_resolved
 from phalanx.errors import PhalanxError
@@ -135,7 +135,7 @@ class _Header(tarfile.TarInfo):
     """A member of an archive with headers of bounded size. Python's own reader would read headers of any size into
     memory."""
 
-    def _proc_member(self, archive: tarfile.TarFile) -> Any:
+    def _proc_member(self, archive: tarfile.TarFile) -> object:
         if self.type in _EXTENDED and self.size > _HEADER_BYTES:
             raise tarfile.ReadError(f"a header of {self.size} bytes")
         return super()._proc_member(archive)  # type: ignore[misc]  # typeshed leaves it out

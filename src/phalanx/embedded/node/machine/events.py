@@ -11,7 +11,6 @@ import hashlib
 import logging
 import time
 from collections import OrderedDict
-from typing import Any
 
 from phalanx.client.connection import ApiError, ApiRefusal, Connection, Object
 from phalanx.client.kind import EVENTS
@@ -72,7 +71,7 @@ class Occurrences:
 
     def _event(
         self, about: Object, kind: str, reason: str, message: str, part: str, now_s: float, name: str
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         meta = about["metadata"]
         involved = {"apiVersion": about.get("apiVersion", "v1"), "kind": about.get("kind", "Pod"), "name": meta["name"]}
         involved["uid"] = meta["uid"]

@@ -52,7 +52,7 @@ def command_line(container: Object, known: Mapping[str, str], image: Image = HOS
     return argv
 
 
-def with_addresses(pod: Object, pod_ip: str, host_ip: str) -> dict[str, Any]:
+def with_addresses(pod: Object, pod_ip: str, host_ip: str) -> dict[str, object]:
     """Return the pod as the downward API shows it, with its addresses, even if its status was not written yet."""
     addresses = {"hostIP": host_ip, "hostIPs": [{"ip": host_ip}], "podIP": pod_ip, "podIPs": [{"ip": pod_ip}]}
     return {**pod, "status": {**(pod.get("status") or {}), **addresses}}

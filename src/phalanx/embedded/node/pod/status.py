@@ -79,7 +79,7 @@ def pod_status(pod: Object, known: Mapping[str, Known], place: Place, now_s: flo
     return status
 
 
-def rejected(pod: Object, reason: str, message: str, now_s: float) -> dict[str, Any]:
+def rejected(pod: Object, reason: str, message: str, now_s: float) -> dict[str, object]:
     """Return the status of a pod that the node rejects. The pod is Failed, and stays so."""
     status: dict[str, Any] = {"phase": "Failed", "reason": reason, "message": f"Pod was rejected: {message}"}
     status["startTime"] = at(now_s)
@@ -131,7 +131,7 @@ def _is_through(container: Object, one: Known) -> bool:
 # --- conditions -------------------------------------------------------------------------------------------------------
 
 
-def _conditions(pod: Object, phase: str, known: Mapping[str, Known], now_s: float) -> list[dict[str, Any]]:
+def _conditions(pod: Object, phase: str, known: Mapping[str, Known], now_s: float) -> list[dict[str, object]]:
     spec, over = pod["spec"], phase in TERMINAL
     initialized = _initialized(spec, known)
     unready = [one["name"] for one in spec["containers"] if not known[one["name"]].ready]
@@ -169,7 +169,7 @@ def _old(pod: Object, kind: str) -> Object:
     return next((one for one in conditions if one["type"] == kind), {})
 
 
-def _condition(pod: Object, kind: str, value: bool, why: tuple[str, str], now_s: float) -> dict[str, Any]:
+def _condition(pod: Object, kind: str, value: bool, why: tuple[str, str], now_s: float) -> dict[str, object]:
     """Return the condition. If its status has not changed, its time of transition stays the same. A null in a strategic
     merge patch removes an old reason."""
     old, status = _old(pod, kind), "True" if value else "False"
@@ -216,7 +216,7 @@ class _Context:
             status["lastState"] = self._ended(container, last, number)
         return status
 
-    def ephemeral(self, container: Object) -> dict[str, Any]:
+    def ephemeral(self, container: Object) -> dict[str, object]:
         """Return the status of an ephemeral container. Such a container runs only once, and is never ready."""
         status = self.container(container)
         status["ready"] = False
@@ -230,7 +230,7 @@ class _Context:
     def _is_main(self, container: Object) -> bool:
         return any(one["name"] == container["name"] for one in self.pod["spec"]["containers"])
 
-    def _state(self, container: Object, one: Known) -> dict[str, Any]:
+    def _state(self, container: Object, one: Known) -> dict[str, object]:
         match one.state:
             case RunningAttempt(started_s=started_s):
                 return {"running": {"startedAt": at(started_s)}}
@@ -261,7 +261,7 @@ class _Context:
             policy = "Never" if policy == "Never" else "OnFailure"
         return restarts(ended, policy)
 
-    def _ended(self, container: Object, ended: Exited, number: int) -> dict[str, Any]:
+    def _ended(self, container: Object, ended: Exited, number: int) -> dict[str, object]:
         found: dict[str, Any] = {
             "exitCode": ended.exit_code,
             "reason": ended.reason or ("Completed" if ended.exit_code == 0 else "Error"),

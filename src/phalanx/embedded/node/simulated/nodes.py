@@ -351,7 +351,7 @@ def _ready_since_s(pod: Object) -> float:
 # --- statuses: merge patches, so lists are given whole --------------------------------------------------------------
 
 
-def _conditions(pod: Object, now_s: float, ready: str, reason: str | None = None) -> list[dict[str, Any]]:
+def _conditions(pod: Object, now_s: float, ready: str, reason: str | None = None) -> list[dict[str, object]]:
     """Return the conditions that a kubelet sets, followed by the conditions that other programs have set."""
     ours: dict[str, tuple[str, str | None]] = {
         "PodReadyToStartContainers": (ready, None),
@@ -372,7 +372,7 @@ def _conditions(pod: Object, now_s: float, ready: str, reason: str | None = None
     return [*found, *others]
 
 
-def _containers(pod: Object, state: Mapping[str, object], *, ready: bool) -> list[dict[str, Any]]:
+def _containers(pod: Object, state: Mapping[str, object], *, ready: bool) -> list[dict[str, object]]:
     return [
         {
             "name": one["name"],
@@ -398,7 +398,7 @@ def _running(pod: Object, now_s: float) -> dict[str, Any]:
     }
 
 
-def _ended(pod: Object, now_s: float, phase: str, code: int, reason: str, message: str = "") -> dict[str, Any]:
+def _ended(pod: Object, now_s: float, phase: str, code: int, reason: str, message: str = "") -> dict[str, object]:
     began = (pod.get("status") or {}).get("startTime") or at(now_s)
     ended = {"exitCode": code, "reason": reason, "startedAt": began, "finishedAt": at(now_s)}
     if message:
@@ -411,13 +411,13 @@ def _ended(pod: Object, now_s: float, phase: str, code: int, reason: str, messag
     }
 
 
-def _finished(pod: Object, ends: StageEnding, now_s: float) -> dict[str, Any]:
+def _finished(pod: Object, ends: StageEnding, now_s: float) -> dict[str, object]:
     return _ended(pod, now_s, ends.phase, ends.code, ends.reason, ends.message)
 
 
-def _killed(pod: Object, now_s: float) -> dict[str, Any]:
+def _killed(pod: Object, now_s: float) -> dict[str, object]:
     return _ended(pod, now_s, "Failed", 137, "Error")
 
 
-def _rejected(pod: Object, rejection: Rejection) -> dict[str, Any]:
+def _rejected(pod: Object, rejection: Rejection) -> dict[str, object]:
     return rejected(pod, rejection.reason, rejection.message, time.time())

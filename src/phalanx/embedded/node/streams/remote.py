@@ -40,7 +40,7 @@ def _channels(request: web.Request) -> AnyChannels:
     return SpdyChannels(frozenset({ERROR, *(channel for channel, name in asked.items() if _flag(request, name))}))
 
 
-def _failure(message: str, reason: str = "InternalError", **more: object) -> dict[str, Any]:
+def _failure(message: str, reason: str = "InternalError", **more: object) -> dict[str, object]:
     return {"status": "Failure", "message": message, "reason": reason, **more}
 
 

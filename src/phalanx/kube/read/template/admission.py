@@ -56,7 +56,7 @@ class AdmissionDefaults:
         found = self.volumes.look(namespace, volume_claims(spec)) if self.volumes is not None else None
         return with_claims(ask, found, ours=spec.get("schedulerName") in self.answers_to)
 
-    def admitted(self, namespace: str, spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    def admitted(self, namespace: str, spec: Mapping[str, Any]) -> Mapping[str, object]:
         """Return the spec that pods of this template will have. It is complete only in the fields that quotas depend
         on."""
         runtime_class = self.runtime_classes.get(spec.get("runtimeClassName") or "")

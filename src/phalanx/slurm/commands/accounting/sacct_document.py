@@ -33,7 +33,7 @@ def document(cluster: str, lines: Sequence[SacctLine]) -> str:
     return msgspec.json.format(msgspec.json.encode(content), indent=2).decode()
 
 
-def _job(cluster: str, line: SacctLine) -> dict[str, Any]:
+def _job(cluster: str, line: SacctLine) -> dict[str, object]:
     job, ask = line.job, line.job.ask
     worst = max(job.steps.values(), key=lambda one: one.code, default=StepRecord())
     cancelled = job.state == "CANCELLED"
@@ -62,7 +62,7 @@ def _job(cluster: str, line: SacctLine) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _array(job: Job) -> dict[str, Any]:
+def _array(job: Job) -> dict[str, object]:
     ask = job.ask
     together = job.id.partition("_")[2].strip("[]") if job.others else None
     return {
@@ -71,7 +71,7 @@ def _array(job: Job) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _step(line: SacctLine) -> dict[str, Any]:
+def _step(line: SacctLine) -> dict[str, object]:
     step, job = line.record, line.job
     mib = (job.ask.memory_mib or 0) * (step.cpus if job.ask.per_cpu else max(1, len(step.nodes)))
     nothing: Mapping[str, list[object]] = {name: [] for name in _LOWEST}
@@ -94,7 +94,7 @@ def _step(line: SacctLine) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _times(line: SacctLine) -> dict[str, Any]:
+def _times(line: SacctLine) -> dict[str, object]:
     of = line.record if line.step else line.job
     used = _NO_TIME if not line.step or line.record.cpu_s is None else _parts(line.record.cpu_s)
     return {
@@ -107,7 +107,7 @@ def _parts(seconds: float) -> dict[str, int]:
     return {"seconds": int(seconds), "microseconds": int(seconds % 1 * 1_000_000)}
 
 
-def _exit(code: int, number: int) -> dict[str, Any]:
+def _exit(code: int, number: int) -> dict[str, object]:
     if number:
         named = {"signal_id": number, "name": signal.strsignal(number)}
         return {"status": "SIGNALED", "return_code": None, "signal": named}

@@ -11,7 +11,6 @@ import pwd
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any
 
 from msgspec import Struct
 
@@ -288,7 +287,7 @@ def sort_rows(rows: list[SinfoRow], text: str, partitions: Sequence[Partition]) 
     return rows
 
 
-def _key(row: SinfoRow, letter: str, listed: Mapping[str, int]) -> tuple[Any, ...]:
+def _key(row: SinfoRow, letter: str, listed: Mapping[str, int]) -> tuple[object, ...]:
     """Return the sort key of a row for one letter of --sort; () if Slurm ignores the letter.
 
     `listed`: name of a partition -> its position in slurm.conf; empty if partitions are sorted by name.

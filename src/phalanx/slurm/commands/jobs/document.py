@@ -52,7 +52,7 @@ def head(kind: str, name: str) -> dict[str, Any]:
     return {"meta": {"plugin": {"type": kind, "name": name}, "Slurm": slurm}, "errors": []}
 
 
-def _job(cluster: str, job: Job) -> dict[str, Any]:
+def _job(cluster: str, job: Job) -> dict[str, object]:
     ask, started = job.ask, job.state != "PENDING" and job.start_s is not None
     together = (
         arrays.shown([ask.task, *job.others], ask.throttle).strip("[]") if ask.task is not None and job.others else ""
@@ -99,7 +99,7 @@ def _second(at_s: float | None) -> int:
     return int(at_s or 0)
 
 
-def _resources(job: Job) -> dict[str, Any]:
+def _resources(job: Job) -> dict[str, object]:
     """Return the field `job_resources`: the CPUs and the memory that a started job has on each node. Phalanx does not
     know which cores they are."""
     if not job.nodes or job.state == "PENDING":

@@ -317,7 +317,7 @@ def _cpus_of(cores: Sequence[Core], cpus: int, policy: str) -> list[int]:
     return [cpu for core in cores for cpu in core.cpus][:cpus]
 
 
-def _annotation(pod: Object, word: str) -> Mapping[str, Any]:
+def _annotation(pod: Object, word: str) -> Mapping[str, object]:
     return _mapping(read_json((pod["metadata"].get("annotations") or _NOTHING).get(word)))
 
 

@@ -41,7 +41,7 @@ class _Field:
     required: bool = False
 
 
-def internal(value: Any, kind: str) -> Any:
+def internal(value: Any, kind: str) -> object:
     """Return a value of the API in the form of an internal type (such as `core.PodTemplateSpec`), with the fields in
     Go's order."""
     match kind[0]:
@@ -67,7 +67,7 @@ def _indented(value: object) -> str:
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
-def _struct(value: Mapping[str, Any], kind: str) -> dict[str, Any]:
+def _struct(value: Mapping[str, Any], kind: str) -> dict[str, object]:
     if kind == "core.PodSpec":  # in the internal type, these fields are in the security context, which always exists
         moved = {key: value[key] for key in _OF_POD if key in value}
         value = {**value, "securityContext": {**(value.get("securityContext") or {}), **moved}}

@@ -22,7 +22,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 from phalanx.embedded.apimachinery.expressions.admission_policy import (
     GROUP,
@@ -155,7 +154,7 @@ class Webhooks:
             await self._asked(hook, form, review, [])
         return await self.validate(review) is not None or bool(concerned)
 
-    async def _asked(self, hook: _Hook, form: Resource, review: Review, warnings: list[str]) -> list[Any]:
+    async def _asked(self, hook: _Hook, form: Resource, review: Review, warnings: list[str]) -> list[object]:
         """Return the patch that the webhook demands; an empty patch if the call failed and the failure policy is
         Ignore. Raises `ApiError`."""
         try:

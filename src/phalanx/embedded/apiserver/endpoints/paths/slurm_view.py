@@ -140,7 +140,7 @@ class SlurmView:
             if chosen is None or chosen(stored.obj):
                 yield namespace, stored
 
-    def _owner(self, namespace: str) -> Mapping[str, Any]:
+    def _owner(self, namespace: str) -> Mapping[str, object]:
         """Return the fields that name the user of all jobs in the namespace; empty if the namespace belongs to no
         user."""
         found = self._store.get(("", "namespaces"), "", namespace)

@@ -62,7 +62,7 @@ def scale_of(resource: Resource, obj: Object, *, is_written: bool = False) -> Ob
     }
 
 
-def _selector(resource: Resource, obj: Object, path: str | None) -> Any:
+def _selector(resource: Resource, obj: Object, path: str | None) -> object:
     """Return the selector of the pods as text. A custom resource stores the selector as text, a built-in kind as an
     object."""
     if resource.custom:
@@ -72,7 +72,7 @@ def _selector(resource: Resource, obj: Object, path: str | None) -> Any:
     return selector_text(selector if labels else {"matchLabels": selector}) if selector else ""
 
 
-def _first(obj: Object, path: str | None) -> Any:
+def _first(obj: Object, path: str | None) -> object:
     found = find(obj, path) if path else []
     return found[0] if found else None
 

@@ -212,7 +212,7 @@ def _deprecation_causes(version: Json, path: str) -> Iterator[Cause]:
         yield invalid_value(path, warning, said)
 
 
-def _internal(version: Json, versions: list[Json]) -> dict[str, Any]:
+def _internal(version: Json, versions: list[Json]) -> dict[str, object]:
     """Return a version of the definition in the form in which error messages print it: with the fields of
     kube-apiserver's internal Go type."""
     own = {name: version.get(name) for name in _own_parts(versions)}

@@ -224,7 +224,7 @@ def _read_object(node: Type, value: object, budget: SizeBudget) -> Object:
     return reader(node.name)(value, budget)
 
 
-def _read_list(value: Any, one: Reader, budget: SizeBudget) -> list[Any]:
+def _read_list(value: Any, one: Reader, budget: SizeBudget) -> list[object]:
     budget.spend(len(value))
     return [one(item, budget) for item in value]
 
@@ -247,22 +247,22 @@ def _time(value: Any, fraction: str) -> str | None:
     return f"{at:%Y-%m-%dT%H:%M:%S}{fraction}Z"
 
 
-def _read_raw(value: Any, budget: SizeBudget) -> Any:
+def _read_raw(value: Any, budget: SizeBudget) -> object:
     budget.spend(value.raw.count(b",") + value.raw.count(b"[") + value.raw.count(b"{"))
     return _decode(value.raw) if value.raw else None
 
 
-def _read_schema_or_bool(value: Any, budget: SizeBudget) -> Any:
+def _read_schema_or_bool(value: Any, budget: SizeBudget) -> object:
     return reader(SCHEMA)(value.schema, budget) if value.HasField("schema") else value.allows
 
 
-def _read_schema_or_schemas(value: Any, budget: SizeBudget) -> Any:
+def _read_schema_or_schemas(value: Any, budget: SizeBudget) -> object:
     if value.HasField("schema"):
         return reader(SCHEMA)(value.schema, budget)
     return _read_list(value.schemas, reader(SCHEMA), budget)
 
 
-def _read_schema_or_texts(value: Any, budget: SizeBudget) -> Any:
+def _read_schema_or_texts(value: Any, budget: SizeBudget) -> object:
     return reader(SCHEMA)(value.schema, budget) if value.HasField("schema") else list(value.texts)
 
 

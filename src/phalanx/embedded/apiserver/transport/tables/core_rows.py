@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from phalanx.embedded.apiserver.transport.tables.printer import Object, age, human, labels_text, since
 
 
-def node_cells(node: Object, now_s: float) -> list[Any]:
+def node_cells(node: Object, now_s: float) -> list[object]:
     status, info = node.get("status", {}), node.get("status", {}).get("nodeInfo", {})
     addresses = {one["type"]: one["address"] for one in reversed(status.get("addresses") or ())}
     ready = next((one for one in status.get("conditions") or () if one["type"] == "Ready"), None)
@@ -31,7 +30,7 @@ def _roles(labels: Mapping[str, str]) -> set[str]:
     return {role for role in found | {labels.get("kubernetes.io/role", "")} if role}
 
 
-def service_cells(service: Object, now_s: float) -> list[Any]:
+def service_cells(service: Object, now_s: float) -> list[object]:
     spec = service["spec"]
     return [
         service["metadata"]["name"],
@@ -77,12 +76,12 @@ _NEW_EVENT_NAMES = {
 }
 
 
-def new_event_cells(event: Object, now_s: float) -> list[Any]:
+def new_event_cells(event: Object, now_s: float) -> list[object]:
     """Return the cells of an events.k8s.io/v1 Event."""
     return event_cells({**event, **{old: event[new] for old, new in _NEW_EVENT_NAMES.items() if new in event}}, now_s)
 
 
-def event_cells(event: Object, now_s: float) -> list[Any]:
+def event_cells(event: Object, now_s: float) -> list[object]:
     first = event.get("firstTimestamp") or event.get("eventTime")
     series, target, source = event.get("series"), event.get("involvedObject", {}), event.get("source", {})
     last = series.get("lastObservedTime") if series else event.get("lastTimestamp") or first
@@ -119,7 +118,7 @@ def _storage_class(obj: Object) -> str:
     return beta if beta is not None else obj["spec"].get("storageClassName") or ""
 
 
-def claim_cells(claim: Object, now_s: float) -> list[Any]:
+def claim_cells(claim: Object, now_s: float) -> list[object]:
     spec, status = claim["spec"], claim.get("status", {})
     bound = bool(spec.get("volumeName"))
     return [
@@ -135,7 +134,7 @@ def claim_cells(claim: Object, now_s: float) -> list[Any]:
     ]
 
 
-def volume_cells(volume: Object, now_s: float) -> list[Any]:
+def volume_cells(volume: Object, now_s: float) -> list[object]:
     spec, claim = volume["spec"], volume["spec"].get("claimRef")
     return [
         volume["metadata"]["name"],
@@ -152,7 +151,7 @@ def volume_cells(volume: Object, now_s: float) -> list[Any]:
     ]
 
 
-def quota_cells(quota: Object, now_s: float) -> list[Any]:
+def quota_cells(quota: Object, now_s: float) -> list[object]:
     status = quota.get("status", {})
     hard, used = status.get("hard") or {}, status.get("used") or {}
     lines: tuple[list[str], list[str]] = [], []
@@ -161,7 +160,7 @@ def quota_cells(quota: Object, now_s: float) -> list[Any]:
     return [quota["metadata"]["name"], ", ".join(lines[0]), ", ".join(lines[1]), age(quota, now_s)]
 
 
-def endpoints_cells(endpoints: Object, now_s: float) -> list[Any]:
+def endpoints_cells(endpoints: Object, now_s: float) -> list[object]:
     found = [
         f"{address['ip']}:{port['port']}" if port else address["ip"]
         for subset in endpoints.get("subsets") or ()
@@ -172,7 +171,7 @@ def endpoints_cells(endpoints: Object, now_s: float) -> list[Any]:
     return [endpoints["metadata"]["name"], shown if endpoints.get("subsets") else "<none>", age(endpoints, now_s)]
 
 
-def slice_cells(endpoint_slice: Object, now_s: float) -> list[Any]:
+def slice_cells(endpoint_slice: Object, now_s: float) -> list[object]:
     meta = endpoint_slice["metadata"]
     ports = [str(one.get("port") or one.get("name") or "*") for one in endpoint_slice.get("ports") or ()]
     addresses = [at for one in endpoint_slice.get("endpoints") or () for at in one.get("addresses") or ()]
@@ -185,7 +184,7 @@ def _first_three(found: list[str]) -> str:
     return (",".join(found[:3]) + more) or "<unset>"
 
 
-def ingress_cells(ingress: Object, now_s: float) -> list[Any]:
+def ingress_cells(ingress: Object, now_s: float) -> list[object]:
     spec = ingress["spec"]
     hosts = [one["host"] for one in spec.get("rules") or () if one.get("host")]
     more = f" + {len(hosts) - 3} more..." if len(hosts) > 3 else ""
@@ -203,7 +202,7 @@ def ingress_cells(ingress: Object, now_s: float) -> list[Any]:
     ]
 
 
-def ingress_class_cells(ingress_class: Object, now_s: float) -> list[Any]:
+def ingress_class_cells(ingress_class: Object, now_s: float) -> list[object]:
     meta, spec = ingress_class["metadata"], ingress_class.get("spec") or {}
     chosen = (meta.get("annotations") or {}).get("ingressclass.kubernetes.io/is-default-class") == "true"
     shown = "<none>"
@@ -214,7 +213,7 @@ def ingress_class_cells(ingress_class: Object, now_s: float) -> list[Any]:
     return [name, spec.get("controller", ""), shown, age(ingress_class, now_s)]
 
 
-def signing_cells(request: Object, now_s: float) -> list[Any]:
+def signing_cells(request: Object, now_s: float) -> list[object]:
     """Return the cells of a CertificateSigningRequest."""
     spec, status = request["spec"], request.get("status") or {}
     kinds = {one.get("type") for one in status.get("conditions") or ()}
@@ -231,7 +230,7 @@ def signing_cells(request: Object, now_s: float) -> list[Any]:
     ]
 
 
-def storage_class_cells(storage_class: Object, now_s: float) -> list[Any]:
+def storage_class_cells(storage_class: Object, now_s: float) -> list[object]:
     meta = storage_class["metadata"]
     chosen = (meta.get("annotations") or {}).get("storageclass.kubernetes.io/is-default-class") == "true"
     return [

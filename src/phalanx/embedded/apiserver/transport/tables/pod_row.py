@@ -31,7 +31,7 @@ class _Summary:
             self.last_restart = ended
 
 
-def pod_cells(pod: Object, now_s: float) -> list[Any]:
+def pod_cells(pod: Object, now_s: float) -> list[object]:
     """Return the cells Name, Ready, Status, Restarts, Age, IP, Node, Nominated Node and Readiness Gates."""
     spec, status, metadata = pod.get("spec", {}), pod.get("status", {}), pod["metadata"]
     sidecars = {one["name"] for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"}

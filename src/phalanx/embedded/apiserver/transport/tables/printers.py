@@ -9,7 +9,6 @@ The module also has the cells of kinds that drivers of volumes and devices publi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from phalanx.embedded.apiserver.transport.tables.core_rows import (
     claim_cells,
@@ -48,7 +47,7 @@ from phalanx.embedded.apiserver.transport.tables.workload_rows import (
 )
 
 
-def driver_cells(driver: Object, now_s: float) -> list[Any]:
+def driver_cells(driver: Object, now_s: float) -> list[object]:
     spec, requests = driver["spec"], driver["spec"].get("tokenRequests")
     return [
         driver["metadata"]["name"],
@@ -62,7 +61,7 @@ def driver_cells(driver: Object, now_s: float) -> list[Any]:
     ]
 
 
-def attachment_cells(attachment: Object, now_s: float) -> list[Any]:
+def attachment_cells(attachment: Object, now_s: float) -> list[object]:
     spec = attachment["spec"]
     return [
         attachment["metadata"]["name"],
@@ -87,7 +86,7 @@ def _int_or_string(value: object) -> str:
     return "N/A" if value is None else str(value)
 
 
-def _binding_cells(binding: Object, now_s: float) -> list[Any]:
+def _binding_cells(binding: Object, now_s: float) -> list[object]:
     role, subjects = binding["roleRef"], binding.get("subjects") or ()
 
     def named(kind: str) -> str:

@@ -140,7 +140,7 @@ _METADATA_FIELDS = ("name", "age", "createdAt")
 def _custom_printer(definitions: Iterable[Mapping[str, object]]) -> Printer:
     wanted = tuple(definitions)
 
-    def cells(obj: Object, now_s: float) -> list[Any]:
+    def cells(obj: Object, now_s: float) -> list[object]:
         return [obj["metadata"]["name"], *(_custom_cell(obj, one, now_s) for one in wanted)]
 
     return Printer(columns=(*columns("Name"), *map(_custom_column, wanted)), cells=cells)
@@ -164,7 +164,7 @@ def _custom_column(definition: Mapping[str, Any]) -> PrinterColumn:
     )
 
 
-def _custom_cell(obj: Object, definition: Mapping[str, Any], now_s: float) -> Any:
+def _custom_cell(obj: Object, definition: Mapping[str, Any], now_s: float) -> object:
     """Return the first value at the column's path, or None if this value does not have the column's type."""
     found = find(obj, definition["jsonPath"])
     value = found[0] if found else None

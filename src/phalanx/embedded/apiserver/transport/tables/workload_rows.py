@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from phalanx.embedded.apiserver.transport.tables.printer import (
     Object,
     age,
@@ -17,7 +15,7 @@ from phalanx.embedded.apiserver.transport.tables.printer import (
 )
 
 
-def job_cells(job: Object, now_s: float) -> list[Any]:
+def job_cells(job: Object, now_s: float) -> list[object]:
     spec, status = job["spec"], job.get("status", {})
     names, images = containers_text(spec.get("template"))
     selector = selector_text(spec.get("selector"))
@@ -54,7 +52,7 @@ def _job_duration(status: Object, now_s: float) -> str:
     return human(end_s - seconds_of(status["startTime"]))
 
 
-def cron_job_cells(job: Object, now_s: float) -> list[Any]:
+def cron_job_cells(job: Object, now_s: float) -> list[object]:
     spec, status, inner = job["spec"], job.get("status", {}), job["spec"].get("jobTemplate", {}).get("spec", {})
     last = since(status["lastScheduleTime"], now_s) if status.get("lastScheduleTime") else "<none>"
     suspended = {None: "<unset>", True: "True", False: "False"}[spec.get("suspend")]
@@ -71,7 +69,7 @@ def cron_job_cells(job: Object, now_s: float) -> list[Any]:
     ]
 
 
-def deployment_cells(deployment: Object, now_s: float) -> list[Any]:
+def deployment_cells(deployment: Object, now_s: float) -> list[object]:
     spec, status = deployment["spec"], deployment.get("status", {})
     return [
         deployment["metadata"]["name"],
@@ -84,7 +82,7 @@ def deployment_cells(deployment: Object, now_s: float) -> list[Any]:
     ]
 
 
-def daemon_set_cells(daemons: Object, now_s: float) -> list[Any]:
+def daemon_set_cells(daemons: Object, now_s: float) -> list[object]:
     spec, status = daemons["spec"], daemons.get("status", {})
     names = ("desiredNumberScheduled", "currentNumberScheduled", "numberReady", "updatedNumberScheduled")
     pod = (spec.get("template") or {}).get("spec") or {}
@@ -98,25 +96,25 @@ def daemon_set_cells(daemons: Object, now_s: float) -> list[Any]:
     ]
 
 
-def replica_set_cells(replicas: Object, now_s: float) -> list[Any]:
+def replica_set_cells(replicas: Object, now_s: float) -> list[object]:
     spec, status = replicas["spec"], replicas.get("status", {})
     counts = (spec.get("replicas", 1), status.get("replicas", 0), status.get("readyReplicas", 0))
     shown = (*containers_text(spec.get("template")), selector_text(spec.get("selector")))
     return [replicas["metadata"]["name"], *counts, age(replicas, now_s), *shown]
 
 
-def replication_controller_cells(replicas: Object, now_s: float) -> list[Any]:
+def replication_controller_cells(replicas: Object, now_s: float) -> list[object]:
     selector = labels_text(replicas["spec"].get("selector"))
     return [*replica_set_cells({**replicas, "spec": {**replicas["spec"], "selector": None}}, now_s)[:-1], selector]
 
 
-def stateful_set_cells(replicas: Object, now_s: float) -> list[Any]:
+def stateful_set_cells(replicas: Object, now_s: float) -> list[object]:
     spec, status = replicas["spec"], replicas.get("status", {})
     ready = f"{status.get('readyReplicas', 0)}/{spec.get('replicas', 1)}"
     return [replicas["metadata"]["name"], ready, age(replicas, now_s), *containers_text(spec.get("template"))]
 
 
-def pod_template_cells(template: Object, now_s: float) -> list[Any]:
+def pod_template_cells(template: Object, now_s: float) -> list[object]:
     inner = template.get("template", {})
     labels = labels_text(inner.get("metadata", {}).get("labels"))
     return [template["metadata"]["name"], *containers_text(inner), labels]

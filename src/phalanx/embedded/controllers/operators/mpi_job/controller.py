@@ -54,7 +54,7 @@ def finished(job: Object) -> bool:
 
 def judge(
     job: Object, launcher: Object | None, launchers: Sequence[Object], workers: Sequence[Object], now: str
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the status of an MPIJob. `launchers`: the pods of its launcher Job; `now`: the time as a metav1.Time."""
     old = job.get("status") or {}
     status: dict[str, Any] = {**old}

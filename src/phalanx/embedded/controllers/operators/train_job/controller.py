@@ -135,7 +135,7 @@ class TrainJobController(Reconciler):
         await self._calls.remove(JOB_SETS, made)
         return "DeadlineExceeded"
 
-    def _conditions(self, job: Object, fault: str) -> list[dict[str, Any]]:
+    def _conditions(self, job: Object, fault: str) -> list[dict[str, object]]:
         now, said = write_moment(self._clock()), self._said(job)
         made = self._made(job)
         if job["spec"].get("suspend"):
@@ -152,7 +152,7 @@ class TrainJobController(Reconciler):
                 said = with_condition(said, _ENDED[one["type"]], True, one["reason"], one["message"], now)
         return said
 
-    def _said(self, job: Object) -> list[dict[str, Any]]:
+    def _said(self, job: Object) -> list[dict[str, object]]:
         return list((job.get("status") or {}).get("conditions") or ())
 
     def _made(self, job: Object) -> Object | None:

@@ -127,7 +127,7 @@ def judge(job: Object, pods: Sequence[Object], now_s: float) -> TrainingActions:
     return _live(job, status, conditions, pods, now_s)
 
 
-def broken_status(job: Object, message: str, now_s: float) -> dict[str, Any]:
+def broken_status(job: Object, message: str, now_s: float) -> dict[str, object]:
     """Return the status of a job that cannot be reconciled: its earlier status, and a condition with the reason."""
     old = job.get("status")
     held = old.get("conditions") if isinstance(old, dict) else None
@@ -193,7 +193,7 @@ def _tally(pods: Sequence[Object], kind: str, policy: str) -> _Tally:
     return found
 
 
-def _counts(job: Object, kind: str, tally: _Tally) -> dict[str, Any]:
+def _counts(job: Object, kind: str, tally: _Tally) -> dict[str, object]:
     """Return the counts of a replica type as a merge patch: None removes a count that has become 0."""
     old = ((job.get("status") or {}).get("replicaStatuses") or {}).get(kind) or {}
     numbers = {"active": tally.active, "succeeded": tally.succeeded, "failed": tally.failed}

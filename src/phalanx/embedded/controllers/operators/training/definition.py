@@ -113,7 +113,7 @@ def make_service(job: Object, replica: TrainingReplica) -> Object:
     return {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec}
 
 
-def owner_reference(job: Object) -> dict[str, Any]:
+def owner_reference(job: Object) -> dict[str, object]:
     meta = job["metadata"]
     named = {"apiVersion": job["apiVersion"], "kind": job["kind"], "name": meta["name"], "uid": meta["uid"]}
     return {**named, "controller": True, "blockOwnerDeletion": True}

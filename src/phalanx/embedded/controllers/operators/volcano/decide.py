@@ -300,7 +300,7 @@ def _status(
     return status
 
 
-def _task_counts(scene: Scene, making: Iterable[tuple[VolcanoTask, int]]) -> dict[str, Any]:
+def _task_counts(scene: Scene, making: Iterable[tuple[VolcanoTask, int]]) -> dict[str, object]:
     found: dict[str, dict[str, int]] = {}
     for task, _ in making:
         phases = found.setdefault(task.name, {})

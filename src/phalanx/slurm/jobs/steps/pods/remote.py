@@ -97,7 +97,7 @@ def run(step: RemoteStep, place: Allocation) -> tuple[dict[int, int], dict[str, 
     return state.codes, used
 
 
-def _asked(step: RemoteStep, tasks: Mapping[int, Mapping[str, str]]) -> dict[str, Any]:
+def _asked(step: RemoteStep, tasks: Mapping[int, Mapping[str, str]]) -> dict[str, object]:
     size = shutil.get_terminal_size()
     return {
         "name": step.name,

@@ -323,7 +323,7 @@ def _completions(found: Found, spec: Spec, old: Spec) -> None:
         found.append(invalid_value("spec.completions", now, text))
 
 
-def _frozen(template: Spec, *, sized: bool) -> dict[str, Any]:
+def _frozen(template: Spec, *, sized: bool) -> dict[str, object]:
     """Return the part of a suspended Job's template that must not change. `sized`: True if the resources of containers
     may change."""
     spec = {key: value for key, value in (template.get("spec") or {}).items() if key not in DIRECTIVES}

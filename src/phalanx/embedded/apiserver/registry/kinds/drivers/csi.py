@@ -162,7 +162,7 @@ def _topology_keys(found: Found, keys: Sequence[str], path: str) -> None:
         formatted(found, path, key, formats.qualified_name)
 
 
-def _without_count(driver: Mapping[str, object]) -> dict[str, Any]:
+def _without_count(driver: Mapping[str, object]) -> dict[str, object]:
     """Return a driver of a CSINode without the number of its volumes, the only field that may change."""
     return {key: value for key, value in driver.items() if key != "allocatable"}
 

@@ -91,7 +91,7 @@ def _tolerations(found: Found, now: Sequence[Object], then: Sequence[Object]) ->
         scheduling.tolerations(found, now, "spec.tolerations")
 
 
-def _without(one: Object, *keys: str) -> dict[str, Any]:
+def _without(one: Object, *keys: str) -> dict[str, object]:
     return {name: value for name, value in one.items() if name not in keys}
 
 

@@ -91,7 +91,7 @@ class ClaimStrategy(SpecAndStatus):
         return found
 
 
-def _without_nulls(spec: Spec) -> dict[str, Any]:
+def _without_nulls(spec: Spec) -> dict[str, object]:
     return {key: value for key, value in spec.items() if value is not None}
 
 
