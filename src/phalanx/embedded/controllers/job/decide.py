@@ -40,10 +40,11 @@ from phalanx.embedded.controllers.runtime.pod_state import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """The first back-off delay and the longest one, in seconds."""
+    """The first back-off delay and the longest one, in seconds. The defaults are DefaultJobPodFailureBackOff and
+    MaxJobPodFailureBackOff of kube-controller-manager."""
 
     first_s: float = 10.0
-    most_s: float = 360.0
+    most_s: float = 600.0
 
     def remaining_s(self, failures: int, last_s: float, now_s: float) -> float:
         """Return the seconds from now until a failed pod may be replaced, after `failures` failures in a row. `last_s`:
