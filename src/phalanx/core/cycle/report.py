@@ -125,8 +125,13 @@ class ReasonReporter:
             self.report_untried()
         for request in self.pending.unreported:
             request_class = self.pending.request_class_of.get(request)
-            if request_class is not None and self.state.still_waits(request):
-                self.report_new_request(request_class, request)
+            if request_class is None or not self.state.still_waits(request):
+                continue
+            reason, has_run = self.reason_of(request_class), bool(self.cluster.jobs[request.job].attempt)
+            if reason is not None and request.slot is None and has_run and reason.names(request.job):
+                reason = self.explain_again(request_class, reason)  # the job is no consumer any more
+            if reason is not None:
+                self.report_request(request, reason)
 
     def renew(self) -> None:
         """Compute the reasons of placement classes again: once in `RENEWED` cycles for classes that had capacity and
@@ -252,27 +257,16 @@ class ReasonReporter:
         if (reason := self.short_of_quota(candidate)) is not None:
             self.report(candidate, reason, Blocker.QUOTA)
 
-    def report_new_request(self, request_class: RequestClass, request: Request) -> None:
-        """Report the reason of the request class for a new request. If the job has run before, the stored reason may
-        name this job as a consumer of the missing capacity. In that case the reason is computed again."""
-        reason = self.reason_of(request_class)
-        if (
-            reason is not None
-            and request.slot is None
-            and self.cluster.jobs[request.job].attempt
-            and reason.names(request.job)
-        ):
-            found = request_class.placement_class
-            lack = (
-                None
-                if found.flavor_classes or reason.code is not ReasonCode.NO_ROOM
-                else self.known.try_placement(found.key.gang)
-            )
-            if lack is not None:
-                reason = self.known.explain(found.key.gang, lack)
-                self.reports[request_class] = RequestClassReport(Blocker.CAPACITY)
-        if reason is not None:
-            self.report_request(request, reason)
+    def explain_again(self, request_class: RequestClass, reason: Reason) -> Reason:
+        """Compute the reason of the request class again if it is about missing capacity, and return the new reason. The
+        stored reason may name a job as a consumer of this capacity that now waits itself."""
+        found = request_class.placement_class
+        if found.flavor_classes or reason.code is not ReasonCode.NO_ROOM:
+            return reason
+        if (lack := self.known.try_placement(found.key.gang)) is None:
+            return reason
+        self.reports[request_class] = RequestClassReport(Blocker.CAPACITY)
+        return self.known.explain(found.key.gang, lack)
 
     # Behind a head
 

@@ -210,10 +210,11 @@ class CycleState:
 
     def all_waiting(self, request_class: RequestClass) -> Iterator[QueuedRequest]:
         """Yield the requests of the request class that still wait."""
-        return (entry for entry in request_class if self.still_waits(entry.request))
+        granted, stopped = self.granted, self.stopped
+        return (each for each in request_class if each.request not in granted and each.request.job not in stopped)
 
     def first_waiting(self, request_class: RequestClass) -> QueuedRequest | None:
         """Return the first request of the class that still waits; None if none waits."""
         if request_class not in self.remaining and not self.stopped:
             return request_class.first
-        return next((entry for entry in request_class if self.still_waits(entry.request)), None)
+        return next(self.all_waiting(request_class), None)
