@@ -97,8 +97,8 @@ class Definitions:
     """The definitions of a dialect after their translation to Phalanx's model.
 
     `queues`, `flavors`: the translated queues and flavors. Each name consists of a kind, a slash and the object's name,
-    so that no other dialect uses the same name. One of the dialects may use queue names without a kind; if a Phalanx
-    Queue has the same name, the Phalanx Queue is used.
+    so that no other dialect uses the same name. A single dialect is allowed to use queue names without a kind. If a
+    Phalanx Queue has the same name, the Phalanx Queue is used.
     `topologies`: hierarchies of node labels, in addition to the hierarchies of Phalanx's policy. `node_labels` may add
     these labels to nodes.
     `node_groups`: node groups to which an autoscaler adds nodes only for the jobs of one queue (`model.node.OnDemand`).

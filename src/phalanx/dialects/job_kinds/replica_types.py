@@ -109,7 +109,8 @@ class ReplicaTypes:
 
     def _least(self, obj: Object, role: str) -> int | None:
         """Return the minimum number of pods of the role. The job's `minAvailable` is divided among its roles in order,
-        with at least one pod for each role. Return None if `minAvailable` is not set, so that all pods are needed."""
+        with at least one pod for each role. Return None if `minAvailable` is not set: then the
+        job needs all its pods."""
         left = _scheduling(obj).get("minAvailable")
         if left is None:
             return None

@@ -4,7 +4,7 @@ PodGroups (API group `scheduling.run.ai`, labels of `kai.scheduler`).
 Parts, lowest first:
 
     kinds       KAI's kinds, the owner kinds of its pod grouper, and names in the queue tree
-    queues      Queue, PriorityClass, Topology, SchedulingShard as queues of the queue tree
+    queues      translate Queue, PriorityClass, Topology and SchedulingShard for the core
     admission   admission policies in place of KAI's webhooks, and objects of its installation
     grouper     find the gang of a pod from the pod's metadata; how many pods the gang of an owner needs
     fields      the use of every field, label and annotation

@@ -12,7 +12,7 @@ the departure, the gang's Jobs are suspended. The core gets the report of the de
 owner of a suspended Job may resume the Job at once (a JobSet does so unless it is suspended itself). Phalanx does not
 suspend the Job again then, and leaves the new pods unbound. If the API server keeps refusing the suspension of a Job,
 the start still ends as soon as no pod of the gang is on a node. Other jobs can then use the capacity that was reserved
-for the gang. If the marks cannot be written, the gang is not preempted.
+for the gang. If its pods cannot be marked as preempted, the gang is not preempted.
 
 Two kinds of gangs are ended in the same way, although no preemptor needs their capacity: a gang of bare pods of which
 too few run (`seats.elastic`), and a gang whose dialect (the part of Phalanx that reads another scheduler's objects) no

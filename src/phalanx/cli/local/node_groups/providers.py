@@ -218,7 +218,7 @@ async def _machines(
 async def _cloud(
     of: GroupInFile, said: CloudProvider, connection: Connection, nodes: Informer
 ) -> tuple[NodeGroup, Provider]:
-    """Return the group, completed from its cloud provider, and the provider."""
+    """Return the group with the fields that only its cloud provider knows, and the provider."""
     from phalanx.cli.local.node_groups.cloud_fields import complete_cloud
 
     completed = await complete_cloud(of, said)

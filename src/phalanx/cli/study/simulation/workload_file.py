@@ -57,7 +57,7 @@ class Matching(StrEnum):
 
 
 class Aligned(StrEnum):
-    """The values of the field `aligned`, by which all resources of a pod come from one NUMA zone."""
+    """The values of the field `aligned`: whether all resources of a pod must come from one NUMA zone."""
 
     NO = "no"
     PREFERRED = "preferred"

@@ -1,4 +1,4 @@
-"""The kind AppWrapper of both generations, the quota trees of the first generation, and their labels and annotations.
+"""AppWrapper in both generations of its API, the quota trees of the first generation, and their labels and annotations.
 
 Both generations have the same kind name in the same API group. Phalanx serves them as two versions of one kind. An
 object belongs to the first generation if it has the field `resources`, and to the second if it has the field

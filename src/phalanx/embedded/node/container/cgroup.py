@@ -1,6 +1,6 @@
 """Limit the resources of containers by control groups (cgroups(7)).
 
-The first part prevents the processes of a group from opening certain device files.
+The first part of this module prevents the processes of a control group from opening certain device files.
 
 In version 1 the devices controller has a list of devices. Version 2 has no such list. Instead the kernel runs a program
 of type BPF_PROG_TYPE_CGROUP_DEVICE each time a process in the group or below opens or creates a device file (bpf(2),

@@ -58,8 +58,7 @@ class Seating:
         return bool(pods) and led
 
     def excess(self, pod: Pod) -> Amounts | None:
-        """Return the amounts by which a pod requests more than its seat is charged, because of an in-place resize; None
-        if the pod has no seat."""
+        """Return the amounts that a resized pod requests in excess of its seat; None if the pod has no seat."""
         seat = self._seats.of_pod.get(pod.uid)
         if seat is None or seat.node != pod.node:
             return None
