@@ -1,5 +1,6 @@
 """The Job controller.
 
+fields       the fields of Jobs that the controller reads and writes, with their types
 view         read a Job and its pods at one moment; sets of completion indexes; pod failure policy and success policy
 decide       decide which pods to create and to delete, and when a failed pod is replaced
 track        count each ended pod once, and compute the status

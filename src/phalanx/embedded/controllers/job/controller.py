@@ -29,6 +29,7 @@ from phalanx.client.informer import Change, key_of
 from phalanx.client.kind import JOBS, PODS
 from phalanx.embedded.controllers.gang import Gangs
 from phalanx.embedded.controllers.job.decide import JobStep, Pace, Streak, decide
+from phalanx.embedded.controllers.job.fields import JobCondition, JobStatus
 from phalanx.embedded.controllers.job.pods import COMPONENT, IndexedPods, is_unknown
 from phalanx.embedded.controllers.job.track import Done, Track, TrackNote, set_condition, settle, track
 from phalanx.embedded.controllers.job.view import JobObservation, is_finished, view_of
@@ -182,7 +183,7 @@ class JobController:
             await self._mark(self._jobs.objects.get(key, job), "False", "the controller can deal with it again")
 
     async def _mark(self, job: Object, value: str, message: str) -> None:
-        status = {**(job.get("status") or {}), "conditions": list(conditions_of(job))}
+        status = JobStatus(conditions=list(conditions_of(job)))
         if not set_condition(status, BROKEN, value, BROKEN, message, self._clock()):
             return
         body = {"metadata": {"uid": uid_of(job)}, "status": {"conditions": status["conditions"]}}
@@ -246,7 +247,7 @@ class JobController:
             self._tell(job, notes)
         return errors
 
-    async def _write_status(self, key: str, job: Object, status: dict[str, object]) -> Object | None:
+    async def _write_status(self, key: str, job: Object, status: JobStatus) -> Object | None:
         """Write the status, and return the Job; None after a conflict or if the Job was deleted. The Job is then
         reconciled again."""
         try:
@@ -282,7 +283,7 @@ class JobController:
         await self._actions.untrack(pod)
 
 
-def conditions_of(job: Object) -> list[dict[str, Any]]:
+def conditions_of(job: Object) -> list[JobCondition]:
     """Return the conditions in the Job's status."""
     return (job.get("status") or {}).get("conditions") or []
 

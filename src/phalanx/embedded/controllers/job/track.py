@@ -16,11 +16,20 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal
 
 from phalanx.client.connection import Object
 from phalanx.client.moment import write_moment
 from phalanx.embedded.controllers.job.decide import COMPLETIONS_REACHED, Ending, JobStep, is_complete
+from phalanx.embedded.controllers.job.fields import (
+    ENDED,
+    BatchJobSpec,
+    Counter,
+    Ended,
+    JobCondition,
+    JobStatus,
+    UncountedPods,
+)
 from phalanx.embedded.controllers.job.view import JobObservation, has_failed, judge, valid_index
 from phalanx.embedded.controllers.runtime.pod_state import completion_index, is_tracked, phase, uid_of
 
@@ -51,7 +60,7 @@ class Track:
     """The result of tracking. `status`: the new status, to be written before the finalizers of the pods in `release`
     are removed. `truncated`: True if more pods must be counted in a later step."""
 
-    status: dict[str, Any]
+    status: JobStatus
     release: tuple[Object, ...]
     ending: Ending | None
     truncated: bool
@@ -84,8 +93,8 @@ def track(view: JobObservation, step: JobStep, done: Done, now_s: float, begun: 
 
 
 def settle(
-    tracked: Track, still_tracked: Collection[str], spec: dict[str, object], now_s: float
-) -> tuple[Any, list[TrackNote]]:
+    tracked: Track, still_tracked: Collection[str], spec: BatchJobSpec, now_s: float
+) -> tuple[JobStatus, list[TrackNote]]:
     """Return the status after the removal of finalizers, and the Events to emit. `still_tracked`: the uids of pods that
     keep their finalizer."""
     status = _copied(tracked.status)
@@ -102,10 +111,10 @@ def settle(
     return status, _completion_notes(status, spec)
 
 
-def count_released(status: dict[str, Any], still_tracked: Collection[str]) -> None:
+def count_released(status: JobStatus, still_tracked: Collection[str]) -> None:
     """Remove the uids of pods without a finalizer from the lists in the status, and increment the counters instead."""
     uncounted = status["uncountedTerminatedPods"]
-    for kind in ("succeeded", "failed"):
+    for kind in ENDED:
         listed = uncounted.pop(kind, None) or []
         left = [uid for uid in listed if uid in still_tracked]
         _count(status, kind, status.get(kind, 0) + len(listed) - len(left))
@@ -113,11 +122,11 @@ def count_released(status: dict[str, Any], still_tracked: Collection[str]) -> No
             uncounted[kind] = left
 
 
-def set_condition(status: dict[str, Any], kind: str, value: str, reason: str, message: str, now_s: float) -> bool:
+def set_condition(status: JobStatus, kind: str, value: str, reason: str, message: str, now_s: float) -> bool:
     """Set a condition. Return True if this changes the status. A missing condition counts as False, so it is not added
     with the value False."""
-    conditions: list[dict[str, Any]] = status.setdefault("conditions", [])
-    new = {
+    conditions = status.setdefault("conditions", [])
+    new: JobCondition = {
         "type": kind,
         "status": value,
         "lastProbeTime": write_moment(now_s),
@@ -141,17 +150,20 @@ def set_condition(status: dict[str, Any], kind: str, value: str, reason: str, me
 # --- inside -------------------------------------------------------------------------------------------------------
 
 
-def _copied(status: dict[str, Any]) -> dict[str, Any]:
+def _copied(status: JobStatus) -> JobStatus:
     """Return a copy of the status, in which only the parts that this module changes are copied. copy.deepcopy would
     take half the time of a reconciliation."""
-    uncounted = status.get("uncountedTerminatedPods") or {}
-    copied = {**status, "uncountedTerminatedPods": {kind: list(uids) for kind, uids in uncounted.items()}}
+    uncounted, lists = status.get("uncountedTerminatedPods") or {}, UncountedPods()
+    for kind in ENDED:
+        if kind in uncounted:
+            lists[kind] = list(uncounted[kind])
+    copied: JobStatus = {**status, "uncountedTerminatedPods": lists}
     if "conditions" in status:
         copied["conditions"] = list(status["conditions"])
     return copied
 
 
-def _count(status: dict[str, object], field: str, value: int) -> None:
+def _count(status: JobStatus, field: Counter, value: int) -> None:
     """Set a counter in the status. A counter that is zero is removed, as by omitempty of the Go type."""
     if value:
         status[field] = value
@@ -165,7 +177,7 @@ def _ending(view: JobObservation, step: JobStep, done: Done, active: int) -> End
     return COMPLETIONS_REACHED if is_complete(view, active) else None
 
 
-def _suspend_or_resume(status: dict[str, object], suspended: bool, now_s: float) -> tuple[TrackNote, ...]:
+def _suspend_or_resume(status: JobStatus, suspended: bool, now_s: float) -> tuple[TrackNote, ...]:
     """Remove startTime when the Job is suspended, and set it again at the resumption, because the deadline counts
     active time. (Before Kubernetes 1.36, startTime stayed, and a client that changed the template of a suspended Job
     had to remove it first.)"""
@@ -179,9 +191,7 @@ def _suspend_or_resume(status: dict[str, object], suspended: bool, now_s: float)
     return ()
 
 
-def _list_finished(
-    view: JobObservation, status: dict[str, Any], ending: Ending | None
-) -> tuple[tuple[Object, ...], bool]:
+def _list_finished(view: JobObservation, status: JobStatus, ending: Ending | None) -> tuple[tuple[Object, ...], bool]:
     """Add finished pods to the lists in the status. Return the pods whose finalizer may be removed after that, and True
     if the lists are full."""
     uncounted, fresh, release = status["uncountedTerminatedPods"], 0, []
@@ -194,7 +204,7 @@ def _list_finished(
             fresh += 1
         elif place is not None:
             uncounted.setdefault(place, []).append(uid_of(pod))
-        if fresh + sum(map(len, uncounted.values())) >= MOST_UNCOUNTED:
+        if fresh + sum(len(uncounted.get(kind, ())) for kind in ENDED) >= MOST_UNCOUNTED:
             return tuple(release), True
     return tuple(release), False
 
@@ -208,7 +218,7 @@ def _may_release(view: JobObservation, pod: Object, ending: Ending | None) -> bo
     return index is None or view.waiting.get(index) is not pod
 
 
-def _list_for(view: JobObservation, pod: Object, ending: Ending | None) -> str | None:
+def _list_for(view: JobObservation, pod: Object, ending: Ending | None) -> Ended | Literal["index"] | None:
     """Return the list to which the pod must be added: `succeeded` or `failed` (lists of uids), or `index` (the pod's
     index is added to completedIndexes); None if the pod is not to be counted."""
     uid, lists = uid_of(pod), view.status.get("uncountedTerminatedPods") or {}
@@ -227,7 +237,7 @@ def _list_for(view: JobObservation, pod: Object, ending: Ending | None) -> str |
     return "failed"
 
 
-def _write_indexes(view: JobObservation, status: dict[str, object]) -> None:
+def _write_indexes(view: JobObservation, status: JobStatus) -> None:
     if not view.indexed:
         return
     _count(status, "succeeded", len(view.done_indexes))
@@ -239,7 +249,7 @@ def _write_indexes(view: JobObservation, status: dict[str, object]) -> None:
         status["failedIndexes"] = str(view.failed_indexes)
 
 
-def _completion_notes(status: dict[str, Any], spec: dict[str, object]) -> list[TrackNote]:
+def _completion_notes(status: JobStatus, spec: BatchJobSpec) -> list[TrackNote]:
     """Return the Events of a Job that is complete. A Job without failed pods gets no such Event, because its conditions
     show the same."""
     notes = []

@@ -14,14 +14,13 @@ matches, a failure counts towards the backoff limit."""
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from phalanx.client.connection import Object
+from phalanx.embedded.controllers.job.fields import BatchJobSpec, FailureRule, JobCondition, JobStatus, SuccessRule
 from phalanx.embedded.controllers.runtime.pod_state import (
     completion_index,
-    condition,
     finished_at,
     index_failures,
     index_failures_all,
@@ -126,12 +125,12 @@ class PodFailureEffect:
     message: str | None = None
 
 
-def replaces_only_failed(spec: Mapping[str, object]) -> bool:
+def replaces_only_failed(spec: BatchJobSpec) -> bool:
     """Return True if a terminating pod is replaced only when it has ended (podReplacementPolicy: Failed, KEP-3939)."""
     return spec.get("podReplacementPolicy") == "Failed" or "podFailurePolicy" in spec
 
 
-def has_failed(pod: Object, spec: Mapping[str, object]) -> bool:
+def has_failed(pod: Object, spec: BatchJobSpec) -> bool:
     """Return True if the pod has failed. A pod that is being deleted and has not succeeded counts as failed if such
     pods are replaced at once."""
     if phase(pod) == "Failed":
@@ -139,9 +138,9 @@ def has_failed(pod: Object, spec: Mapping[str, object]) -> bool:
     return not replaces_only_failed(spec) and is_deleting(pod) and phase(pod) != "Succeeded"
 
 
-def judge(pod: Object, spec: Mapping[str, Any]) -> PodFailureEffect:
+def judge(pod: Object, spec: BatchJobSpec) -> PodFailureEffect:
     """Return the effect that podFailurePolicy gives to a failed pod."""
-    for number, rule in enumerate(spec.get("podFailurePolicy", {}).get("rules") or ()):
+    for number, rule in enumerate((spec.get("podFailurePolicy") or {}).get("rules") or ()):
         reason = _exit_code(pod, rule) if rule.get("onExitCodes") else _pod_condition(pod, rule)
         if reason is None:
             continue
@@ -157,25 +156,24 @@ def judge(pod: Object, spec: Mapping[str, Any]) -> PodFailureEffect:
     return PodFailureEffect()
 
 
-def success_message(spec: Mapping[str, Any], succeeded: Indexes) -> str | None:
+def success_message(spec: BatchJobSpec, succeeded: Indexes) -> str | None:
     """Return the message of the first rule of successPolicy that the set of indexes `succeeded` satisfies."""
-    rules: Iterable[Mapping[str, object]] = spec.get("successPolicy", {}).get("rules") or ()
-    for number, rule in enumerate(rules):
+    for number, rule in enumerate((spec.get("successPolicy") or {}).get("rules") or ()):
         if len(succeeded) and _meets(rule, succeeded, spec["completions"]):
             return f"Matched rules at index {number}"
     return None
 
 
-def _meets(rule: Mapping[str, Any], succeeded: Indexes, completions: int) -> bool:
+def _meets(rule: SuccessRule, succeeded: Indexes, completions: int) -> bool:
     count = rule.get("succeededCount")
-    if rule.get("succeededIndexes") is None:
+    if (indexes := rule.get("succeededIndexes")) is None:
         return count is not None and len(succeeded) >= count
-    wanted = Indexes.parse(rule["succeededIndexes"], completions)
+    wanted = Indexes.parse(indexes, completions)
     have = wanted.common(succeeded)
     return len(wanted) > 0 and (have == len(wanted) or (count is not None and have >= count))
 
 
-def _exit_code(pod: Object, rule: Mapping[str, Any]) -> str | None:
+def _exit_code(pod: Object, rule: FailureRule) -> str | None:
     wanted, status = rule["onExitCodes"], pod.get("status", {})
     for container in [*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())]:
         code = container.get("state", {}).get("terminated", {}).get("exitCode", 0)
@@ -186,7 +184,7 @@ def _exit_code(pod: Object, rule: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _pod_condition(pod: Object, rule: Mapping[str, Any]) -> str | None:
+def _pod_condition(pod: Object, rule: FailureRule) -> str | None:
     wanted = {(pattern["type"], pattern.get("status", "True")) for pattern in rule.get("onPodConditions") or ()}
     for entry in pod.get("status", {}).get("conditions") or ():
         if (entry["type"], entry.get("status")) in wanted:
@@ -219,13 +217,13 @@ class JobObservation:
     waiting: dict[int, Object] = field(default_factory=dict)
 
     @property
-    def spec(self) -> dict[str, Any]:
-        spec: dict[str, Any] = self.job["spec"]
+    def spec(self) -> BatchJobSpec:
+        spec: BatchJobSpec = self.job["spec"]
         return spec
 
     @property
-    def status(self) -> dict[str, Any]:
-        status: dict[str, Any] = self.job.get("status") or {}
+    def status(self) -> JobStatus:
+        status: JobStatus = self.job.get("status") or {}
         return status
 
     @property
@@ -244,13 +242,13 @@ class JobObservation:
     def deleting(self) -> bool:
         return is_deleting(self.job)
 
-    def condition(self, kind: str) -> dict[str, Any] | None:
+    def condition(self, kind: str) -> JobCondition | None:
         """Return the condition of the type `kind` if its status is True, otherwise None."""
-        found = condition(self.job, kind)
+        found = next((entry for entry in self.status.get("conditions") or () if entry["type"] == kind), None)
         return found if found is not None and found.get("status") == "True" else None
 
 
-def is_indexed(spec: dict[str, object]) -> bool:
+def is_indexed(spec: BatchJobSpec) -> bool:
     return spec.get("completionMode") == "Indexed"
 
 
@@ -262,7 +260,7 @@ def is_finished(job: Object) -> bool:
     )
 
 
-def valid_index(pod: Object, spec: dict[str, Any]) -> int | None:
+def valid_index(pod: Object, spec: BatchJobSpec) -> int | None:
     """Return the pod's completion index if the Job still has that index."""
     index = completion_index(pod)
     return index if index is not None and index < spec["completions"] else None
@@ -304,11 +302,11 @@ def view_of(job: Object, pods: Sequence[Object]) -> JobObservation:
     )
 
 
-def _has_place(pod: Object, spec: dict[str, object]) -> bool:
+def _has_place(pod: Object, spec: BatchJobSpec) -> bool:
     return valid_index(pod, spec) is not None
 
 
-def _per_index(spec: dict[str, object]) -> bool:
+def _per_index(spec: BatchJobSpec) -> bool:
     return "backoffLimitPerIndex" in spec
 
 
@@ -318,7 +316,7 @@ def _failed_indexes(job: Object, open_pods: Sequence[Object]) -> Indexes:
     return known | Indexes.of({completion_index(pod) or 0 for pod in open_pods if _fails_its_index(pod, spec)})
 
 
-def _fails_its_index(pod: Object, spec: dict[str, Any]) -> bool:
+def _fails_its_index(pod: Object, spec: BatchJobSpec) -> bool:
     if not has_failed(pod, spec):
         return False
     verdict = judge(pod, spec)
@@ -326,7 +324,7 @@ def _fails_its_index(pod: Object, spec: dict[str, Any]) -> bool:
 
 
 def _waiting(
-    spec: dict[str, object], open_pods: Sequence[Object], active: Sequence[Object], done: Indexes, failed: Indexes
+    spec: BatchJobSpec, open_pods: Sequence[Object], active: Sequence[Object], done: Indexes, failed: Indexes
 ) -> dict[int, Object]:
     running = {completion_index(pod) for pod in active}
     last: dict[int, Object] = {}
