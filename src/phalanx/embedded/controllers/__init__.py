@@ -6,11 +6,10 @@ on that behaviour. Pure functions compute each decision from plain objects (`job
 `lifetime.ownership`, …). The controllers themselves only read caches, send API calls and wait.
 
     runtime      shared by all controllers: caches, calls, queues, events
-    gang         pods that start together
-    job          Jobs
+    job          Jobs, and the PodGroups of Jobs whose pods start together
     workloads    CronJobs, ReplicaSets and Deployments, endpoints of Services, volumes of claims
     operators    job kinds of other projects, with the behaviour of their operators
-    lifetime     deletion of dependents, namespaces, finished Jobs and orphaned pods
+    lifetime     deletion of dependents, namespaces, finished Jobs, orphaned pods and PodGroups
     nodes        nodes without heartbeats, and tainted nodes
     disruption   PodDisruptionBudgets
     run          run all of them in one process

@@ -26,11 +26,11 @@ from phalanx.client.kind import (
     Kind,
 )
 from phalanx.embedded.controllers.disruption import DisruptionController
-from phalanx.embedded.controllers.gang import PodGroupProtection
 from phalanx.embedded.controllers.job.controller import JobController, JobSettings
 from phalanx.embedded.controllers.lifetime.garbage import GarbageCollector
 from phalanx.embedded.controllers.lifetime.namespace import AccountController, NamespaceController
 from phalanx.embedded.controllers.lifetime.pod_gc import PodCollector, TtlController
+from phalanx.embedded.controllers.lifetime.pod_group_protection import PodGroupProtection
 from phalanx.embedded.controllers.nodes import GRACE_S, NodeHealth, TaintEviction
 from phalanx.embedded.controllers.operators.appwrapper.controller import AppWrapperController, Wrapping
 from phalanx.embedded.controllers.operators.install import install_operators

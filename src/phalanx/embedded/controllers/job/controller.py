@@ -27,9 +27,9 @@ from typing import Any
 from phalanx.client.connection import ApiError, ApiRefusal, Object
 from phalanx.client.informer import Change, key_of
 from phalanx.client.kind import JOBS, PODS
-from phalanx.embedded.controllers.gang import Gangs
 from phalanx.embedded.controllers.job.decide import JobStep, Pace, Streak, decide
 from phalanx.embedded.controllers.job.fields import JobCondition, JobStatus
+from phalanx.embedded.controllers.job.gang import Gangs
 from phalanx.embedded.controllers.job.pods import COMPONENT, IndexedPods, is_unknown
 from phalanx.embedded.controllers.job.track import Done, Track, TrackNote, set_condition, settle, track
 from phalanx.embedded.controllers.job.view import JobObservation, is_finished, view_of

@@ -1,4 +1,4 @@
-"""Which Jobs get a Workload and a PodGroup, and when a PodGroup goes."""
+"""`job/gang.py`: which Jobs get a Workload and a PodGroup."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from phalanx.client.kind import JOBS, POD_GROUPS, PODS, WORKLOADS
-from phalanx.embedded.controllers.gang import is_gang
+from phalanx.client.kind import POD_GROUPS, WORKLOADS
+from phalanx.embedded.controllers.job.gang import is_gang
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.controllers.cluster import Cluster, scenario
 from tests.embedded.controllers.objects import job
@@ -34,18 +34,12 @@ def test_jobs_that_start_all_their_pods_at_once_are_gangs(
 
 
 @pytest.mark.slow
-def test_its_group_stays_until_no_pod_of_it_runs(api_server: ServerProcess) -> None:
+def test_the_pods_of_a_gang_name_the_group_of_its_workload(api_server: ServerProcess) -> None:
     async def play(here: Cluster) -> None:
-        template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
-        await here.make(JOBS, "j", spec={**ALL_AT_ONCE, "template": template})
-        pods = await here.until(lambda: here.list(PODS), lambda found: len(found) == 2)
+        await here.job(**ALL_AT_ONCE)
+        pods = await here.pods(2)
         [group], [workload] = await here.list(POD_GROUPS), await here.list(WORKLOADS)
         assert {one["spec"]["schedulingGroup"]["podGroupName"] for one in pods} == {group["metadata"]["name"]}
         assert group["spec"]["podGroupTemplateRef"]["workload"]["workloadName"] == workload["metadata"]["name"]
-        await here.connection.delete(POD_GROUPS, group["metadata"]["name"], here.namespace)
-        assert (await here.get(POD_GROUPS, group["metadata"]["name"])) is not None
-        for one in pods:
-            await here.end(one)
-        await here.gone(POD_GROUPS, group["metadata"]["name"])
 
     scenario(api_server, play)
