@@ -14,7 +14,7 @@ from phalanx.core.fold import charging
 from phalanx.core.fold.charging import queue_charge, submitted_jobs
 from phalanx.core.placement.filters import matching as fit
 from phalanx.core.placement.filters import node_resources
-from phalanx.core.placement.node_order import NodeOrder, ordered_nodes, usable_rows
+from phalanx.core.placement.packing_order import PackingOrder, ordered_nodes, usable_rows
 from phalanx.core.quota import shares
 from phalanx.model.job import Phase, pods_by_role
 from phalanx.model.pod import Amount, Amounts
@@ -98,11 +98,11 @@ def columns_add_up(cluster: Cluster) -> Iterator[str]:
 
 def layout_is_true(cluster: Cluster) -> Iterator[str]:
     """What the book keeps of the last decision's layout becomes, brought up to date, what one made anew is."""
-    columns, kept = cluster.columns, cluster.columns.node_order
+    columns, kept = cluster.columns, cluster.columns.packing_order
     if kept is None:
         return
-    columns.node_order = now = ordered_nodes(columns, packed=kept.packed)
-    anew = NodeOrder(columns, packed=kept.packed)
+    columns.packing_order = now = ordered_nodes(columns, packed=kept.packed)
+    anew = PackingOrder(columns, packed=kept.packed)
     if now.rows.tolist() != anew.rows.tolist():
         yield f"nodes are laid out as {now.rows}, the order is {anew.rows}"
     for resource, column in anew.free.items():

@@ -19,7 +19,7 @@ from phalanx.core.cycle.intake import receive
 from phalanx.core.cycle.intake.eligible import not_eligible
 from phalanx.core.fold import fold as folding
 from phalanx.core.fold.memory import Decision
-from phalanx.core.placement import capacity, gang, node_order
+from phalanx.core.placement import capacity, gang, packing_order
 from phalanx.core.placement.draft import Draft
 from phalanx.core.placement.replacement import replacement_gang
 from phalanx.core.quota import flavor_assignment
@@ -111,7 +111,7 @@ def narrow():
     with (
         patch.object(known, "EXPLAINED", 0),
         patch.object(report, "EXPLAINED", 0),
-        patch.object(node_order, "CHUNK", 2),
+        patch.object(packing_order, "CHUNK", 2),
         patch.object(capacity, "PAIRS", 4),
         patch.object(capacity, "FEW", 0),
         patch.object(candidates, "FEW", 0),

@@ -22,7 +22,7 @@ from phalanx.core.cycle.preempt import evict
 from phalanx.core.fold import fold, job_dependencies, transitions
 from phalanx.core.fold.transitions import LATE
 from phalanx.core.order.next_job import Tournament
-from phalanx.core.placement import capacity, gang, node_order, packing
+from phalanx.core.placement import capacity, gang, packing, packing_order
 from phalanx.core.placement.draft import Draft
 from phalanx.core.placement.filters import matching
 from phalanx.core.preemption import policy
@@ -98,7 +98,7 @@ def late_answers_count(patch: pytest.MonkeyPatch) -> None:
 
 
 def overfull_nodes_are_used(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(node_order, "usable_rows", lambda columns: columns.attributes.ready.nonzero()[0])
+    patch.setattr(packing_order, "usable_rows", lambda columns: columns.attributes.ready.nonzero()[0])
 
 
 def taints_are_overlooked(patch: pytest.MonkeyPatch) -> None:

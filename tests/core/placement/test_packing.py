@@ -9,8 +9,8 @@ import pytest
 
 from phalanx.core.backfill.shadow_time import limited_to
 from phalanx.core.placement.draft import Draft
-from phalanx.core.placement.node_order import Column
 from phalanx.core.placement.packing import PackedPods, fill
+from phalanx.core.placement.packing_order import Column
 from phalanx.model.node import Node
 from phalanx.model.pod import MAX_AMOUNT, Shape, amounts
 from phalanx.state.classes import Demand, InternTable
@@ -49,7 +49,7 @@ def one_after_the_other(draft: Draft, demand: Demand, count: int) -> tuple[list[
 
 def first(draft: Draft, asks: dict[str, int]) -> int:
     """Return the position at which a search begins, which it takes if all nodes have capacity."""
-    order, demand = draft.node_order, InternTable().demand(Shape(requests=amounts(asks)))
+    order, demand = draft.packing_order, InternTable().demand(Shape(requests=amounts(asks)))
     free = {name: column.copy() for name, column in order.free.items()}
     for column in order.free.values():
         column[:] = MAX_AMOUNT

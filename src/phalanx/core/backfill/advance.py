@@ -120,7 +120,7 @@ def without_closed_nodes(draft: Draft, cluster: Cluster, job: Job, now_s: float)
     finally:
         for column in draft.free.values():
             column[shut] += MAX_AMOUNT
-        draft.node_order.filled.clear()
+        draft.packing_order.filled.clear()
 
 
 def rows_of(cluster: Cluster, reservation: Reservation) -> Rows:

@@ -269,4 +269,4 @@ def limited_to(draft: Draft, kept: Free) -> Iterator[None]:
     finally:
         for name, column in less.items():
             draft.free[name] += column
-        draft.node_order.filled.clear()
+        draft.packing_order.filled.clear()

@@ -71,7 +71,7 @@ def decision(cycle: Cycle) -> Decision:
     )
     wake_s = min(wake_times_s(cycle, memory), default=None)
     state.draft.settle()
-    cycle.cluster.columns.node_order = state.draft.node_order  # for the next cycle
+    cycle.cluster.columns.packing_order = state.draft.packing_order  # for the next cycle
     return Decision(Plan(tuple(actions), wake_s, memory.first), memory)
 
 

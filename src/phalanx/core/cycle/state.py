@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from phalanx.core.cycle.known import KnownFailures, Placed
 from phalanx.core.placement import replacement
 from phalanx.core.placement.draft import Draft
-from phalanx.core.placement.node_order import ordered_nodes
+from phalanx.core.placement.packing_order import ordered_nodes
 from phalanx.core.placement.scoring.score import BY_FRAGMENTATION, expected_pods
 from phalanx.core.preemption.nomination import LeavingPods, with_overcommitted
 from phalanx.core.quota import flavor_assignment
@@ -105,7 +105,8 @@ class CycleState:
         if cluster.nominated and cluster.leaving:
             wider = with_overcommitted(cluster, self.draft, self.leaving)
             if wider is not None:
-                cluster.columns.node_order = self.draft.node_order  # nothing was placed, so the next cycle can use it
+                # Nothing was placed yet, so the next cycle can use this order.
+                cluster.columns.packing_order = self.draft.packing_order
                 self.draft = wider
         self.known = KnownFailures(cluster, self.draft, self.ledger, self.placed)
 

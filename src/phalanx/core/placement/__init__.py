@@ -5,12 +5,12 @@ together, on a *draft*: a view of the free capacity with an undo log, which last
 
 Parts, lowest first:
 
-    filters/     which nodes a pod may use, and how many of its pods they hold
-    node_order   the nodes in packing order, stored from cycle to cycle
-    draft        one cycle's free capacity, with an undo log
-    capacity     for which gangs of one role there is capacity, as far as counting can show it
-    scoring/     which of the remaining nodes is chosen
-    topology     domains of nodes; packed, balanced, and in slices
-    packing      several roles on nodes, and a bounded exact search
-    gang         the gang: its minimum, then as many further pods as fit
-    replacement  pods of a started gang that need a node again"""
+    filters/       which nodes a pod may use, and how many of its pods they hold
+    packing_order  the nodes in packing order, stored from cycle to cycle
+    draft          one cycle's free capacity, with an undo log
+    capacity       for which gangs of one role there is capacity, as far as counting can show it
+    scoring/       which of the remaining nodes is chosen
+    topology       domains of nodes; packed, balanced, and in slices
+    packing        several roles on nodes, and a bounded exact search
+    gang           the gang: its minimum, then as many further pods as fit
+    replacement    pods of a started gang that need a node again"""

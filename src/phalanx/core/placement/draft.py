@@ -1,4 +1,4 @@
-"""The draft: the free capacity of the nodes while one cycle decides, in packing order (`core.placement.node_order`),
+"""The draft: the free capacity of the nodes while one cycle decides, in packing order (`core.placement.packing_order`),
 with an undo log.
 
 The cycle takes the capacity of its grants from the draft, never from the state. To try a gang, the caller takes a
@@ -19,7 +19,7 @@ from phalanx.core.placement.filters import matching as fit
 from phalanx.core.placement.filters import node_resources
 from phalanx.core.placement.filters.affinity import PodAffinity, PodCounts
 from phalanx.core.placement.filters.devices import DeviceAllocation, DeviceDraft, asks_devices
-from phalanx.core.placement.node_order import MOVED, Column, NodeOrder
+from phalanx.core.placement.packing_order import MOVED, Column, PackingOrder
 from phalanx.model.node import Topology
 from phalanx.model.pod import MAX_AMOUNT, PODS, Amounts, Shape
 from phalanx.model.policy import ScoringStrategy
@@ -38,7 +38,7 @@ RENEW_PART = 25  # the order is sorted again when 1/25 of the nodes has lost cap
 
 
 class Draft:
-    """The free capacity of one cycle. A *position* is an index in `node_order`.
+    """The free capacity of one cycle. A *position* is an index in `packing_order`.
 
     `expected`: the expected pods, for scores by fragmentation. `objections`: demand -> why the last pod of this demand
     found no node."""
@@ -49,11 +49,11 @@ class Draft:
         topologies: Sequence[Topology] = (),
         score: ScoringStrategy = ScoringStrategy.PACK,
         expected: Expected = (),
-        layout: NodeOrder | None = None,
+        layout: PackingOrder | None = None,
     ) -> None:
         self.columns, self.topologies, self.score, self.expected = columns, topologies, score, expected
-        self.node_order = NodeOrder(columns, packed=score is ScoringStrategy.PACK) if layout is None else layout
-        self.rows, self.free, self.views = self.node_order.rows, self.node_order.free, self.node_order.views
+        self.packing_order = PackingOrder(columns, packed=score is ScoringStrategy.PACK) if layout is None else layout
+        self.rows, self.free, self.views = self.packing_order.rows, self.packing_order.free, self.packing_order.views
         self._allowed: dict[NodeConstraints, fit.Rows | None] = {}
         # An entry of the undo log is (position, requests, pods), or a function that undoes a change.
         self._log: list[tuple[int, Amounts, int] | partial[Any]] = []
@@ -84,8 +84,8 @@ class Draft:
             views[resource][position] -= amount * count
         self._log.append((position, asks, count))
         if count < 0:
-            self.node_order.grown = True
-            self.node_order.filled.clear()
+            self.packing_order.grown = True
+            self.packing_order.filled.clear()
         if self._choosy:
             self._puts += 1
             self.touched[int(self.rows[position])] = None
@@ -121,7 +121,7 @@ class Draft:
         allowed = self.allowed(demand.where)
         if within is not None:
             allowed = within if allowed is None else allowed & within
-        for position, holds in self.node_order.holding(demand, allowed):
+        for position, holds in self.packing_order.holding(demand, allowed):
             pods = min(count, holds)
             for name, amount in demand.asks:
                 self.views[name][position] -= amount * pods
@@ -133,7 +133,7 @@ class Draft:
             if not count:
                 # no earlier node has capacity for this demand, so the next fill can start at this node
                 if allowed is None:
-                    self.node_order.filled[demand] = position
+                    self.packing_order.filled[demand] = position
                 break
         return count
 
@@ -250,7 +250,7 @@ class Draft:
     def rewind(self, mark: int) -> None:
         """Restore the draft to its state at the mark."""
         if len(self._log) > mark:
-            self.node_order.filled.clear()
+            self.packing_order.filled.clear()
         while len(self._log) > mark:
             entry = self._log.pop()
             if isinstance(entry, partial):
@@ -263,19 +263,19 @@ class Draft:
     def settle(self) -> None:
         """Make the changes final. Marks that were taken before are no longer valid."""
         self._taken += len(self._log)
-        if len(self.node_order.strayed) <= MOVED:
-            self.node_order.strayed += [entry[0] for entry in self._log if not isinstance(entry, partial)]
+        if len(self.packing_order.strayed) <= MOVED:
+            self.packing_order.strayed += [entry[0] for entry in self._log if not isinstance(entry, partial)]
         self._log.clear()
         self._given.clear()
         if self._taken * RENEW_PART > len(self.rows) > 1:
-            self.node_order.renew()
+            self.packing_order.renew()
             self._allowed.clear()
             self._taken = 0
 
     @property
     def untouched(self) -> bool:
         """Return whether the draft still has the same free amounts as the cluster state."""
-        return not (self._log or self.node_order.strayed)
+        return not (self._log or self.packing_order.strayed)
 
     def allowed(self, where: NodeConstraints) -> fit.Rows | None:
         """Return the mask of positions whose nodes match the constraints; None if all nodes of the draft match."""
@@ -295,7 +295,7 @@ class Draft:
     def part_of_node(self, demand: Demand) -> float:
         """Return the size of one pod of the demand: its request as a part of the largest allocatable amount of a node,
         for the resource of which this part is largest."""
-        return max(amount / self.node_order.scales.get(name, 1) for name, amount in demand.asks)
+        return max(amount / self.packing_order.scales.get(name, 1) for name, amount in demand.asks)
 
     def room(self, demand: Demand, within: fit.Rows | None = None) -> int:
         """Return the total number of pods of the demand that fit. `within`: the mask of positions that may be used;
@@ -316,7 +316,7 @@ class Draft:
         """Return the total number of pods of the demand that fit. The function stops counting when it has found `most`
         pods, so the result may be too small only if it is at least `most`."""
         found = 0
-        for _, pods in self.node_order.holding(demand, self.allowed(demand.where)):
+        for _, pods in self.packing_order.holding(demand, self.allowed(demand.where)):
             found += pods
             if found >= most:
                 break

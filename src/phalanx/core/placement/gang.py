@@ -351,7 +351,7 @@ class PlacementAttempt:
 
 def placements_of(draft: Draft, gang: Gang, shares: Sequence[PackedPods]) -> list[Placement]:
     """Return a placement for each placed pod. The pods of a role are numbered in the order of `shares`."""
-    names, rows = draft.columns.names, draft.node_order.row_at
+    names, rows = draft.columns.names, draft.packing_order.row_at
     numbered: dict[int, int] = {}
     placements: list[Placement] = []
     for role, position, count in shares:

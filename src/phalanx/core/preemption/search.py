@@ -341,7 +341,7 @@ class VictimSearch:
                 self._scarce = self.held_there(short)
             else:
                 asks = max(self.gang.demands, key=self.draft.part_of_node).asks
-                scales = self.draft.node_order.scales
+                scales = self.draft.packing_order.scales
                 resource = field.scarce or max(asks, key=lambda ask: ask[1] / scales.get(ask[0], 1))[0]
                 self._scarce = np.bincount(field.candidate, field.amounts(resource), len(field.job)).astype(np.float64)
         return self._scarce

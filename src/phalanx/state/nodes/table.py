@@ -78,7 +78,7 @@ class NodeTable:
     `touched`: rows whose charges changed since the nodes were last sorted into packing order.
     `recharged`: rows whose charges changed since a cycle last counted how many pods fit on them.
     `described`: a number that grows whenever the attributes of a node change.
-    `node_order`: the packing order of the last cycle; None after a node has changed."""
+    `packing_order`: the packing order of the last cycle; None after a node has changed."""
 
     def __init__(self) -> None:
         self.capacity = FIRST_ROWS
@@ -98,7 +98,7 @@ class NodeTable:
         self.touched: dict[int, None] = {}
         self.recharged: dict[int, None] = {}
         self.described = 0
-        self.node_order: Any = None  # see `core.placement.node_order`
+        self.packing_order: Any = None  # see `core.placement.packing_order`
         self._most_facts = FEW_FACTS
         self.views: dict[str, memoryview[int]] = {}  # resource -> its column in `free`, for scalar access
         self._vacant: list[int] = []
@@ -306,7 +306,7 @@ class NodeTable:
         """Write the attributes of the row. The attribute table numbers all values that it has seen. If too many values
         are stored, the table is built again, so that values that no node has any more (such as names of deleted nodes,
         or taints that contain times) are at most about half of all values."""
-        self.node_order = None
+        self.packing_order = None
         self.described += 1
         self.attributes.write(row, node)
         if self.attributes.remembered > self._most_facts:
@@ -345,7 +345,7 @@ class NodeTable:
 
     def _grow(self) -> None:
         self.capacity *= 2
-        self.node_order = None
+        self.packing_order = None
         self.described += 1
         self.attributes.resize(self.capacity)
         self.devices.resize(self.capacity)

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from phalanx.core.placement.node_order import NodeOrder, ordered_nodes
+from phalanx.core.placement.packing_order import PackingOrder, ordered_nodes
 from phalanx.model.node import Node
 from phalanx.model.pod import Amounts, amounts
 from phalanx.state.nodes.table import NodeTable
@@ -32,7 +32,7 @@ def happen(columns: NodeTable, held: list[tuple[str, Amounts]], seed: Random) ->
     columns.charge(*held[-1])
 
 
-def shown(layout: NodeOrder) -> tuple[object, ...]:
+def shown(layout: PackingOrder) -> tuple[object, ...]:
     return layout.rows.tolist(), {name: column.tolist() for name, column in layout.free.items()}
 
 
@@ -43,28 +43,28 @@ def test_what_is_kept_becomes_what_is_made_anew(count: int, packed: bool) -> Non
     for _ in range(200):
         for _ in range(seed.randrange(4)):
             happen(columns, held, seed)
-        before = columns.node_order
+        before = columns.packing_order
         layout = ordered_nodes(columns, packed=packed)
         followed += layout is before
-        assert shown(layout) == shown(NodeOrder(columns, packed=packed))
+        assert shown(layout) == shown(PackingOrder(columns, packed=packed))
         if len(layout) and seed.random() < 0.5:  # a decision takes room of its own, and comes to nothing
             positions = [seed.randrange(len(layout)) for _ in range(3)]
             for position in positions:
                 layout.views["cpu"][position] -= 100
             layout.strayed += positions
-        columns.node_order = layout
+        columns.packing_order = layout
     assert followed > 50
 
 
 def test_another_node_is_laid_out_anew() -> None:
     columns = some_nodes(3, Random(1))
-    columns.node_order = ordered_nodes(columns, packed=True)
+    columns.packing_order = ordered_nodes(columns, packed=True)
     columns.update(Node(name="more", allocatable=amounts({"cpu": 1, "memory": 1, "pods": 1})))
     assert "more" in [columns.names[row] for row in ordered_nodes(columns, packed=True).rows]
 
 
 def test_while_a_decision_has_it_the_book_has_none() -> None:
     columns = some_nodes(3, Random(1))
-    columns.node_order = ordered_nodes(columns, packed=True)
+    columns.packing_order = ordered_nodes(columns, packed=True)
     ordered_nodes(columns, packed=True)  # and is never given back
-    assert columns.node_order is None
+    assert columns.packing_order is None

@@ -6,7 +6,7 @@ does not sort again after each placed pod, because each pod changes the order on
 (any resource other than cpu, memory, storage and pods) come after all nodes without one, so that jobs without devices
 do not use up the cpu of nodes with devices. If the policy does not pack, the nodes are in the order of their rows.
 
-Between two cycles little changes. So the node table stores the order (`NodeTable.node_order`) until a node itself
+Between two cycles little changes. So the node table stores the order (`NodeTable.packing_order`) until a node itself
 changes. It also stores the rows whose free amounts have changed since then (`NodeTable.touched`). The next cycle copies
 the new amounts of these rows, and moves each row to its new position. The result is exactly the order that a new sort
 would give (a test compares the two). A cycle takes the order out of the node table while it uses it. So if the cycle
@@ -41,7 +41,7 @@ NONE: Final[memoryview[Any]] = np.zeros(0).data
 ROUNDED = 1 - 1e-9  # a factor that lowers a bound a little, because sums of fractions may differ in their last bits
 
 
-class NodeOrder:
+class PackingOrder:
     """The usable nodes in packing order.
 
     `rows`: the row of each position in the node table.
@@ -188,13 +188,13 @@ class NodeOrder:
             view[to] = kept
 
 
-def ordered_nodes(columns: NodeTable, *, packed: bool) -> NodeOrder:
+def ordered_nodes(columns: NodeTable, *, packed: bool) -> PackingOrder:
     """Return the nodes in packing order. If possible, this is the updated order of the last cycle; otherwise it is a
-    new one. The caller stores the order again (`NodeTable.node_order`) at the end of the cycle."""
-    layout: NodeOrder | None = columns.node_order
-    columns.node_order = None
+    new one. The caller stores the order again (`NodeTable.packing_order`) at the end of the cycle."""
+    layout: PackingOrder | None = columns.packing_order
+    columns.packing_order = None
     if layout is None or layout.packed is not packed or not layout.ties_by_row or not layout.follow():
-        layout = NodeOrder(columns, packed=packed)
+        layout = PackingOrder(columns, packed=packed)
     columns.touched.clear()
     return layout
 
