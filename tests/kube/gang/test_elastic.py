@@ -53,7 +53,7 @@ def test_after_it_gave_pods_up_it_asks_for_no_more_for_a_while() -> None:
     elastic.resize()
     assert effects.reports == [("j", f"Preempted: {WHY.code}: {WHY.text}")]
     elastic._seats.drop(Slot(0, 3))
-    elastic.end_shrinking()
+    elastic.shrinking.end()
     assert elastic.offer() == effects.time_s + effects.timeouts.regrow_s
     effects.time_s += effects.timeouts.regrow_s
     assert elastic.offer() == 0.0
@@ -71,7 +71,7 @@ def test_if_others_went_than_the_core_named_it_is_told_which_are_left() -> None:
     effects, elastic, _ = scene(placed=4)
     elastic.shrink(Shrink("default/j", (Slot(0, 3),), "default/b", WHY))
     elastic._seats.drop(Slot(0, 1))
-    elastic.end_shrinking()
+    elastic.shrinking.end()
     told = effects.of(Adopted)[-1]
     assert sorted(placement.ordinal for placement in told.placements) == [0, 2, 3]
 

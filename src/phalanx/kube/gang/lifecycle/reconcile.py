@@ -84,8 +84,8 @@ def _advance_start(gang: GangLifecycle, parts: StartedParts, defaults: GangDefau
     if _lost_a_member(gang, parts):
         return
     _seat_pods(gang, parts)
-    if parts.elastic.leaving:
-        parts.elastic.end_shrinking()
+    if parts.elastic.shrinking.leaving:
+        parts.elastic.shrinking.end()
     parts.barrier.advance()
     if isinstance(gang.state, Starting) and _is_bound(parts):
         _run(gang, parts, defaults)

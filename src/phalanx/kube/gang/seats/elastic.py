@@ -40,6 +40,79 @@ from phalanx.model.reason import Reason, ReasonCode, format_time
 _GIVE_UP = 3  # the pod stays after its eviction was refused this many times in a row
 
 
+class Shrinking:
+    """The seats that a start gives up. `granted`: a map from the uid of an elastic Job to the number of pods that the
+    Job may run. `leaving`: a map from the slot of each seat to the reason."""
+
+    def __init__(self, start: GangStart, granted: dict[str, int]) -> None:
+        self._start, self._seats, self._effects, self._granted = start, start.seats, start.effects, granted
+        self.leaving = start.leaving
+
+    def begin(self, decided: Shrink) -> None:
+        """Give up the seats that the decision names."""
+        going = [slot for slot in decided.slots if slot in self._seats and slot not in self.leaving]
+        self.leaving.update(dict.fromkeys(going, decided.reason))
+        for number in dict.fromkeys(slot.role for slot in going):
+            self._lower(number)
+        for slot in going:
+            bare = not self._seats.rows[slot.role].job
+            if bare and (pod := self._start.objects.pods.get(self._seats[slot].pod)):
+                self._evict(pod, decided.grace_s)
+
+    def _lower(self, number: int) -> None:
+        """Lower the number of granted pods of the role's Job to the number of seats that stay, but not below the role's
+        minimum. A role without which its group of roles can run may give up all of its pods."""
+        row = self._seats.rows[number]
+        has = sum(bool(seat.node or seat.pod) for seat in row.seats.values())
+        going = sum(slot.role == number for slot in self.leaving)
+        row.left_out = row.left_out or len(row.seats) - going < row.role.minimum
+        if (job := self._start.objects.jobs.get(row.job)) is not None:
+            self._granted[job.uid] = min(max(row.least, has - going), self._granted.get(job.uid, job.parallelism))
+
+    def _evict(self, pod: Pod, grace_s: float | None, refusals: int = 0) -> None:
+        """Evict the pod. If a PodDisruptionBudget refuses the eviction, try again later. The budget may soon allow it,
+        and the preemptor needs this pod's capacity in addition to that of the pods that are already evicted."""
+
+        def answered(answer: WriteOutcome, text: str) -> None:
+            if (
+                answer is not WriteOutcome.REFUSED
+                or not self._start.going_on
+                or pod.uid not in self._start.objects.pods
+            ):
+                return
+            if refusals + 1 >= _GIVE_UP:
+                self._stays(pod)
+            else:
+                self._effects.retry_later(self._start.id, refusals + 1, lambda: self._evict(pod, grace_s, refusals + 1))
+
+        if self._start.going_on and pod.uid in self._start.objects.pods:
+            self._effects.pods.evict(self._start.id, pod, grace_s, answered)
+
+    def _stays(self, pod: Pod) -> None:
+        """Keep the pod on its seat, because a PodDisruptionBudget forbids the eviction, and report to the core that the
+        seat stays."""
+        seat = self._seats.of_pod.get(pod.uid)
+        if seat is not None and self.leaving.pop(seat.slot, None) is not None:
+            self._start.forbid_preemption()
+
+    def end(self) -> None:
+        """End the shrinking once enough seats are vacated. If the Job controller vacated other seats than the core
+        named, report the remaining seats to the core."""
+        left = [slot for slot in self.leaving if slot in self._seats]
+        if any(self._too_many(number) for number in {slot.role for slot in left}):
+            return
+        self.leaving.clear()
+        if left:
+            self._start.emit_full_state()
+
+    def _too_many(self, number: int) -> bool:
+        row = self._seats.rows[number]
+        if not row.job:
+            return True  # bare pods are evicted by name
+        job = self._start.objects.jobs.get(row.job)
+        return job is not None and len(row.seats) > self._granted.get(job.uid, job.parallelism)
+
+
 class ElasticParallelism:
     """The parallelism of a start's elastic Jobs. `granted`: a map from the uid of an elastic Job to the number of pods
     that the Job may run."""
@@ -47,7 +120,7 @@ class ElasticParallelism:
     def __init__(self, start: GangStart, barrier: BindBarrier) -> None:
         self.granted: dict[str, int] = {}
         self._start, self._barrier, self._seats, self._effects = start, barrier, start.seats, start.effects
-        self.leaving = start.leaving
+        self.shrinking = Shrinking(start, self.granted)
         self._resizing: set[str] = set()  # Jobs whose resize is not answered yet
         self._refused: dict[str, int] = {}  # Job -> how many of its resizes were refused in a row
         self._short_since: dict[str, float] = {}  # Job with more granted pods than nodes -> when that began
@@ -78,78 +151,18 @@ class ElasticParallelism:
         """Return the number of seats for the Job. While seats are being given up, this is the number of seats that
         remain; otherwise it is the number of pods that the Job can use."""
         size = self._start.objects.size(job)
-        shrinking = any(self._seats.rows[slot.role].job == job.uid for slot in self.leaving)
+        shrinking = any(self._seats.rows[slot.role].job == job.uid for slot in self.shrinking.leaving)
         return min(size, self.granted.get(job.uid, size)) if shrinking else size
 
     # --- shrink ----------------------------------------------------------------------------------------------------
 
     def shrink(self, decided: Shrink) -> None:
         self.rest()
-        going = [slot for slot in decided.slots if slot in self._seats and slot not in self.leaving]
-        self.leaving.update(dict.fromkeys(going, decided.reason))
-        for number in dict.fromkeys(slot.role for slot in going):
-            self._lower(number)
-        for slot in going:
-            bare = not self._seats.rows[slot.role].job
-            if bare and (pod := self._start.objects.pods.get(self._seats[slot].pod)):
-                self._evict(pod, decided.grace_s)
+        self.shrinking.begin(decided)
 
     def rest(self) -> None:
         """Offer no empty seats to the core for `regrow_s` seconds."""
         self._offer_s = self._effects.now_s() + self._effects.timeouts.regrow_s
-
-    def _lower(self, number: int) -> None:
-        """Lower the number of granted pods of the role's Job to the number of seats that stay, but not below the role's
-        minimum. A role without which its group of roles can run may give up all of its pods."""
-        row = self._seats.rows[number]
-        has = sum(bool(seat.node or seat.pod) for seat in row.seats.values())
-        going = sum(slot.role == number for slot in self.leaving)
-        row.left_out = row.left_out or len(row.seats) - going < row.role.minimum
-        if (job := self._start.objects.jobs.get(row.job)) is not None:
-            self.granted[job.uid] = min(max(row.least, has - going), self.granted.get(job.uid, job.parallelism))
-
-    def _evict(self, pod: Pod, grace_s: float | None, refusals: int = 0) -> None:
-        """Evict the pod. If a PodDisruptionBudget refuses the eviction, try again later. The budget may soon allow it,
-        and the preemptor needs this pod's capacity in addition to that of the pods that are already evicted."""
-
-        def answered(answer: WriteOutcome, text: str) -> None:
-            if (
-                answer is not WriteOutcome.REFUSED
-                or not self._start.going_on
-                or pod.uid not in self._start.objects.pods
-            ):
-                return
-            if refusals + 1 >= _GIVE_UP:
-                self._stays(pod)
-            else:
-                self._effects.retry_later(self._start.id, refusals + 1, lambda: self._evict(pod, grace_s, refusals + 1))
-
-        if self._start.going_on and pod.uid in self._start.objects.pods:
-            self._effects.pods.evict(self._start.id, pod, grace_s, answered)
-
-    def _stays(self, pod: Pod) -> None:
-        """Keep the pod on its seat, because a PodDisruptionBudget forbids the eviction, and report to the core that the
-        seat stays."""
-        seat = self._seats.of_pod.get(pod.uid)
-        if seat is not None and self.leaving.pop(seat.slot, None) is not None:
-            self._start.forbid_preemption()
-
-    def end_shrinking(self) -> None:
-        """End the shrinking once enough seats are vacated. If the Job controller vacated other seats than the core
-        named, report the remaining seats to the core."""
-        left = [slot for slot in self.leaving if slot in self._seats]
-        if any(self._too_many(number) for number in {slot.role for slot in left}):
-            return
-        self.leaving.clear()
-        if left:
-            self._start.emit_full_state()
-
-    def _too_many(self, number: int) -> bool:
-        row = self._seats.rows[number]
-        if not row.job:
-            return True  # bare pods are evicted by name
-        job = self._start.objects.jobs.get(row.job)
-        return job is not None and len(row.seats) > self.granted.get(job.uid, job.parallelism)
 
     def advance(self) -> float:
         """Offer empty seats to the core, give up seats for which the core finds no node, and set the parallelism of the
@@ -164,7 +177,7 @@ class ElasticParallelism:
         """Offer the core the slots that an elastic gang could use in addition to its present slots. Return the time of
         the next offer if it is too early for an offer now; otherwise 0."""
         wanted = self._start.phase is Phase.RUNNING and self._start.spec.job.size.grows
-        if not wanted or self.leaving:
+        if not wanted or self.shrinking.leaving:
             return 0.0
         new: list[Seat] = []
         for row in self._seats.rows:
@@ -233,7 +246,7 @@ class ElasticParallelism:
                 self._refused.pop(job.uid, None)
                 self._resizing.discard(job.uid)
 
-        rows, leaving = self._seats.rows, self.leaving.items()
+        rows, leaving = self._seats.rows, self.shrinking.leaving.items()
         why = next((reason for slot, reason in leaving if rows[slot.role].job == job.uid), None)
         if why is not None:
             self._effects.report(job, "Preempted", f"{why.code}: {why.text}", warning=True)
