@@ -53,6 +53,26 @@ class Facts:
 Look = Callable[[str], Facts | None]  # job id -> the facts in its objects; None if no object was ever seen
 
 
+class Accounts:
+    """The accounts of queues. The account of a queue is its path in the tree of queues, such as `science/physics`."""
+
+    def __init__(self) -> None:
+        self._parents: dict[str, str] = {}  # queue -> its parent; "" for none
+
+    def add(self, queue: str, parent: str) -> None:
+        self._parents[queue] = parent
+
+    def remove(self, queue: str) -> None:
+        self._parents.pop(queue, None)
+
+    def path(self, queue: str) -> str:
+        """Return the account of the queue. A queue whose parent is unknown is at the root."""
+        path = [queue]
+        while (above := self._parents.get(path[-1], "")) and above not in path:
+            path.append(above)
+        return "/".join(reversed(path))
+
+
 class Accountant:
     """The entries of live jobs. `known`: the live entries in the ledger, which an earlier process wrote."""
 
@@ -62,7 +82,7 @@ class Accountant:
         self._inherited = set(self.live)
         self._sizes: dict[str, tuple[Mapping[str, int], ...]] = {}  # job id -> the requests of one pod, by role
         self._preempted: dict[str, tuple[str, str]] = {}  # job id -> (its preemptor, the rule)
-        self._parents: dict[str, str] = {}
+        self._accounts = Accounts()
         self._changed: dict[str, JobEntry] = {}  # uid -> changed entry
 
     def take(self) -> list[JobEntry]:
@@ -74,9 +94,9 @@ class Accountant:
         for event in events:
             match event:
                 case QueueSeen(queue):
-                    self._parents[queue.name] = queue.parent
+                    self._accounts.add(queue.name, queue.parent)
                 case QueueGone(name):
-                    self._parents.pop(name, None)
+                    self._accounts.remove(name)
                 case Submitted(job):
                     self._submitted(job)
                 case Adopted():
@@ -233,19 +253,13 @@ class Accountant:
             user=job.user,
             group=job.group,
             queue=job.queue,
-            account=self._account(job.queue),
+            account=self._accounts.path(job.queue),
             qos=job.qos,
             priority=job.priority,
             limit_s=job.limit_s if job.limit_s is not None else entry.limit_s,
             pods=sum(role.count for role in job.roles) or entry.pods,
             requested=_sum((role.shape.requests, role.count) for role in job.roles) or entry.requested,
         )
-
-    def _account(self, queue: str) -> str:
-        path = [queue]
-        while (above := self._parents.get(path[-1], "")) and above not in path:
-            path.append(above)
-        return "/".join(reversed(path))
 
     def _allocated(self, entry: JobEntry, placements: Sequence[Placement], *, anew: bool) -> JobEntry:
         """Return the entry with the nodes and amounts of the placements in its last start. If `anew`, they replace the
