@@ -163,44 +163,16 @@ class ObjectWriter:
         resource = target.resource
         obj = stored_form(resource, from_body(self._knowledge, resource, body, intent))
         meta = objectmeta.metadata_of(obj)
-        self._check_url(meta, target)
+        _check_url(meta, target)
         old = self._store.head(resource.key, target.namespace, target.name)
         if old is None:
             if resource.strategy.allow_create_on_update and target.subresource is None:
                 return await self.create(target, obj, intent)
             raise not_found(resource.group, resource.plural, target.name)
-        self._check_uid(resource, meta, old, intent)
-        self._check_version(resource, meta, old, target)
+        _check_uid(resource, meta, old, intent)
+        _check_version(resource, meta, old, target)
         intent.warn(objectmeta.without_double_owners(meta))
         return await self.replace(target, obj, old, intent, recorded=recorded)
-
-    def _check_url(self, meta: objectmeta.Meta, target: RouteTarget) -> None:
-        objectmeta.place(meta, target.resource, target.namespace)
-        name = meta.get("name")
-        if not name:
-            why = "name must be provided"
-            raise bad_request(f"the name of the object ({target.name} based on URL) was undeterminable: {why}")
-        if name != target.name:
-            raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({target.name})")
-
-    def _check_uid(self, resource: Resource, meta: objectmeta.Meta, old: Stored, intent: Intent) -> None:
-        uid = meta.get("uid")
-        if uid and uid != old.obj["metadata"]["uid"]:
-            name = meta["name"]
-            why = other_uid(resource, old.obj["metadata"], uid, dry_run=intent.dry_run)
-            raise conflict(resource.group, resource.plural, name, why)
-
-    def _check_version(self, resource: Resource, meta: objectmeta.Meta, old: Stored, target: RouteTarget) -> None:
-        raw = meta.get("resourceVersion") or ""
-        if raw and (why := not_unsigned(raw)):
-            raise ApiError(500, "", why)
-        if raw in ("", "0"):
-            if not resource.strategy.allow_unconditional_update:
-                cause = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
-                subject = f"{resource.plural}.{resource.group}" if resource.group else resource.plural
-                raise _invalid_as(subject, resource, target.name, [cause])
-        elif int(raw) != old.version:
-            raise conflict(resource.group, resource.plural, target.name, _STALE)
 
     async def replace(
         self, target: RouteTarget, obj: Object, old: Stored, intent: Intent, *, recorded: bool = False
@@ -350,20 +322,10 @@ class ObjectWriter:
         current = old.obj if resource.from_stored is None else converted(resource, old.obj)
         obj = stored_form(resource, from_patch(self._knowledge, resource, media, current, patch, intent))
         meta = objectmeta.metadata_of(obj)
-        self._check_url(meta, target)
-        self._check_patched_version(meta, old, target)
+        _check_url(meta, target)
+        _check_patched_version(meta, old, target)
         intent.warn(objectmeta.without_double_owners(meta, " after mutating admission happens"))
         return await self.replace(target, obj, old, intent)
-
-    def _check_patched_version(self, meta: objectmeta.Meta, old: Stored, target: RouteTarget) -> None:
-        """Check that the resourceVersion in a patch, if there is one, is the current version of the object. Raises
-        `ApiError`."""
-        version = meta.get("resourceVersion")
-        if not version or version == old.obj["metadata"]["resourceVersion"]:
-            return
-        if why := not_unsigned(version):
-            raise ApiError(500, "", why)
-        raise conflict(target.resource.group, target.resource.plural, target.name, _STALE)
 
     async def _apply(
         self, target: RouteTarget, patch: object, old: Stored | None, intent: Intent, *, force: bool
@@ -375,14 +337,59 @@ class ObjectWriter:
         obj = self._knowledge.applied(resource, current, patch, intent.manager, force, target.sub)
         obj = from_applied(self._knowledge, resource, obj, patch)
         meta = objectmeta.metadata_of(obj)
-        self._check_url(meta, target)
+        _check_url(meta, target)
         if old is None:
             if uid := meta.get("uid"):
                 why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
                 raise conflict(resource.group, resource.plural, target.name, why)
             return await self.create(target, obj, intent, applied=True)
-        self._check_patched_version(meta, old, target)
+        _check_patched_version(meta, old, target)
         return await self.replace(target, stored_form(resource, obj), old, intent, recorded=True)
+
+
+# --- preconditions ----------------------------------------------------------------------------------------------------
+
+
+def _check_url(meta: objectmeta.Meta, target: RouteTarget) -> None:
+    objectmeta.place(meta, target.resource, target.namespace)
+    name = meta.get("name")
+    if not name:
+        why = "name must be provided"
+        raise bad_request(f"the name of the object ({target.name} based on URL) was undeterminable: {why}")
+    if name != target.name:
+        raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({target.name})")
+
+
+def _check_uid(resource: Resource, meta: objectmeta.Meta, old: Stored, intent: Intent) -> None:
+    uid = meta.get("uid")
+    if uid and uid != old.obj["metadata"]["uid"]:
+        name = meta["name"]
+        why = other_uid(resource, old.obj["metadata"], uid, dry_run=intent.dry_run)
+        raise conflict(resource.group, resource.plural, name, why)
+
+
+def _check_version(resource: Resource, meta: objectmeta.Meta, old: Stored, target: RouteTarget) -> None:
+    raw = meta.get("resourceVersion") or ""
+    if raw and (why := not_unsigned(raw)):
+        raise ApiError(500, "", why)
+    if raw in ("", "0"):
+        if not resource.strategy.allow_unconditional_update:
+            cause = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
+            subject = f"{resource.plural}.{resource.group}" if resource.group else resource.plural
+            raise _invalid_as(subject, resource, target.name, [cause])
+    elif int(raw) != old.version:
+        raise conflict(resource.group, resource.plural, target.name, _STALE)
+
+
+def _check_patched_version(meta: objectmeta.Meta, old: Stored, target: RouteTarget) -> None:
+    """Check that the resourceVersion in a patch, if there is one, is the current version of the object. Raises
+    `ApiError`."""
+    version = meta.get("resourceVersion")
+    if not version or version == old.obj["metadata"]["resourceVersion"]:
+        return
+    if why := not_unsigned(version):
+        raise ApiError(500, "", why)
+    raise conflict(target.resource.group, target.resource.plural, target.name, _STALE)
 
 
 def removable(obj: Object) -> bool:
