@@ -2,17 +2,17 @@
 long as they delay no reservation.
 
 *EASY* (Lifka 1995; the rules of Mu'alem and Feitelson 2001): the first job, in job order, that finds no capacity gets a
-reservation on certain nodes from its earliest start on, which is called its *shadow time*. A job behind it in the order
-may start only if it ends by that time, or if its nodes and the reserved nodes have capacity for both at that time.
+reservation on certain nodes from its earliest start on, which is called its *shadow time*. A job that comes later in
+the order may start only if it ends by the shadow time, or if the nodes have capacity for both jobs at the shadow time.
 *Conservative*: every job that cannot start gets a reservation, up to `Policy.backfill_depth`. *Greedy*: no job gets a
 reservation.
 
 The exact rules (docs/decisions/0008-backfill.md) also state what happens if two times are equal:
 
-- A running job is expected to end at its time limit. If this time is now or past, the forecast treats the job's
-  capacity as free at once, although it is not free yet. So a shadow time may be now. Then another job may start only on
-  capacity that the reservation does not need.
-- The capacity at the shadow time includes all that is released at that very instant.
+- A running job is expected to end at its time limit. If the time limit has already passed, the forecast treats the
+  job's capacity as free at once, although it is not free yet. So a shadow time may be the present time. In this case
+  another job may start only on capacity that the reservation does not need.
+- The capacity at the shadow time includes capacity that is released exactly at the shadow time.
 - A job that ends exactly at the shadow time does not delay the reservation.
 - A job without a time limit counts as never ending, so it may start only if there is capacity for it beside the
   reservation. If a job needs the capacity of running jobs that have no time limit, its start cannot be foreseen, and
@@ -57,12 +57,14 @@ from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster, JobRecord, minimum_gang
 from phalanx.state.pending.request_class import Request
 
-TRIES = 64  # one gang is tried at most at this many different times
-MOVES = 8  # the largest number of moves of the first reservation in a cycle, each to let another job start
+TRIES = 64  # for each gang, at most this many start times are tried
+# in a cycle, the first reservation is moved to other nodes at most this many times, each time to let another job start
+MOVES = 8
 
 
 class WouldDelayReservation(NamedTuple):
-    """The outcome for a job that has capacity now, but would delay a reservation. `reason` names the reservation."""
+    """The result of a placement that was refused: the job has capacity now, but would delay a reservation. `reason`
+    names the job with the reservation."""
 
     reason: Reason
 
@@ -105,24 +107,25 @@ class BackfillForecast:
 
     `reservations`: the reservations of the cycle, in the order in which they were made. `wanted`: the largest number of
         reservations.
-    `ends`: the expected ends of running jobs and of the cycle's grants."""
+    `ends`: the expected ends of running jobs and of jobs that this cycle has started."""
 
     def __init__(self, cluster: Cluster, policy: Policy, now_s: float, draft: Draft, given: list[Grant]) -> None:
         self.cluster, self.policy, self.now_s, self.draft = cluster, policy, now_s, draft
         self.ends = CycleEnds(cluster, now_s, given)
         self.reservations: list[BackfillReservation] = []
         self.moves = 0
-        self.is_broken = False  # the first reservation no longer fits on its nodes
+        self.is_broken = False  # True if the first reservation no longer fits on its nodes
         easy = policy.backfill is Backfill.EASY
         self.wanted = max(0, policy.backfill_depth) if policy.backfill is Backfill.CONSERVATIVE else int(easy)
         self.one = OneNode(cluster, draft, now_s) if easy and self.is_alone() else None
-        self.free: Free = {}  # EASY: the free amounts of each row at the shadow time, beside the first reservation
+        # EASY: the free amounts of each row at the shadow time, without the amounts of the first reservation
+        self.free: Free = {}
         self.profile: CapacityProfile | OneNodeProfile | None = None  # CONSERVATIVE
         self.open = self.wanted > 0  # True if the next request that finds no capacity gets a reservation
 
     def is_alone(self) -> bool:
-        """Return whether the cluster has only one node, no advance reservation ever closes this node, and no running
-        job gives up a part of its pods."""
+        """Return whether three conditions are met: the cluster has only one node; no advance reservation ever closes
+        the node; and no running job will release a part of its pods before the others."""
         has_one = len(self.draft.rows) == 1 == len(self.cluster.columns.row_of)
         return has_one and not self.cluster.reservations and not self.ends.partly_leaving()
 
@@ -147,17 +150,17 @@ class BackfillForecast:
         return outcome if isinstance(outcome, list) else self.beyond(record, gang, end_s)
 
     def placer(self, record: JobRecord, request: Request) -> Placer | None:
-        """Return a function that places gangs for a job that searches for victims. The function delays no reservation.
-        Return None if no capacity is reserved."""
+        """Return a function that places gangs without delaying a reservation, for use in a search for victims. Return
+        None if no capacity is reserved."""
         kept = self.kept(record.job, self.ends.of(record, request))
         return None if kept is None else partial(self.place_after, kept)
 
     def place_after(
         self, kept: Free, draft: Draft, gang: Gang, among: NDArray[np.bool_] | None, released: Sequence[Release]
     ) -> gangs.GangPlacement:
-        """Place the gang on the draft, from which the victims have been removed, so that no reservation is delayed.
-        `kept`: the amounts of each row that the gang may take. `released`: the expected ends of the victims, and the
-        capacity that they hold."""
+        """Place the gang on the draft without delaying a reservation. The caller has already removed the victims from
+        the draft. `kept`: the amounts of each row that the gang may take. `released`: the expected ends of the victims,
+        and the capacity that they hold."""
         shadow_s = self.reservations[0].run.start_s if self.reservations and self.profile is None else -INFINITE_S
         later = [held for end_s, held in released if end_s > shadow_s] if not self.cluster.reservations else []
         kept = {name: column.copy() for name, column in kept.items()}
@@ -191,7 +194,7 @@ class BackfillForecast:
 
     def counted(self, gang: Gang, end_s: float) -> bool | None:
         """Return whether there is enough capacity for the gang until `end_s` beside the reservations. Return None if
-        counting cannot decide this, so that the gang must be placed to find out."""
+        only a trial placement can show this, because counting is not exact for the gang."""
         if self.one is not None and gang.rigid:
             return end_s <= self.one.shadow_s or self.one.fits(gang)
         if isinstance(self.profile, OneNodeProfile) and self.profile.asked(gang).held is not None:
@@ -201,7 +204,7 @@ class BackfillForecast:
     def enter_last_grant(self) -> None:
         """Subtract the capacity of the last grant of this cycle from the forecast."""
         if self.profile is None and not self.reservations:
-            return  # the end of the grant is computed later, when a request needs a reservation
+            return  # no request needs a reservation yet; the end of the grant is computed when one does
         end_s, gang, placements = self.ends.granted[-1]
         if self.profile is not None:
             self.profile.change(held_by_placements(self.cluster.columns, gang, placements), self.now_s, end_s, -1)
@@ -213,8 +216,8 @@ class BackfillForecast:
             held_by_placements(self.cluster.columns, gang, placements).add_to(self.free, -1)
 
     def holds_with(self, changes: Sequence[CapacityChange]) -> bool:
-        """Return whether the job of every reservation could still start at its time if these changes were made. The
-        forecast is unchanged afterwards."""
+        """Return whether every reserved job could still start at its reserved time after `changes`. The forecast is
+        unchanged when the function returns."""
         runs, free, moves = [each.run for each in self.reservations], self.free, self.moves
         held = self.change(changes)
         for each, run in zip(self.reservations, runs, strict=True):
@@ -227,23 +230,23 @@ class BackfillForecast:
     def displace(
         self, request: Request, gang: Gang, placements: Sequence[Placement], changes: Sequence[CapacityChange]
     ) -> None:
-        """Add a nomination to the forecast: the amounts that its victims release, and the amounts that it takes
-        (`changes`)."""
+        """Add a nomination to the forecast. `changes`: the amounts that its victims release, and the amounts that the
+        nominated job takes."""
         self.is_broken = not (self.change(changes) or self.profile) or self.is_broken
         self.ends.given.append((request, gang, placements))
 
     def change(self, changes: Sequence[CapacityChange]) -> bool:
-        """Apply the changes to the forecast. Return whether the job of every reservation can still start at its time.
-        The first reservation may move to other nodes to make this possible."""
+        """Apply `changes` to the forecast. Return whether every reserved job can still start at its reserved time. If
+        necessary, the first reservation is moved to other nodes."""
         for change in changes:
             self.foresee(change)
         held = all(self.has_room(change) for change in changes if change.sign < 0)
         return held or (self.may_move and self.rehouse())
 
     def renew_first(self) -> bool:
-        """If a job that need not respect the first reservation has taken the reserved nodes, make the reservation again
-        at the new earliest time. If the job with the reservation is preempted, remove the reservation. Return whether
-        the reservation was made again or removed (rule R13)."""
+        """Some jobs need not respect the first reservation. If such a job has taken the reserved nodes, reserve again,
+        from the new earliest start on. If the job with the reservation is preempted, remove the reservation. Return
+        whether the first reservation was made again or removed (rule R13)."""
         first = self.reservations[0] if self.reservations and self.profile is None else None
         if first is None or not (self.is_broken or first.request.job in self.ends.leaving):
             return False
@@ -262,8 +265,8 @@ class BackfillForecast:
 
     @contextmanager
     def without(self, request: Request) -> Iterator[None]:
-        """Remove the reservation of the request from the forecast as long as the `with` block runs, so that the
-        capacity for the request is not counted twice."""
+        """Remove the reservation of the request from the forecast while the `with` block runs. Otherwise the request's
+        own reservation would take capacity from it."""
         taken = self.take_out(request)
         try:
             yield
@@ -275,7 +278,7 @@ class BackfillForecast:
                     self.profile.take(hold.run)
 
     def take_out(self, request: Request) -> tuple[int, BackfillReservation] | None:
-        """Take the reservation of the request out of the forecast. Return its index and the reservation; None if the
+        """Remove the reservation of the request from the forecast. Return (its index, the reservation); None if the
         request has no reservation."""
         found = next((pair for pair in enumerate(self.reservations) if pair[1].request == request), None)
         if found is not None:
@@ -297,8 +300,8 @@ class BackfillForecast:
             change.held.add_to(self.free, change.sign)
 
     def has_room(self, change: CapacityChange) -> bool:
-        """Return whether the nodes of the change are not overcommitted in the forecast, to which the change was already
-        applied."""
+        """Return whether, after `change` was applied to the forecast, all nodes that it affects have free amounts of at
+        least 0."""
         if self.profile is not None:
             free = self.profile.between(0, self.profile.level(change.until_s))
         elif change.until_s <= self.reservations[0].run.start_s:
@@ -309,8 +312,8 @@ class BackfillForecast:
         return all(bool((free[resource][rows] >= 0).all()) for resource in amounts if resource in free)
 
     def hold(self, request: Request, gang: Gang) -> BackfillReservation | None:
-        """Make a reservation for the request, if one more reservation is allowed and the start of the request can be
-        foreseen. Return the reservation; None if none was made."""
+        """Make a reservation for the request, if the limit on reservations is not reached and the start of the request
+        can be foreseen. Return the reservation; None if no reservation was made."""
         if not self.open or not self.ends.anyone_ends():
             return None
         run = self.foreseen(request, gang)
@@ -334,14 +337,14 @@ class BackfillForecast:
         return None if is_now and not self.ends.anyone_leaves_now() else run
 
     def reserved_gang(self, gang: Gang) -> Gang:
-        """Return the gang that a reservation must hold: the minimum of each role. For a gang without minimums, this is
-        the whole gang."""
+        """Return the gang for which capacity is reserved: it has only the minimum of each role. If the gang has no
+        minimums, return the whole gang."""
         return minimum_gang(self.cluster, gang) if any(role.minimum for role in gang.roles) else gang
 
     def earliest_run(self, job: Job, gang: Gang, runs_s: float) -> PlannedRun | None:
         """Return the gang's earliest run; None if its start cannot be foreseen."""
         if self.ends.shrunk:
-            self.one = None  # `OneNode` supports only jobs whose pods all end together
+            self.one = None  # the forecast for one node supports only jobs whose pods all end together
         if self.one is not None:
             found = self.one.find(gang, self.ends.in_order(), self.ends.granted)
             return PlannedRun(self.one.shadow_s, self.one.shadow_s + runs_s, NOTHING) if found else None
@@ -350,7 +353,8 @@ class BackfillForecast:
         return self.shadow(job, gang, runs_s)
 
     def kept(self, job: Job, end_s: float) -> Free | None:
-        """Return the amounts of each row that the job may use from now until `end_s`; None: all free amounts."""
+        """Return the amounts of each row that the job may use from now until `end_s`; None if it may use all free
+        amounts."""
         if self.profile is not None:
             return self.profile.beside(job, end_s)
         free = None
@@ -365,8 +369,8 @@ class BackfillForecast:
         return free
 
     def beyond(self, record: JobRecord, gang: Gang, end_s: float) -> PlacementOutcome:
-        """Place a gang that does not fit beside the reserved capacity: if possible, move the first reservation to other
-        nodes. Return the placements. Otherwise return the reason why the gang cannot be placed."""
+        """Place a gang that only fits if the first reservation moves to other nodes, and move the reservation. Return
+        the placements. Otherwise return the reason why the gang cannot be placed."""
         mark = self.draft.mark()
         outcome = gangs.place(self.draft, gang)
         if isinstance(outcome, PlacementShortfall):
@@ -386,7 +390,8 @@ class BackfillForecast:
         return WouldDelayReservation(self.why(record.job, end_s))
 
     def first_before(self, end_s: float) -> BackfillReservation | None:
-        """Return the first reservation that begins before this time."""
+        """Return the first reservation, in the order in which they were made, that begins before `end_s`; None if there
+        is none."""
         return next((each for each in self.reservations if each.run.start_s < end_s), None)
 
     def shuts_out(self, request: Request, gang: Gang) -> bool:
@@ -401,8 +406,8 @@ class BackfillForecast:
         return bool(self.reservations) and self.profile is None and self.one is None and self.moves < MOVES
 
     def move_first(self, job: Job, gang: Gang, placements: Sequence[Placement], end_s: float) -> bool:
-        """Move the first reservation to nodes that have capacity for it although the gang is placed. Its start stays
-        the same. Return whether it was moved."""
+        """Move the first reservation to nodes that have capacity for it beside the placed gang. The start of the
+        reservation stays the same. Return whether the move was possible."""
         shut = advance.closed_rows(self.cluster, job, self.now_s, end_s) if self.cluster.reservations else None
         columns = self.cluster.columns
         if shut is not None and any(shut[columns.row_of[each.node]] for each in placements):
@@ -415,14 +420,15 @@ class BackfillForecast:
         if isinstance(found, PlacementShortfall):
             return False
         first.run = first.run._replace(held=held_by_placements(columns, first.gang, found))
-        held_by_placements(columns, gang, placements).add_to(free, 1)  # `grant` takes these amounts from the draft
+        # `grant` subtracts the gang's amounts from the draft later
+        held_by_placements(columns, gang, placements).add_to(free, 1)
         first.run.held.add_to(free, -1)
         self.free = free
         return True
 
     def rehouse(self) -> bool:
-        """Place the first reservation again on the free amounts of the forecast, without changing its start. Return
-        whether it fits."""
+        """Choose nodes for the first reservation again, by the free amounts of the forecast, without changing its
+        start. Return whether the reserved gang fits."""
         first, free = self.reservations[0], self.released()
         job = self.cluster.jobs[first.request.job].job
         found = gangs.place(self.without_closed(free, job, first.run.start_s, first.run.end_s), first.gang)
@@ -435,8 +441,8 @@ class BackfillForecast:
         return True
 
     def released(self) -> Free:
-        """Return the amounts of each row that would be free at the start of the first reservation if this reservation
-        did not exist."""
+        """Return for each row the free amounts at the start of the first reservation, plus the amounts that the first
+        reservation takes."""
         free = {name: column.copy() for name, column in self.free.items()}
         self.reservations[0].run.held.add_to(free, 1)
         return free
@@ -467,8 +473,8 @@ class BackfillForecast:
         return advance.reserved_reason(job, f"the nodes of the reservation {job.reservation} have no room for it now")
 
     def shadow(self, job: Job, gang: Gang, runs_s: float) -> PlannedRun | None:
-        """Return the gang's earliest run under EASY. Set `free` to the amounts that are still free at the start of this
-        run after the gang has taken its capacity."""
+        """Return the gang's earliest run under EASY. Set `self.free` to the amounts that remain free at the start of
+        the run after the gang's amounts are subtracted."""
         ends, known, of_book = self.cluster.ends, None, None
         if self.is_of_book():
             of_book = gang, self.policy, sum(self.cluster.columns.stamps)
@@ -478,7 +484,7 @@ class BackfillForecast:
             known = self.find_start(job, gang, runs_s)
             if known is None:
                 return None
-            # A start at `now_s` is not stored, because it depends on the time of this cycle.
+            # A start at `now_s` is not stored, because the next cycle has a different `now_s`.
             if of_book is not None and known.start_s > self.now_s:
                 ends.foreseen = of_book, known
         start_s, held, free = known
@@ -487,14 +493,14 @@ class BackfillForecast:
 
     def is_of_book(self) -> bool:
         """Return whether the forecast depends only on the cluster state, and neither on decisions of this cycle nor on
-        the time. Such a forecast may be stored until the state changes."""
+        the time. If True, the forecast may be stored until the state changes."""
         overdue = any(end_s <= self.now_s for end_s, _ in self.cluster.ends.order[:1])
         changed = overdue or self.ends.given or self.ends.leaving or self.cluster.reservations or self.cluster.leaving
         return not changed and self.draft.untouched
 
     def find_start(self, job: Job, gang: Gang, runs_s: float) -> EarliestStart | None:
         """Return the gang's earliest start: the time at which enough running jobs, and jobs granted in this cycle, have
-        ended. None: this time cannot be foreseen."""
+        ended. Return None if this time cannot be foreseen."""
         columns = self.cluster.columns
         timeline = ReleaseTimeline(columns, self.now_s, free_by_row(self.draft), self.ends.releases())
         for start_s, free in islice(timeline.starts(gang), TRIES):
@@ -506,8 +512,8 @@ class BackfillForecast:
         return None
 
     def without_closed(self, free: Free, job: Job, start_s: float, end_s: float) -> Draft:
-        """Return a draft with these free amounts, in which nodes that are closed to the job between `start_s` and
-        `end_s` have nothing free."""
+        """Return a draft with the free amounts `free`. Nodes that are closed to the job at some time between `start_s`
+        and `end_s` have no free amounts in it."""
         shut = advance.closed_rows(self.cluster, job, start_s, end_s) if self.cluster.reservations else None
         if shut is not None:
             free = {name: np.where(shut, np.minimum(column, 0), column) for name, column in free.items()}

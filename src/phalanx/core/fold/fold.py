@@ -1,10 +1,10 @@
 """Fold events and actions, that is, apply them to the cluster state. No other code changes the state.
 
-The table `TAKEN_IN_BY` has one function for each event and action. Every event states a fact about the *world* (the
-cluster, or a simulation of it). Folding the same event twice has no further effect. Events that report on an earlier
-state of a job are too late, and are ignored (`core.fold.transitions`). An action takes effect when it is folded: nodes
-and queues are charged before the world carries the action out. So the next decision cannot grant the same capacity
-again."""
+The table `TAKEN_IN_BY` maps each type of event or action to the function that applies it. Every event states a fact
+about the *world* (the cluster, or a simulation of it). Folding the same event twice has no further effect. An event
+about an earlier state of a job arrives too late and is ignored (`core.fold.transitions`). An action takes effect when
+it is folded: nodes and queues are charged before the cluster carries the action out. So the next decision cannot grant
+the same capacity again."""
 
 from __future__ import annotations
 
@@ -75,15 +75,15 @@ from phalanx.state.running import LEAVING_S
 
 News: TypeAlias = Event | Action
 
-REMEMBERED = 1 << 16  # the largest number of preemptions that is remembered for a queue
-ROLE = itemgetter(0)  # the role of a slot or of a placement
+REMEMBERED = 1 << 16  # at most this many past preemptions are stored for each queue
+ROLE = itemgetter(0)  # returns the role of a slot or of a placement, which is its first field
 
 
 def fold(cluster: Cluster, news: Iterable[News]) -> None:
     """Apply events or actions to the state, in order.
 
-    Raises `IllegalTransition` for an item that a correct world or decision would never send. The items before it have
-    then been applied, and the item itself has changed nothing."""
+    Raises `IllegalTransition` for an event or action that is impossible in the present state. The items before the
+    failing item have been applied, and the failing item has changed nothing."""
     cluster.pending.version += 1
     for item in news:
         TAKEN_IN_BY[type(item)](cluster, item)
@@ -92,8 +92,8 @@ def fold(cluster: Cluster, news: Iterable[News]) -> None:
 
 
 def fold_plan(cluster: Cluster, made: Decision | Plan) -> None:
-    """Apply the actions of the plan to the state. If `made` is a decision, also apply its memory, unless an event was
-    applied after the decision was made."""
+    """Apply the actions of a decision or plan (`made`) to the state. A decision also has a memory: new values for
+    caches in the state. The memory is applied only if no event was applied after the decision was made."""
     plan, memory = made if isinstance(made, Decision) else (made, None)
     if memory is not None and memory.version != cluster.pending.version:
         memory = None  # an event was applied after the decision
@@ -132,7 +132,8 @@ def submitted(cluster: Cluster, event: Submitted) -> None:
 
 
 def answering(cluster: Cluster, event: Opened | Released | Started | Refused | Finished) -> JobRecord | None:
-    """Return the record of the job that the world reports about; None if the report comes too late."""
+    """Return the record of the job that an event reports about; None if the event reports on an earlier state of the
+    job."""
     record = cluster.jobs.get(event.job)
     if record is None or transitions.transition(event.job, record.phase, record.attempt, event) == LATE:
         return None
@@ -152,7 +153,7 @@ def released(cluster: Cluster, event: Released) -> None:
     if record := answering(cluster, event):
         release(cluster, record, event.slots)
         settle_charge(cluster, record)
-        refresh_open(cluster, record)  # a slot of growth may now be part of the minimum
+        refresh_open(cluster, record)  # an open slot that was above the minimum may now be below it
 
 
 def started(cluster: Cluster, event: Started) -> None:
@@ -204,7 +205,7 @@ def refused(cluster: Cluster, event: Refused) -> None:
     cluster.pending.refresh(Request(event.job))
     cluster.ends.drop(event.job)
     watch_deadline(cluster, record.job)
-    # a nominated job will start on other nodes, so it still counts against the cap of its array
+    # a nominated job is going to start, so it still counts against its array's limit on running tasks
     if not record.nominated:
         cluster.dependencies.rest(record.job)
     refresh_related(cluster, record.job)
@@ -232,15 +233,15 @@ def remove_job(cluster: Cluster, record: JobRecord, outcome: Outcome) -> None:
 
 
 def job_started(cluster: Cluster, record: JobRecord, *, leaving: bool = False) -> None:
-    """Record that the job has started: set its expected end, and make the next cycle check the jobs that depend on this
-    start again. `leaving`: True if the job is already being stopped."""
+    """Record that the job has started: set its expected end, and make the next cycle check the jobs that depend on its
+    start. `leaving`: True if the job is already being stopped."""
     job = record.job
     if leaving:
         cluster.ends.set(job.id, LEAVING_S)
     elif (limit_s := time_limit_s(cluster, job)) is not None:
         cluster.ends.set(job.id, record.started_s + limit_s if limit_s > 0 else record.started_s)
     else:
-        cluster.ends.drop(job.id)  # an expected end from an earlier state no longer applies
+        cluster.ends.drop(job.id)  # an expected end that was computed before this start is outdated
     if job.deadline_s is not None:
         cluster.pending.timers.drop(Deadline(job.id))
     cluster.dependencies.work(job)
@@ -248,7 +249,7 @@ def job_started(cluster: Cluster, record: JobRecord, *, leaving: bool = False) -
 
 
 def refresh_related(cluster: Cluster, job: Job) -> None:
-    """Make the next cycle check other jobs again that may wait for a change of this job."""
+    """Make the next cycle check the other jobs that may be waiting for a change of `job`."""
     if not (cluster.dependencies.dependents or job.singleton or job.array_cap is not None):
         return
     for name in job_dependencies.affected_jobs(cluster, job):
@@ -269,9 +270,9 @@ def watch_deadline(cluster: Cluster, job: Job) -> None:
 
 
 def add_open_slots(cluster: Cluster, record: JobRecord, slots: Sequence[Slot]) -> None:
-    """Open these slots of the job, so that new pods can be placed in them. Nodes that the slots still hold are
-    released. A slot that was already open keeps its arrival time. If the job's size was fixed at its start, slots
-    beyond this size are not opened."""
+    """Open `slots` of the job, so that new pods can be placed in them. If a slot still has a node, release the node. A
+    slot that was already open keeps its arrival time. If the job's size was fixed at its start, slots beyond the fixed
+    size are not opened."""
     check_roles(record, slots)
     record.make_ready()
     for slot in slots:
@@ -286,8 +287,9 @@ def add_open_slots(cluster: Cluster, record: JobRecord, slots: Sequence[Slot]) -
 
 
 def refresh_group(cluster: Cluster, record: JobRecord) -> None:
-    """Make the next cycle check the open slots again, because the nodes of the job's other pods have changed. The slots
-    may now need other topology domains, or must be placed together with other slots, or belong to the minimum."""
+    """Make the next cycle check the job's open slots again, because the nodes of its running pods have changed. An open
+    slot may now need another topology domain, or must be placed together with other slots, or belongs to the
+    minimum."""
     if record.gang.tree is not None or grows_partly(record):
         refresh_open(cluster, record)
 
@@ -331,8 +333,7 @@ def place(cluster: Cluster, action: Place) -> None:
 
 
 def preempt(cluster: Cluster, action: Preempt) -> None:
-    """Preempt the job. The job holds its nodes until the world reports that its pods are gone, and gets no more
-    pods."""
+    """Preempt the job. The job holds its nodes until an event reports that its pods are gone, and gets no more pods."""
     record = decided_record(cluster, action)
     release(cluster, record, tuple(record.open))
     withdraw_nomination(cluster, record)
@@ -341,7 +342,7 @@ def preempt(cluster: Cluster, action: Preempt) -> None:
     mark_leaving(cluster, record, record.placements, action.grace_s)
     recent = cluster.preempted_at.setdefault(record.queue, deque(maxlen=REMEMBERED))
     while recent and recent[0] <= cluster.now_s - HOUR_S:
-        recent.popleft()  # preemption budgets limit the number of preemptions in the last hour
+        recent.popleft()  # only preemptions of the last hour count for a preemption budget
     recent.append(cluster.now_s)
     clear_charge(cluster, record)
     cluster.ends.set(action.job, LEAVING_S)
@@ -385,13 +386,13 @@ def wait(cluster: Cluster, action: Wait) -> None:
         cluster.dependencies.rest(record.job)
         cluster.dependencies.passed[action.job] = None
     elif Request(action.job) in cluster.pending.hopeless:
-        # The job may be able to start now, but the cap of its array must be checked first.
+        # The job may be able to start now, but the limit of its array on running tasks must be checked first.
         cluster.pending.refresh(Request(action.job))
 
 
 def decided_record(cluster: Cluster, action: JobAction) -> JobRecord:
-    """Return the record of the action's job. Raises `IllegalTransition` if the job does not exist, or if the action is
-    not allowed in its present state."""
+    """Return the record of the action's job. Raises `IllegalTransition` if the job does not exist, or if its present
+    state does not allow the action."""
     record = cluster.jobs.get(action.job)
     if record is None:
         raise IllegalTransition(f"{type(action).__name__} of job {action.job!r}, which is not in the book")
@@ -403,14 +404,14 @@ def charge_checked(cluster: Cluster, record: JobRecord, placements: Sequence[Pla
     for placement in charge_placements(cluster, record, placements):
         row = cluster.columns.row_of[placement.node]
         if not is_overcommitted(cluster, row, nominated_in(cluster, row, cluster.nominated)):
-            # the node is only overcommitted if nominations are counted; nominated jobs wait until more pods have left
+            # the node is overcommitted only because nominations count; nominated jobs wait until enough pods have left
             continue
         cluster.breaches.append(f"we placed a pod of {record.job.id} on {placement.node}, which had no room for it")
 
 
 def note_partial(cluster: Cluster, record: JobRecord, action: Start) -> None:
-    """Record a breach of the rules if a gang starts with less than its minimum. A start without placements is a breach
-    too, except in a queue without gangs."""
+    """Record a breach of the scheduling rules if a gang starts with fewer pods than its minimum. A start without any
+    placement is also a breach, except in a queue that starts jobs pod by pod."""
     if record.gang.enough(record.placed):
         return
     queue = cluster.queues.get(record.queue)
@@ -422,8 +423,8 @@ def note_partial(cluster: Cluster, record: JobRecord, action: Start) -> None:
 
 def fixed_size(record: JobRecord, slots: Iterable[Slot]) -> tuple[int, ...]:
     """Return the number of pods of each role of a job whose size is fixed at the start. `slots`: the slots with which
-    the job starts. Return an empty tuple if the size is not fixed, or if `slots` is empty, because the job is started
-    pod by pod."""
+    the job starts. Return an empty tuple if the size is not fixed. Also return it if `slots` is empty, because such a
+    job is started pod by pod."""
     if record.job.size is not GangSize.FIXED_AT_START:
         return ()
     size = [0] * len(record.job.roles)
@@ -474,8 +475,8 @@ def leave_queue(cluster: Cluster, job: Job) -> None:
 
 
 def admit(cluster: Cluster, jobs: Iterable[str]) -> None:
-    """Make the next cycle check these jobs again, if they are queued, because a limit on submitted jobs now admits or
-    excludes them."""
+    """Make the next cycle check the queued jobs among `jobs`, because a limit on submitted jobs now admits or excludes
+    them."""
     for job in jobs:
         if job in cluster.jobs and cluster.jobs[job].phase is Phase.QUEUED:
             cluster.pending.refresh(Request(job))

@@ -4,20 +4,20 @@ There are four rules. Reasons use these names; Kueue's names are in brackets:
 
 - *within* (InClusterQueue): victims in the same queue, of lower priority, or of equal priority and submitted later.
 - *reclaim* (InCohortReclamation): victims in other queues. The two queues have a lowest common ancestor in the tree.
-  Below it, each queue is in a different child of this ancestor, which is called the queue's *side*. If the job starts,
-  the preemptor's side must stay within its guarantee. The victim's queue, and each queue above it up to the victim's
-  side, must use more than its guarantee.
-- *fair-share* (InCohortFairSharing): as reclaim, but if the job starts, the preemptor's side exceeds its guarantee. The
-  dominant share that the preemptor's side would then have must be below the share of the victim's side before the
-  eviction (Kueue's LessThanInitialShare). The queue's `Strategy` may instead require that the share of the preemptor's
-  side is at most the share of the victim's side after the eviction (LessThanOrEqualToFinalShare). If the preemptor was
-  itself preempted k times before (k > 0), the share of its side is multiplied by 2^k, and from a side of weight 0 it
-  may take only what that side uses above its guarantee. So two jobs do not preempt each other for ever
-  (docs/decisions/0006-fair-share.md).
+  The two queues are below different children of this ancestor; the child above a queue is called the queue's *side*. If
+  the job starts, the preemptor's side must stay within its guarantee. The victim's queue, and each queue above it up to
+  the victim's side, must use more than its guarantee.
+- **fair-share* (InCohortFairSharing): victims in other queues, if the preemptor's side would exceed its guarantee with
+  the job. The dominant share that the preemptor's side would then have must be below the share of the victim's side
+  before the eviction (Kueue's LessThanInitialShare). The queue's `Strategy` may instead require that the share of the
+  preemptor's side is at most the share of the victim's side after the eviction (LessThanOrEqualToFinalShare). If the
+  preemptor was itself preempted k times before (k > 0), the share of its side is multiplied by 2^k. From a side of
+  weight 0, such a preemptor may take only what this side uses above its guarantee. So two jobs do not preempt each
+  other for ever (docs/decisions/0006-fair-share.md).
 - *borrowing* (InCohortReclaimWhileBorrowing): the preemptor's queue borrows, and takes capacity from queues that also
-  borrow. Victims have a lower priority than the preemptor and, if the queue has a priority threshold, at most the
-  priority of the threshold. This rule does not apply if one of the two queues has fair sharing, because fair sharing
-  would undo such a preemption (Kueue forbids the combination too).
+  borrow. Victims have a lower priority than the preemptor. If the queue has a priority threshold, the priority of
+  victims must not exceed the threshold. This rule does not apply if one of the two queues has fair sharing, because
+  fair sharing would undo the preemption (Kueue forbids this combination, too).
 
 Usage and guarantees are compared only for resources that the job requests and for which at least one of the two sides
 has a guarantee. If neither side has a guarantee, all resources that the job requests are compared. The rules are
@@ -87,12 +87,14 @@ KUEUE = {
 
 
 class PreemptionPolicy:
-    """The preemption policy for one job that would be charged `cost`. While it is used, the ledger no longer has the
-    charges of the victims chosen so far. `preempts`: True if victims are stopped; False if they are moved to other
-    nodes. `again`: the number of preemptions of the job that the cluster state does not count yet."""
+    """The preemption policy for one job (the preemptor). `cost`: the amounts that the job would be charged. While the
+    policy is used, the charges of already chosen victims are removed from the ledger. `preempts`: True if victims are
+    stopped; False if they are moved to other nodes. `again`: the number of earlier preemptions of the preemptor that
+    the cluster state does not count yet."""
 
     preempts = True
-    final = False  # True: after the eviction, the victim's side must still have at least the preemptor's share
+    # True if the victim's side, after the eviction, must still have at least the share of the preemptor's side
+    final = False
 
     def __init__(self, context: PreemptionContext, job: Job, cost: Cost, again: int = 0) -> None:
         self.cluster, self.ledger, self.running_pods = context.cluster, context.ledger, context.running_pods
@@ -106,25 +108,26 @@ class PreemptionPolicy:
         )
         # True if the queue with the highest share loses a job before other queues do.
         self.fairest = self.preemption.victims is VictimOrder.FAIREST
-        self.spent = dict(context.spent)  # queue -> the number of its jobs that are preempted whole
+        self.spent = dict(context.spent)  # queue -> how many of its jobs this cycle and this search preempt whole
         others = self.preemption.reclaim is not ReclaimWithinCohort.NEVER or self.preemption.borrowing
-        self.counts = others or not self.branch.unbounded  # True if the decision depends on what queues are charged
+        # True if the policy's answers depend on the charges of queues
+        self.counts = others or not self.branch.unbounded
         self._amounts = dict(cost)
         self._asked = [key for key, amount in cost if amount]
         # Each earlier preemption doubles the share of the job, so that two jobs do not preempt each other for ever
         # (docs/decisions/0006-fair-share.md).
         self._hurdle = 2.0 ** min(self.cluster.jobs[job.id].preempted + again, HIGHEST_HURDLE)
-        # side -> the share that it would have with the job, times `_hurdle`
+        # side of the preemptor -> the share of the side if the job started, times `_hurdle`
         self._with_it: dict[str, DominantShare] = {}
         self._seen = -1  # the version of the ledger to which `_with_it` belongs
         # number of a queue -> its path from the root's child down to the queue
         self._ways: dict[int, Sequence[Branch]] = {}
 
-    # Which jobs could be preempted at all, before any job is evicted
+    # Jobs that could be preempted if no other job were evicted before
 
     def may_be_asked(self) -> tuple[Mask, NDArray[np.int64]]:
-        """Return (mask of the jobs that at least one rule may allow to preempt, tier of each job), both by job number.
-        Jobs of other queues have the tier 0; jobs of the preemptor's own queue have the tier 1."""
+        """Return (mask of the jobs that the preemptor may be allowed to preempt by some rule, tier of each job), both
+        by job number. Jobs of other queues have the tier 0; jobs of the preemptor's own queue have the tier 1."""
         own = self.running_pods.queue_number(self.queue)
         return self._may_be_asked(self._highest_of_queues(), own), (self.running_pods.of_jobs("queue") == own).astype(
             np.int64
@@ -141,15 +144,15 @@ class PreemptionPolicy:
         return bool(highest) and bool(self._may_be_asked(highest, own)[numbers].any())
 
     def _goes_by_share_alone(self) -> bool:
-        """Return whether only the fair-share rule can apply, because the settings allow no other rule, and no queue on
-        the preemptor's path has a guarantee."""
+        """Return whether only the fair-share rule can apply. This is so if the settings allow no other rule, and if no
+        queue on the preemptor's path has a guarantee."""
         wants = self.preemption
         others = wants.within is not WithinQueue.NEVER or wants.borrowing
         return not others and not any(branch.quota.guaranteed for branch in self.branch.path)
 
     def _anybody_is_richer(self) -> bool:
-        """Return whether some queue on the preemptor's path has a sibling with a higher share than this queue would
-        have with the job."""
+        """Return whether, at some level of the preemptor's path, a sibling queue has a higher share than the
+        preemptor's side would have with the job."""
         richest = richest_children(self._scene)
         for ours in self.branch.path:
             above = ours.parent
@@ -160,8 +163,8 @@ class PreemptionPolicy:
         return False
 
     def _highest_of_queues(self) -> dict[int, int]:
-        """Return a mapping: number of a queue -> the highest priority at which jobs of the queue could be preempted
-        now. Queues whose jobs cannot be preempted are left out."""
+        """Return a mapping: number of a queue -> the highest priority at which a job of the queue can be preempted now.
+        Queues without preemptible jobs are left out."""
         found = {}
         for number, name in enumerate(self.running_pods.queues):
             if (highest := self._highest(name)) > NOBODY and self._budget(name) > 0:
@@ -200,7 +203,7 @@ class PreemptionPolicy:
         return later
 
     def _highest(self, queue: str) -> int:
-        """Return the highest priority of a job of the other queue that could be preempted now."""
+        """Return the highest priority at which a job of `queue` could be preempted now."""
         if queue == self.queue:
             return (
                 clamped_priority(self.job.priority) - 1 if self.preemption.within is not WithinQueue.NEVER else NOBODY
@@ -209,7 +212,7 @@ class PreemptionPolicy:
         return max(self._bound(rule, queue) for rule in rules) if rules else NOBODY
 
     def _bound(self, rule: PreemptionRule, queue: str) -> int:
-        """Return the highest priority that victims in the other queue may have under the rule."""
+        """Return the highest priority that victims in `queue` may have under the rule."""
         tie, wants = self._tie(queue), self.preemption
         if rule is PreemptionRule.BORROWING:
             threshold = wants.borrowing_threshold
@@ -219,12 +222,12 @@ class PreemptionPolicy:
         return self._lower(tie, or_equal=wants.reclaim is ReclaimWithinCohort.LOWER_OR_EQUAL)
 
     def _lower(self, tie: QueueRelation, *, or_equal: bool = False) -> int:
-        """Return the highest priority with which a job of the other queue still counts as lower than the preemptor.
-        `or_equal`: a job of equal priority also counts as lower. In `FILL` order the priorities of queues are added to
-        those of their jobs. So the priority of each queue from the preemptor's queue up to the preemptor's side is
-        added to the preemptor's priority; a fenced queue replaces the sum by its own priority. Then the priority of
-        each queue from the other side down to the other queue is subtracted. If one of these queues is fenced, all jobs
-        below it have the priority of the fenced queue in this comparison."""
+        """Return the highest priority with which a job of the other queue still ranks below the preemptor. `or_equal`:
+        True if a job of equal priority also ranks below the preemptor. In `FILL` order the priorities of queues are
+        added to those of their jobs. So the priority of each queue from the preemptor's queue up to the preemptor's
+        side is added to the preemptor's priority; a fenced queue replaces the sum by its own priority. Then the
+        priority of each queue from the other side down to the other queue is subtracted. If a queue on the other
+        queue's path is fenced, all jobs below it have the priority of the fenced queue in this comparison."""
         seen = self.job.priority
         if tie.ours is not None and tie.ours.parent is not None and tie.ours.parent.order is QueueOrder.FILL:
             seen = share.seen_priority(self.branch, tie.ours, seen)
@@ -253,7 +256,7 @@ class PreemptionPolicy:
         return priority <= self._highest(queue) or (newer and priority == clamped_priority(self.job.priority))
 
     def is_outranked(self, victim: JobRecord, minimum: Cost, charge: Charge) -> bool:
-        """Return whether the victim, once it waits again, could preempt this preemptor (rule R20). When this is called,
+        """Return whether the victim could preempt the preemptor when the victim waits again (rule R20). Precondition:
         the ledger has the charges after the preemption. `minimum`: the amounts that the victim's minimum would be
         charged. `charge`: the charge of the preemptor."""
         strategy = queue_preemption(self.cluster, victim.queue).strategy
@@ -262,12 +265,12 @@ class PreemptionPolicy:
         return any(each.outranks(record, charge) for each in waiting)
 
     def may_lose_to(self, queue: str) -> bool:
-        """Return whether the settings of `queue` allow its jobs to preempt jobs of the preemptor's queue at all. The
-        result is False if both are the same queue."""
+        """Return whether the settings of `queue` can ever allow its jobs to preempt jobs of the preemptor's queue.
+        Return False if `queue` is the preemptor's queue."""
         theirs = queue_preemption(self.cluster, queue)
         return queue != self.queue and (theirs.reclaim is not ReclaimWithinCohort.NEVER or theirs.borrowing)
 
-    # Which rule allows to evict a job now, after the earlier evictions
+    # The rule that allows to evict a job now, given the evictions so far
 
     def rule_for(self, number: int, *, whole: bool, loss: Callable[[], Charge | None]) -> PreemptionRule | None:
         """Return the rule that allows to evict the job now; None if no rule does. `number`: the number of the job.
@@ -283,16 +286,16 @@ class PreemptionPolicy:
         return self._strongest(queue, priority, loss)
 
     def _strongest(self, queue: str, priority: int, loss: Callable[[], Charge | None]) -> PreemptionRule | None:
-        """Return the strongest rule that allows to preempt a job of this priority in the other queue; None if no rule
-        does. `loss`: a function that returns the charge of the victim."""
+        """Return the strongest rule that allows to preempt a job of `queue` with this priority; None if no rule does.
+        `loss`: a function that returns the charge of the victim."""
         rule = next((rule for rule in self._rules(queue) if priority <= self._bound(rule, queue)), None)
         if rule is PreemptionRule.FAIR_SHARE and self.final and not self._stays_richer(self._tie(queue), loss):
             return None
         return rule
 
     def _stays_richer(self, tie: QueueRelation, loss: Callable[[], Charge | None]) -> bool:
-        """Return whether the victim's side, after the loss, still has at least the share that the preemptor's side
-        would have with the job."""
+        """Return whether the victim's side, after the victim is evicted, still has at least the share that the
+        preemptor's side would have with the job."""
         if tie.ours is None or tie.theirs is None or (lost := loss()) is None:
             return True
         ours, mark = self._with(tie.ours), self.ledger.mark()
@@ -302,11 +305,12 @@ class PreemptionPolicy:
         return not theirs < ours
 
     def takes_too_much(self, queue: str, lost: Mapping[str, Mapping[Key, int]]) -> bool:
-        """Return whether jobs on the victim's side could later take the capacity back (rule R20). They could if three
-        conditions are met. First, the victim's queue, or a queue above it on the victim's side, would be below its
-        guarantee in every resource that it loses. Second, that queue, or a queue below it, may reclaim. Third, the
-        preemptor's side has no guarantee, or exceeds its guarantee even after victims of the preemptor's own queue have
-        left. `lost`: queue -> the charges of its victims."""
+        """Return whether jobs on the victim's side could later take the capacity back by preemption (rule R20). Three
+        conditions must be met for this. First, the victim's queue, or a queue above it on the victim's side, would be
+        below its guarantee in every resource that it loses. Second, the settings of the queue that would be below its
+        guarantee, or of a queue below it in the tree, allow it to reclaim. Third, the preemptor's side has no
+        guarantee, or exceeds its guarantee even after victims of the preemptor's own queue have left. `lost`: queue ->
+        the charges of its victims."""
         tie = self._tie(queue)
         if tie.ours is not None and tie.ours.quota.guaranteed and self._stays_within(tie.ours, self._keys(tie)):
             return False
@@ -327,7 +331,7 @@ class PreemptionPolicy:
         return wants.reclaim is not ReclaimWithinCohort.NEVER or any(map(self._may_reclaim, branch.children.values()))
 
     def _rules(self, queue: str) -> Sequence[PreemptionRule]:
-        """Return the rules that now allow to preempt jobs of the other queue, the strongest first."""
+        """Return the rules that at present allow to preempt jobs of `queue`, the strongest first."""
         wants = self.preemption
         if wants.reclaim is ReclaimWithinCohort.NEVER and not wants.borrowing:
             return ()
@@ -351,8 +355,8 @@ class PreemptionPolicy:
         return found
 
     def _would_be_poorer(self, ours: Branch, theirs: Branch) -> bool:
-        """Return whether the preemptor's side, with the job, has a lower share than the other side. In `TIERED` order,
-        the side with the higher priority counts as the side with the lower share."""
+        """Return whether the preemptor's side (`ours`), with the job, has a lower share than the other side (`theirs`).
+        In `TIERED` order, the side with the higher priority counts as the side with the lower share."""
         above = ours.parent
         if above is not None and above.order is QueueOrder.TIERED and ours.queue is not None:
             mine, other = ours.queue.priority, theirs.queue.priority if theirs.queue is not None else 0
@@ -372,7 +376,7 @@ class PreemptionPolicy:
         return known
 
     def _tie(self, queue: str) -> QueueRelation:
-        """Return how the preemptor's queue and the other queue are related in the queue tree."""
+        """Return how the preemptor's queue and `queue` are related in the queue tree."""
         return self.branch.relation_to(self.cluster.tree.branches[queue])
 
     def _keys(self, tie: QueueRelation) -> list[Key]:
@@ -386,20 +390,20 @@ class PreemptionPolicy:
         return any(total.get(key, 0) > guaranteed.get(key, 0) for key in keys)
 
     def _stays_within(self, branch: Branch, keys: list[Key]) -> bool:
-        """Return whether the branch, with the job, stays within its guarantee for all of the keys."""
+        """Return whether the usage of the branch, including the job, stays within its guarantee for all keys."""
         total, guaranteed = self.ledger.account(branch).total, branch.quota.guaranteed
         return all(total.get(key, 0) + self._amounts[key] <= guaranteed.get(key, 0) for key in keys)
 
     def is_under(self, queue: str, branch: str) -> bool:
-        """Return whether the queue is the branch or below it."""
+        """Return whether `queue` is the queue of `branch`, or a queue below it."""
         return any(each.name == branch for each in self.cluster.tree.branch(queue).path)
 
     def share_of(self, number: int) -> tuple[DominantShare, ...]:
-        """Return the shares that decide which queue loses a job next. `number`: the number of the queue in the table of
-        running pods. The tuple has the share of each queue on the path from the root's child down to this queue. If the
-        queue has children, the share of its own jobs follows. Two such tuples differ first at the level where the paths
-        of the queues part, so the larger tuple belongs to the queue that has the higher share at that level, as in
-        Kueue's tournament of cohorts."""
+        """Return the key by which queues are compared to decide which queue loses a job next: a tuple of shares.
+        `number`: the number of the queue in the table of running pods. The tuple has the share of each queue on the
+        path from the root's child down to this queue. If the queue has children, the share of its own jobs follows. The
+        tuples of two queues differ first at the level where the paths of the queues part. So the larger tuple belongs
+        to the queue with the higher share at that level, as in Kueue's tournament of cohorts."""
         way = self._ways.get(number)
         if way is None:
             branch = self.cluster.tree.branch(self.running_pods.queues[number])
@@ -439,8 +443,8 @@ class GuaranteeOnlyPolicy(PreemptionPolicy):
         )
 
     def due(self) -> bool:
-        """Return whether at least one queue on the path has a guarantee and stays within it if the new pod is added
-        (rule R22). The path is that from the job's queue up to the child of the root."""
+        """Return whether at least one queue has a guarantee and stays within it if the new pod is added (rule R22). The
+        job's queue and the queues above it, without the root, are checked."""
         for branch in self.branch.path[:-1]:
             keys = [key for key in self._asked if key in branch.quota.guaranteed]
             if keys and self._stays_within(branch, keys):
@@ -463,15 +467,15 @@ def richest_children(context: PreemptionContext) -> Mapping[str, DominantShare]:
 
 
 def latest_start_s(theirs: QueuePreemption, now_s: float) -> float:
-    """Return the latest time (seconds since the epoch) at which a job may have started to have run for the queue's
-    minimum run time by now."""
+    """Return the latest start time (seconds since the epoch) of a job that has now run for its queue's minimum run
+    time."""
     return now_s - theirs.min_run_s if theirs.min_run_s > 0 else inf
 
 
 def next_chance_s(context: PreemptionContext) -> float | None:
-    """Return the next time (seconds since the epoch) at which a job becomes preemptible although no event arrives. This
-    happens when its minimum run time ends, or when a past preemption is an hour old and no longer counts for the hourly
-    budget. None: no job becomes preemptible in this way."""
+    """Return the next time (seconds since the epoch) at which a job becomes preemptible without any event: its minimum
+    run time ends, or a past preemption becomes an hour old and no longer counts for the hourly budget. Return None if
+    there is no such time."""
     cluster, residents, now_s = context.cluster, context.running_pods, context.now_s
     theirs = [queue_preemption(cluster, name) for name in residents.queues]
     live = np.fromiter(residents.number_of.values(), np.int64, len(residents.number_of))

@@ -1,16 +1,17 @@
-"""Choose the cheapest set of victims. In a small *pool* of candidates every set is tried.
+"""Choose the cheapest set of victims. For a small *pool* of candidates, every set of them is tried.
 
 If all candidates together form a small pool (at most `ALL_SETS` sets), the result is exact: if the rules permit any set
 of victims, one is found. Otherwise `core.preemption.search` first finds a sufficient set of victims package by package
 (`core.preemption.victims`). This module then tries small pools, and replaces the victims by better ones from the same
-pool. A small pool has the candidates of a node that victims leave, and often also those of one of the next best nodes.
+pool. A small pool has the candidates of a node that victims leave, and often also the candidates of one of the next
+best nodes.
 
 For all sets of a pool at once, sums over columns show which sets free enough capacity, as far as counting can show it,
-and the cost of each set. These sets are then tried one by one, the cheapest first. The first set is chosen that meets
-four conditions: the preemption policy permits it; every victim is needed; no victim could preempt the preemptor
-afterwards; and the set is *fair*. If a gang has several pods above its minimum on one node, it makes no difference
-which of them is evicted. The pod with the highest ordinal is always evicted first, so only sets that keep to this order
-are tried.
+and the cost of each set. The sufficient sets are then tried one by one, the cheapest first. The first set is chosen
+that meets four conditions: the preemption policy permits it; every victim is needed; no victim could preempt the
+preemptor afterwards; and the set is *fair*. If a gang has several pods above its minimum on one node, it makes no
+difference which of them is evicted. The pod with the highest ordinal is always evicted first, so a set is only tried if
+it has the pods with the highest ordinals.
 
 The costs of two sets are compared by these criteria. A criterion decides only if the sets are equal by all criteria
 before it:
@@ -54,16 +55,17 @@ from phalanx.model.job import Placement
 from phalanx.state.classes import Demand, Gang
 
 OWN = 1  # the tier of gangs of the preemptor's own queue; gangs of other queues have a lower tier
-LEAST = -(2**62) - 1  # a number below every priority
-MANY = 2  # fairness is only compared if the candidates belong to at least this many other queues
+LEAST = -(2**62) - 1  # a placeholder for a missing priority, lower than every priority
+# fairness of sets is only compared if the candidates belong to at least this many queues other than the preemptor's
+MANY = 2
 MOST_UNITS = 13  # the largest number of candidates of a pool, unless the pool has all candidates
-ALL_SETS = 1 << 13  # all candidates are one pool if they have at most this many sets
+ALL_SETS = 1 << 13  # if at most this many sets can be formed from all candidates, all candidates are one pool
 ALL_TRIED = 1024  # the largest number of sets that are tried one by one if all candidates are one pool
-NODES = 8  # pools are tried for at most this many nodes with victims
-NEXT = 8  # the largest number of further nodes whose candidates are added to a pool, in all pools together
+NODES = 8  # if the victims are on more nodes than this, no pools are tried
+NEXT = 8  # how many of the next best nodes are combined with the nodes of victims, divided by the number of the latter
 SETS = 128  # if there are several pools: the largest number of sets of each pool that are tried one by one
 TRIED_INSTEAD = 32  # at most this many sets are tried as a replacement for one candidate
-MOST_ORDERED = 6  # only for sets of at most this many candidates, other orders of eviction are tried
+MOST_ORDERED = 6  # for sets with more candidates than this, only one order of eviction is tried
 
 Ints: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
@@ -103,9 +105,9 @@ def is_small(candidates: VictimCandidates) -> bool:
 
 
 def options(candidates: VictimCandidates, pool: Sequence[int]) -> list[list[int]]:
-    """Return for each job of the pool the sets of its candidates that may be evicted together, as bit masks. These are
-    the empty set, the whole gang, and each choice of some pods above the job's minimum: any number of pods on each
-    node, in the order of eviction."""
+    """Return for each job of the pool the sets of its candidates that may be evicted together, as bit masks: the empty
+    set, the whole gang, and each choice of pods above the job's minimum. A choice has any number of pods on each node,
+    in the order of eviction."""
     entries: dict[int, dict[int, list[int]]] = {}
     gangs: dict[int, int] = {}
     for at, candidate in enumerate(pool):
@@ -125,7 +127,8 @@ def options(candidates: VictimCandidates, pool: Sequence[int]) -> list[list[int]
 
 
 def improve(hunt: SearchForVictims, placements: list[Placement]) -> list[Placement]:
-    """Replace the victims by the best sets of small pools, and return where the pods of the job can then be placed."""
+    """Replace the present victims by better sets from small pools. Return the placements of the job beside the new
+    victims."""
     if len(hunt.candidates.going) > NODES * MOST_UNITS:
         return placements
     for pool in pools(hunt):
@@ -134,9 +137,9 @@ def improve(hunt: SearchForVictims, placements: list[Placement]) -> list[Placeme
 
 
 def pools(hunt: SearchForVictims) -> Iterator[list[int]]:
-    """Yield the pools. If there are few candidates, all of them are one pool. Otherwise there is a pool for each node
-    that victims leave. Each of these nodes is also combined with each of a few next best nodes, and each pair is one
-    more pool."""
+    """Yield the pools. If there are few candidates, all of them are one pool. Otherwise each node that victims leave
+    has a pool with the candidates on it. Each pair of a node that victims leave and one of the next best nodes has a
+    pool, too."""
     field, going = hunt.candidates.field, hunt.candidates.going
     everybody = range(len(field.job))
     if len(everybody) <= MOST_UNITS:
@@ -154,8 +157,8 @@ def pools(hunt: SearchForVictims) -> Iterator[list[int]]:
 
 
 def fewest(going: Collection[int], there: Collection[int]) -> list[int]:
-    """Return the pool for one or two nodes. `there`: the candidates on these nodes. All of them are in the pool,
-    victims first. `going`: all present victims. The victims on other nodes are added if the pool then stays small
+    """Return the pool for one or two nodes. `there`: the candidates on the nodes; at most `MOST_UNITS` of them are in
+    the pool, victims first. `going`: all present victims. Victims on other nodes are added if the pool stays small
     enough."""
     found = sorted(there, key=lambda candidate: candidate not in going)[:MOST_UNITS]
     others = [candidate for candidate in going if candidate not in there]
@@ -171,7 +174,7 @@ class Choice:
         ways = (np.array(each, np.int64) for each in options(self.candidates, self.pool))
         none = np.zeros(1, np.int64)
         self.sets: Ints = np.sort(reduce(lambda found, each: (found[:, None] | each).ravel(), ways, none))
-        # The mask of the members of each set, [set, candidate].
+        # A mask with the members of each set: `has[set, candidate]` is True if the set has the candidate.
         self.has = ((self.sets[:, None] >> np.arange(len(self.pool))) & 1).astype(np.bool_)
         self.tried = SETS
         self.bit_of = {candidate: 1 << at for at, candidate in enumerate(self.pool)}
@@ -180,7 +183,7 @@ class Choice:
         self.fairest = hunt.rights.fairest
         self.rivals = len({self.field.group[candidate] for candidate in self.pool if self.field.tier[candidate] < OWN})
         self._placed: dict[int, list[Placement] | None] = {}
-        self._spared: dict[int, Mask] = {}  # see `_can_spare`
+        self._spared: dict[int, Mask] = {}  # candidate's bit -> the result of `_can_spare`
 
     def find(self) -> list[Placement] | None:
         """Evict the best of all sets, and return the placements of the gang: an empty list if only quota is short, and
@@ -193,8 +196,8 @@ class Choice:
         return self._placed.get(chosen) or []
 
     def settle(self, placements: list[Placement]) -> list[Placement]:
-        """Evict the best set of the pool instead of its present victims. Return the placements of the job. These are
-        `placements`, if the present victims are the best set, or if only quota was short."""
+        """Evict the best set of the pool instead of the pool's present victims. Return the placements of the job:
+        unchanged (`placements`) if the present victims are the best set, or if only quota was short."""
         if not self.found:
             return placements
         for candidate in reversed(self.found):
@@ -210,11 +213,11 @@ class Choice:
         return placements
 
     def _chosen(self, before: int) -> int | None:
-        """Return the best set; None if no set is better than the set `before`. `before`: the set of the present
+        """Return the best set; None if no set is better than the present victims. `before`: the set of the present
         victims, or -1 if there are none."""
         best, best_cost = None, None
         order, costs = self._cheapest_first()
-        unfair = None  # the cheapest permitted set that is not fair; it is used if no set is fair
+        unfair = None  # the cheapest permitted set among the unfair sets, which is used if no set is fair
         for chosen, cost in zip(order, costs, strict=True):
             if best is not None and cost != best_cost:
                 break
@@ -240,9 +243,9 @@ class Choice:
 
     @property
     def counts_quota(self) -> bool:
-        """Return whether the sum of the victims' charges shows how much quota their eviction returns. This is not so if
-        queues keep a part of their guarantee for themselves, because the parent is then charged this part in any
-        case."""
+        """Return whether the sum of the victims' charges shows how much quota their eviction returns. Return False if
+        queues keep a part of their guarantee for themselves: the parent queue is charged this part even if no job uses
+        it."""
         return not self.candidates.cluster.tree.keeps
 
     # Sets as bit masks
@@ -264,7 +267,7 @@ class Choice:
         return found
 
     def _at(self, sets: Ints) -> tuple[Ints, Mask]:
-        """Return (the index of each of these sets in `self.sets`, a mask: True for each set that `self.sets`
+        """Return (the index of each set of `sets` in `self.sets`, a mask: True for each set that `self.sets`
         contains)."""
         at = np.minimum(np.searchsorted(self.sets, sets), len(self.sets) - 1)
         return at, self.sets[at] == sets
@@ -277,9 +280,9 @@ class Choice:
     # Which sets free enough, and their costs
 
     def _enough(self) -> Mask:
-        """Return the mask of the sets whose eviction could be enough, as far as counting can show it. The nodes then
-        have capacity for each role of the gang if it were the only one, and the quota that is short becomes
-        sufficient."""
+        """Return the mask of the sets whose eviction could be enough, as far as counting can show it. After such an
+        eviction, the nodes have capacity for each single role of the gang (capacity for all roles together is not
+        checked), and the missing quota is available."""
         enough: Mask = np.ones(len(self.sets), np.bool_)
         if not self.hunt.at_once and not self.hunt.named:
             for role, demand in zip(self.hunt.gang.roles, self.hunt.gang.demands, strict=True):
@@ -302,7 +305,7 @@ class Choice:
         """Return for each set the number of pods of the demand that fit on the nodes after the set is evicted."""
         draft, holdings = self.hunt.draft, [self.field.holdings(candidate) for candidate in self.pool]
         if draft.asked(demand) is None:
-            return np.zeros(len(self.sets), np.int64)  # no node has one of the resources
+            return np.zeros(len(self.sets), np.int64)  # a requested resource exists on no node
         positions = sorted({each.position for held in holdings for each in held})
         at = {position: number for number, position in enumerate(positions)}
         allowed = draft.allowed(demand.where)
@@ -319,7 +322,7 @@ class Choice:
         return there + int(room.sum() - room[positions].sum())
 
     def _cheapest_first(self) -> tuple[list[int], list[tuple[float, ...]]]:
-        """Return (sets that could be enough, cost of each set), the cheapest set first."""
+        """Return (sets whose eviction could be enough, cost of each set), sorted by cost."""
         field, candidates, pool = self.field, self.candidates, self.pool
         gangs = [int(candidates.is_gang(candidate)) for candidate in pool]
         priority = [int(field.priority[candidate]) for candidate in pool]
@@ -348,10 +351,10 @@ class Choice:
     # One set
 
     def _go(self, chosen: int) -> bool:
-        """Evict the candidates of the set: first those of the queue with the highest share, and within a queue the
-        candidate that holds least. If the policy does not allow all evictions in this order, try another order. Return
-        True if all candidates were evicted, if the quota then allows the job, and if no queue that loses jobs could
-        take the capacity back (rule R20)."""
+        """Evict the candidates of the set: first the candidates of the queue with the highest share, and within a queue
+        first the candidate that holds least. If the policy does not allow every eviction in this order, try another
+        order. Return True if all candidates were evicted, if the quota then allows the job, and if no queue that loses
+        jobs could take the capacity back (rule R20)."""
         members = self._members(chosen)
         evict = self.candidates.evict_if_permitted
         if not all(map(evict, self._in_turn([*members]))):
@@ -364,8 +367,8 @@ class Choice:
 
     def _permitted_order(self, members: list[int]) -> list[int]:
         """Return the candidates in an order in which the policy may allow to evict all of them. The order matters,
-        because each eviction lowers the usage of a queue, and the policy may then refuse to evict more jobs of that
-        queue. So a candidate that may be evicted even after all others is put at the end."""
+        because each eviction lowers the usage of a queue, and below some usage the policy refuses further evictions. So
+        a candidate that may be evicted even after all other members is put at the end."""
         order: list[int] = []
         while (
             1 < len(members) <= MOST_ORDERED
@@ -410,7 +413,7 @@ class Choice:
             self.candidates.restore(candidate)
 
     def _is_enough(self, gone: int) -> bool:
-        """Return whether the nodes and the quota now suffice for the job. `gone`: the set of the evicted candidates."""
+        """Return whether capacity and quota are enough for the job after the eviction of the set `gone`."""
         if not self._counts_enough(gone) or self.hunt.quota_short() is not None:
             return False
         if self.hunt.at_once:
@@ -426,7 +429,7 @@ class Choice:
         return not any(self._is_spare(candidate, chosen) for candidate in self._members(chosen))
 
     def _is_spare(self, candidate: int, gone: int) -> bool:
-        """Return whether the evicted set `gone` would still be enough if this candidate were not evicted."""
+        """Return whether the eviction of the set `gone` would still be enough without the eviction of `candidate`."""
         rule = self.candidates.going[candidate]
         self.candidates.restore(candidate)
         found = self._is_enough(gone ^ self.bit_of[candidate])
@@ -440,8 +443,9 @@ class Choice:
         return not any(self._could_be_replaced(each, chosen) for each in gangs if self.field.tier[each] < OWN)
 
     def _could_be_replaced(self, candidate: int, chosen: int) -> bool:
-        """Return whether queues with higher shares could lose candidates instead of `candidate`. Each time such a queue
-        loses a gang, its share must still be higher than that of the queue of `candidate`."""
+        """Return whether candidates of queues with higher shares could be evicted instead of `candidate`. Just before
+        each eviction of a gang, the share of the gang's queue must be higher than the share of the queue of
+        `candidate`."""
         rule, rest = self.candidates.going[candidate], chosen ^ self.bit_of[candidate]
         self.candidates.restore(candidate)
         found = any(
@@ -451,9 +455,9 @@ class Choice:
         return found
 
     def _extras(self, candidate: int, rest: int) -> Iterator[int]:
-        """Yield sets of other candidates that could be enough together with the set `rest`, the smallest sets first:
-        gangs of other queues, and pods above minimums. A set is left out if it has a pod above a minimum that is not
-        needed, because the only effect of its eviction would be a lower share."""
+        """Yield sets of gangs of other queues and of pods above minimums. A yielded set could be enough together with
+        the set `rest`; the smallest sets come first. A set with an unneeded pod above a minimum is left out, because
+        evicting this pod would only lower a share."""
         group, tier = self.field.group[candidate], self.field.tier[candidate]
         others = [
             each
@@ -461,7 +465,7 @@ class Choice:
             if (self.field.group[each] != group and self.field.tier[each] <= tier) or not self.candidates.is_gang(each)
         ]
         at = self.enough & (self.sets & ~(rest | self._number(others)) == 0)
-        for each in self._members(rest):  # the whole gang may be evicted instead of its pods above the minimum
+        for each in self._members(rest):  # instead of a gang's pods above the minimum, the whole gang may be evicted
             at &= self.sets & (self.bit_of[each] | self._gang_bit(each)) > 0
         for each in self.pool:
             if not self.candidates.is_gang(each) and not rest & self.bit_of[each] and self.counts_quota:
@@ -470,8 +474,8 @@ class Choice:
         yield from sorted(extras, key=lambda extra: extra.bit_count())
 
     def _can_spare(self, bit: int) -> Mask:
-        """Return the mask of the sets that have the candidate of the bit, and that could be enough without this
-        candidate, as far as counting can show it."""
+        """Return a mask of the sets in which a candidate is not needed: the set has the candidate, but, as far as
+        counting shows, would be enough without it. `bit`: the bit of the candidate."""
         if bit not in self._spared:
             without, there = self._at(self.sets & ~bit)
             self._spared[bit] = (self.sets & bit > 0) & there & self.enough[without]
@@ -482,8 +486,8 @@ class Choice:
         return self.bit_of.get(int(self.candidates.gang_unit[self.field.job[candidate]]), 0)
 
     def _could_go_besides(self, extra: int, candidate: int) -> bool:
-        """Return True if three conditions are met. All candidates of the set `extra` could be evicted. Their eviction
-        frees enough. The queue of each gang in the set has a higher share, when the gang is evicted, than the queue of
+        """Return True if three conditions are met: all candidates of the set `extra` could be evicted; their eviction
+        frees enough; and at the eviction of each gang in the set, the gang's queue has a higher share than the queue of
         `candidate`."""
         rights, group, went = self.hunt.rights, int(self.field.group[candidate]), list[int]()
         for each in self._in_turn(self._members(extra)):
