@@ -2,15 +2,15 @@
 conservative backfill, in which each pending job has a reservation, and for forecasts.
 
 Time is divided at *instants*: now, each expected end of a running job, and each beginning and end of a reservation.
-Between two instants nothing changes, so one *level* describes this period: it has the free amounts of each node (row),
-with one array per resource. For each demand and level, the number of pods that fit is counted once and then kept up to
-date. A *stretch* is a run of consecutive levels that lasts at least as long as the gang runs. A few vector operations
-find the first stretch that may have enough capacity. The capacity of a node in a stretch is its minimum over the
-levels. The usual placement code then places the gang on this capacity.
+Between two instants nothing changes. A *level* describes the time between two instants: it has the free amounts of each
+node (row), with one array per resource. For each demand and level, the number of pods that fit is counted once, and
+updated when the level changes. A *stretch* is a sequence of consecutive levels that lasts at least as long as the gang
+runs. A few vector operations find the first stretch that may have enough capacity. The capacity of a node in a stretch
+is its minimum over the levels. The usual placement code then places the gang on this capacity.
 
 The number of levels times the number of nodes is at most about `CELLS`. If running jobs have too many different ends,
-neighbouring ends are merged into the latest of them. So no job is expected to start earlier than it can. (Slurm's
-bf_resolution does the same.)
+neighbouring ends are merged into the latest of them. So the expected start of a job is never too early. (Slurm's
+bf_resolution has the same effect.)
 
 For a cluster of one node (a laptop, or a workload log of one large machine), this module also has a capacity profile
 that uses plain integers.
@@ -40,9 +40,9 @@ from phalanx.state.classes import Demand, Gang
 from phalanx.state.cluster import Cluster
 
 CELLS = 1 << 20
-TRIES = 256  # one gang is tried on at most this many stretches of levels
-SPARE = 64  # how many unused levels are allocated whenever no unused level is left
-FEW = 32  # up to this number of nodes, pods are counted at each call
+TRIES = 256  # for each gang, placement is tried on at most this many stretches of levels
+SPARE = 64  # when the arrays have no unused level left, they are extended by this many levels
+FEW = 32  # on clusters with at most this many nodes, the counts of pods are not stored, but computed at each call
 
 
 class PlannedRun(NamedTuple):
@@ -55,8 +55,8 @@ class PlannedRun(NamedTuple):
 
 
 class CapacityProfile:
-    """The capacity profile of many nodes. `times[k]`: the begin of level k. `order[k]`: the index of level k in the
-    arrays of `free`."""
+    """The capacity profile of many nodes. `times[k]`: the time at which level k begins. `order[k]`: the index of level
+    k in the arrays of `free`."""
 
     def __init__(self, cluster: Cluster, draft: Draft, now_s: float, free: Free, releases: Sequence[Release]) -> None:
         self.cluster, self.draft, self.now_s = cluster, draft, now_s
@@ -72,14 +72,15 @@ class CapacityProfile:
         self.counts: dict[Demand, NDArray[np.int64]] = {}
 
     def earliest_run(self, job: Job, gang: Gang, runs_s: float) -> PlannedRun | None:
-        """Return the earliest possible run of the gang, without reserving it; None if none is found. `runs_s`: its run
-        time in seconds (infinite: for ever)."""
+        """Return the earliest possible run of the gang, without reserving it; None if no run is found. `runs_s`: the
+        run time of the gang in seconds; infinite if it has no time limit."""
         short = np.zeros(len(self.times), np.bool_)
         for demand, role in zip(gang.demands, gang.roles, strict=True):
             if role.minimum:
                 short |= self.rooms(demand, self.order) < role.minimum
         times = np.append(self.times, np.inf)
-        stops = np.append(short.nonzero()[0], len(self.times))  # the ends of stretches that may hold the gang
+        # for each stretch of levels with enough capacity, the index after its last level
+        stops = np.append(short.nonzero()[0], len(self.times))
         firsts = np.append(0, stops[:-1] + 1)
         long = ((firsts < stops) & (times[stops] >= times[firsts] + runs_s)).nonzero()[0]
         stretches = zip(firsts[long].tolist(), stops[long].tolist(), strict=True)
@@ -93,8 +94,8 @@ class CapacityProfile:
         return None
 
     def is_short(self, gang: Gang, end_s: float) -> bool:
-        """Return True if at some time before `end_s` fewer pods fit, by a count on each node, than the minimum of the
-        gang. The gang must have only one role."""
+        """Return True if at some time before `end_s` fewer pods fit on all nodes together than the minimum of the gang.
+        Precondition: the gang has only one role."""
         some = self.order[: self.level(end_s)]
         return bool(self.rooms(gang.demands[0], some).min() < gang.minimums[0])
 
@@ -104,7 +105,7 @@ class CapacityProfile:
 
     def least(self, job: Job, start: int, stop: int, end_s: float) -> Free:
         """Return for each row the minimum of the free amounts over the levels from `start` to `stop`; 0 for rows that
-        are closed to the job at some time from the begin of level `start` to `end_s`."""
+        are closed to the job at some time between the begin of level `start` and `end_s`."""
         free = self.between(start, stop)
         shut = advance.closed_rows(self.cluster, job, float(self.times[start]), end_s)
         if shut is not None:
@@ -122,7 +123,8 @@ class CapacityProfile:
         return {resource: column[some].min(axis=0) for resource, column in self.free.items()}
 
     def level(self, end_s: float) -> int:
-        """Return the first level that begins at `end_s` or later, but at least 1, because level 0 begins now."""
+        """Return the index of the first level that begins at `end_s` or later; at least 1, because level 0 begins
+        now."""
         return int(self.times.searchsorted(end_s)) or 1
 
     def change(self, held: HeldCapacity, start_s: float, end_s: float, sign: int) -> None:
@@ -138,7 +140,7 @@ class CapacityProfile:
             counts[some] += self.count(demand, some, held.rows) - before[demand]
 
     def cut(self, at_s: float) -> int:
-        """Return the index of the level that begins at this time. If no level begins then, insert one."""
+        """Return the index of the level that begins at `at_s`. If no level begins at `at_s`, insert one."""
         at = int(self.times.searchsorted(at_s))
         if at < len(self.times) and self.times[at] == at_s:
             return at
@@ -160,8 +162,8 @@ class CapacityProfile:
         return self.unused.pop()
 
     def rooms(self, demand: Demand, some: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the number of pods of the demand that fit in each of these levels. If there are few nodes, the pods
-        are counted at each call, because that costs less than keeping counts up to date."""
+        """Return for each level in `some` the number of pods of the demand that fit. If there are few nodes, the pods
+        are counted at each call, because updating stored counts would take more time."""
         known = self.counts.get(demand)
         if known is None:
             rows = matching.matching(self.cluster.columns.attributes, demand.where).nonzero()[0]
@@ -172,7 +174,7 @@ class CapacityProfile:
         return known[some]
 
     def count(self, demand: Demand, some: NDArray[np.int64], rows: NDArray[np.intp]) -> NDArray[np.int64]:
-        """Return the number of pods of the demand that these rows hold in each of these levels."""
+        """Return for each level in `some` the number of pods of the demand that the nodes in `rows` could hold."""
         cells = some[:, None], rows[matching.matching(self.cluster.columns.attributes, demand.where)[rows]]
         most: NDArray[np.int64] | None = None
         for resource, amount in demand.asks:
@@ -187,15 +189,15 @@ class CapacityProfile:
 
 
 def placed(cluster: Cluster, draft: Draft, gang: Gang, free: Free) -> HeldCapacity | None:
-    """Place the gang on these free amounts, and return the capacity that it takes on each node; None if it does not
-    fit."""
+    """Place the gang on the free amounts `free`. Return the capacity that the gang takes on each node; None if it does
+    not fit."""
     found = gangs.place(draft_over(draft, free), gang)
     return held_by_placements(cluster.columns, gang, found) if isinstance(found, list) else None
 
 
 def merged(times: list[float], most: int) -> list[float]:
-    """Return about `most` of the times: the first time, which is now, and the latest time of each group of neighbouring
-    times."""
+    """Merge neighbouring times into groups, and return the latest time of each group. The first time, which is now,
+    stays. The number of results is about `most`."""
     step = -(-len(times) // max(2, most))
     return times if step == 1 else [times[0], *reversed(times[:0:-step])]
 
@@ -203,8 +205,8 @@ def merged(times: list[float], most: int) -> list[float]:
 def capacity_levels(
     now: NDArray[np.int64], count: int, resource: str, first: NDArray[np.intp], releases: Sequence[Release]
 ) -> NDArray[np.int64]:
-    """Return the free amounts of the resource, as [level, row]. `now`: the amounts that are free now. `count`: the
-    number of levels. `first[k]`: the first level in which the capacity of release k is free."""
+    """Return an array with the free amounts of the resource, indexed [level, row]. `now`: the amounts that are free
+    now. `count`: the number of levels. `first[k]`: the first level in which the capacity of release k is free."""
     free = np.zeros((count, len(now)), np.int64)
     for at, (_, held) in zip(first.tolist(), releases, strict=True):
         if resource in held.amounts and at < count:
@@ -230,9 +232,9 @@ INFINITE_S = float("inf")
 
 
 class Asked(NamedTuple):
-    """The requests of a gang. `amounts`: (resource, amount) for all pods of the minimum of each role. `held`: the
-    capacity that the gang takes, if counting alone shows whether it fits; None if the gang must be placed on a draft to
-    find out."""
+    """The requests of a gang. `amounts`: for each role, (resource, amount) pairs for all pods of the role's minimum
+    together. `held`: the capacity that the gang takes, if counting alone shows whether it fits; None if only a
+    placement on a draft can show it."""
 
     amounts: tuple[tuple[str, int], ...]
     held: HeldCapacity | None
@@ -242,8 +244,8 @@ class OneNodeProfile:
     """The capacity profile of one node. Level k has the free amounts `free[resource][k]` and lasts from `times[k]`
     until `times[k + 1]`. The last level never ends.
 
-    `surely`: resource -> the least free amount of all levels. A gang that requests at most this amount fits into every
-    level."""
+    `surely`: resource -> the smallest free amount of any level. A gang that requests no more than these amounts fits
+    into every level."""
 
     def __init__(self, cluster: Cluster, draft: Draft, now_s: float, free: Free, releases: Sequence[Release]) -> None:
         self.cluster, self.draft, self.row = cluster, draft, int(draft.rows[0])
@@ -262,8 +264,8 @@ class OneNodeProfile:
         self.times.append(INFINITE_S)
 
     def earliest_run(self, job: Job, gang: Gang, runs_s: float) -> PlannedRun | None:
-        """Return the earliest possible run of the gang, without reserving it; None if none is found. `runs_s`: its run
-        time in seconds (infinite: for ever)."""
+        """Return the earliest possible run of the gang, without reserving it; None if no run is found. `runs_s`: the
+        run time of the gang in seconds; infinite if it has no time limit."""
         only = self.asked(gang).held
         for at in islice(self.possible(gang, runs_s), TRIES):
             start_s = self.times[at]
@@ -286,8 +288,8 @@ class OneNodeProfile:
         return known
 
     def possible(self, gang: Gang, runs_s: float) -> Iterator[int]:
-        """Yield the levels at which the gang could start, as far as counting can show it: the level itself and all
-        levels of the next `runs_s` seconds have enough free amounts."""
+        """Yield the levels at which the gang could start, as far as counting can show it: the free amounts are enough
+        in the level and in all levels of the following `runs_s` seconds."""
         times, first = self.times, 0
         for stop in self.short(gang):
             while first < stop and times[stop] >= times[first] + runs_s:
@@ -296,15 +298,15 @@ class OneNodeProfile:
             first = stop + 1
 
     def short(self, gang: Gang) -> list[int]:
-        """Return the indexes of the levels whose free amounts are too small for at least one role of the gang. The list
-        ends with the number of levels."""
+        """Return the indexes of the levels whose free amounts are too small for at least one role of the gang. One more
+        entry, the number of levels, is added at the end of the list."""
         found = [[at for at, free in enumerate(levels) if free < amount] for levels, amount in self.scarce(gang)]
         short = found[0] if len(found) == 1 else sorted({at for each in found for at in each})
         return [*short, len(self.times) - 1]
 
     def scarce(self, gang: Gang) -> list[tuple[list[int], int]]:
-        """Return (free amount of each level, requested amount) for each role and resource of which at least one level
-        may have too little."""
+        """Return (free amount of each level, requested amount) for each role and resource whose request may exceed the
+        free amount of some level."""
         free, surely, none = self.free, self.surely, [0] * (len(self.times) - 1)
         return [(free.get(name, none), most) for name, most in self.asked(gang).amounts if surely.get(name, 0) < most]
 
@@ -329,7 +331,8 @@ class OneNodeProfile:
         return free
 
     def level(self, end_s: float) -> int:
-        """Return the first level that begins at `end_s` or later, but at least 1, because level 0 begins now."""
+        """Return the index of the first level that begins at `end_s` or later; at least 1, because level 0 begins
+        now."""
         return bisect_left(self.times, end_s) or 1
 
     def change(self, held: HeldCapacity, start_s: float, end_s: float, sign: int) -> None:
@@ -342,7 +345,7 @@ class OneNodeProfile:
                 self.surely[resource] = min([self.surely[resource], *changed])
 
     def cut(self, at_s: float) -> int:
-        """Return the index of the level that begins at this time. If no level begins then, insert one."""
+        """Return the index of the level that begins at `at_s`. If no level begins at `at_s`, insert one."""
         at = bisect_left(self.times, at_s)
         if at and self.times[at] != at_s:
             self.times.insert(at, at_s)

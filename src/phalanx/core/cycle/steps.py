@@ -1,29 +1,30 @@
 """The steps of one cycle.
 
-A *request class* has equal requests of one queue; a *placement class* has requests of any queue that need the same from
-the nodes. A request class is a candidate if quota allows it, and if its placement class fits *by counting*, that is, if
-a count of the free amounts shows enough capacity before any placement is tried. `core.cycle.known` and
+A *request class* has equal requests of one queue; a *placement class* has requests of any queue with equal demands on
+nodes. A request class is a candidate if quota allows it, and if its placement class fits *by counting*, that is, if a
+count of the free amounts shows enough capacity before any placement is tried. `core.cycle.known` and
 `core.cycle.candidates` find the candidates of the whole cluster at once. Each class is represented by its first
 request. `core.order.next_job` chooses the next request. Slots that replace lost pods of started gangs come before all
 other requests. A request passes through these methods (`offers` is a method of `CycleState`, and `receive` a function
 of `core.cycle.intake`):
 
-    receive       report why it is not eligible (`core.cycle.intake.eligible`), or add it to a request class
-    candidates    yield it as the next request, with its class: a `Candidate`
+    receive       report why the request is not eligible (`core.cycle.intake.eligible`), or add it to a request class
+    candidates    yield the next request, with its class: a `Candidate`
     offers        list the flavors that the queue tree allows, or the limit that is short (`core.quota`)
-    place         place its whole gang on the draft (`core.placement.gang`)
-    grant         start it: charge its nodes and its queue
-    deny          report why it does not start (`core.cycle.report`)
+    place         place the request's whole gang on the draft (`core.placement.gang`)
+    grant         start the job: charge its nodes and its queue
+    deny          report why the request does not start (`core.cycle.report`)
 
-If shares or guarantees decide between queues, a queue is ranked by one of its request classes. This is its first class
-that may search for victims, or that is within its limits and has a placement class that fits by counting. A strict
-queue is always ranked by the first of all its classes. Until all backfill reservations are made, the cycle tries every
-request class within its limits, because the first class that finds no capacity must get a reservation.
+If shares or guarantees decide between queues, a queue is ranked by one of its request classes. This class is the
+queue's first one that may search for victims, or that is within its limits and has a placement class that fits by
+counting. A strict queue is always ranked by the first of all its classes. Until all backfill reservations are made, the
+cycle tries every request class within its limits, because the first class that finds no capacity must get a
+reservation.
 
 Within a cycle the set of classes that may start only shrinks. There are three reasons. First, grants reduce the
-headroom of queues. Second, quota that victims return is only available to other requests in the next cycle. Third, a
-placement class is closed when one of its requests fails. So it does not matter at which moment the cycle skips a class,
-and decisions depend only on the state."""
+headroom of queues. Second, quota that victims return is not available to other requests before the next cycle. Third, a
+placement class is closed when one of its requests fails. So the moment at which the cycle skips a class that cannot
+start has no influence on decisions."""
 
 from __future__ import annotations
 
@@ -47,8 +48,9 @@ from phalanx.model.reason import ALONE, NEVER, SHORT, Reason
 from phalanx.state.cluster import Cluster, is_incomplete
 from phalanx.state.pending.request_class import Blocker, Candidate, Kind, RequestClass
 
-REQUEST_CLASSES_OF_EFFORT = 256  # sorting this many request classes again costs as much as one search for victims
-FEW_QUEUES = 64  # rule R8: if more queues than this wait, their first requests are only checked once in a cycle
+REQUEST_CLASSES_OF_EFFORT = 256  # to sort this many request classes again takes about as long as one search for victims
+# up to this number of waiting queues, their first requests are checked after every decision; else once a cycle (R8)
+FEW_QUEUES = 64
 
 
 class Cycle:
@@ -66,7 +68,8 @@ class Cycle:
         # The number of decisions, and the value of `may_reserve`, when the heads of queues were last checked
         # (`hopeless_heads`).
         self.weeded: tuple[int, bool] | None = None
-        # The numbers of request classes that were tried out of turn, and denied because of a reservation.
+        # Numbers of request classes that were tried before their turn in the job order, and denied because of a
+        # reservation.
         self.kept_out: set[int] = set()
 
     @lazy
@@ -112,8 +115,8 @@ class Cycle:
     def hopeless_heads(self) -> Iterator[Candidate]:
         """Yield the first requests of queues that can neither start, nor preempt other jobs, nor get a reservation. The
         caller denies them, although other requests come before them in the job order. So a queue competes with its
-        first request for which one of the three is possible (rule R8). If more than `FEW_QUEUES` queues wait, this is
-        checked only once in a cycle."""
+        first request that can start, preempt or get a reservation (rule R8). If more than `FEW_QUEUES` queues wait,
+        their first requests are checked only once in a cycle."""
         decided = self.state.grants + len(self.state.actions), self.reserving.may_reserve
         cursors = self.tournament.cursors() if self.weeded != decided else []
         if len(cursors) < 2 or (self.weeded and len(cursors) > FEW_QUEUES):
@@ -160,8 +163,8 @@ class Cycle:
         return self.known.why_not(request_class, offers, ()).code in NEVER
 
     def is_sure_to_start(self, request_class: RequestClass) -> bool:
-        """Return whether it is certain that a class that fits by counting can start. This is so if counting is exact
-        for its gang, no reservation exists, and its queue has enough quota."""
+        """Return whether a class that fits by counting is certain to start: counting is exact for its gang, no
+        reservation exists, and its queue has enough quota."""
         found = request_class.placement_class
         if not found.single or self.reserving.first() is not None or not self.state.is_within_limits(request_class):
             return False
@@ -175,8 +178,8 @@ class Cycle:
         return isinstance(outcome, list)
 
     def finds_victims(self, head: Candidate, offers: Sequence[FlavorAssignment]) -> bool:
-        """Return whether the request may preempt now, and its search for victims succeeds. A search also counts as
-        successful if it only fails because of pods that this cycle has placed above the minimums of running jobs."""
+        """Return whether the request may preempt now, and its search for victims succeeds. The result is also True if
+        the search only fails because of pods that this cycle has placed above the minimums of running jobs."""
         if not self.may_search(head.request_class) or self.preempting.is_delayed(head):
             return False
         forecast = None if self.reserving.greedy else self.reserving.forecast
@@ -189,25 +192,25 @@ class Cycle:
         return is_able and self.preempting.may_search(request_class, self.reserving.mark())
 
     def wants_nothing(self, candidate: Candidate) -> bool:
-        """Return whether the request must be skipped now, because its job is being stopped, or because it is growth of
-        a job that still misses pods of its minimum."""
+        """Return whether the request must be skipped now: its job is being stopped, or the request is for a pod above
+        the minimum of a job that still misses pods of its minimum."""
         job, grows = candidate.entry.request.job, candidate.request_class.key.kind == Kind.GROWTH
         placed = self.state.places.get(job, ())
         return job in self.state.stopped or (grows and is_incomplete(self.cluster.jobs[job], placed))
 
     def must_try(self, head: Candidate) -> bool:
-        """Return True if the cycle must try the request. Otherwise handle the request in this function, and continue
-        with the next request of its queue."""
+        """Return True if the cycle must try the request. Otherwise skip, block or drop the request, and continue with
+        the next request of its queue."""
         request_class = head.request_class
         if self.wants_nothing(head):
             self.advance(head)
             return False
         has_others = self.field.several_arenas or self.tournament.urgent is not None
         if has_others and not self.field.may_be_tried(request_class):
-            # a grant in another arena, or a replacement of a lost pod, has taken its capacity
+            # a grant in another arena, or a replacement of a lost pod, has taken the capacity of this request
             self.lose(head, holds_up=False)
             return False
-        # The previous request of this class got a reservation, and this request may get a reservation as well.
+        # The request of this class before this one got a reservation, and this one may get a reservation as well.
         if request_class in self.reserving.further_requests:
             self.reserve_or_block(head)
             return False
@@ -235,8 +238,9 @@ class Cycle:
         return False
 
     def lose(self, head: Candidate, *, holds_up: bool) -> None:
-        """Do not try the request class again in this cycle. But if another request of the class may find victims,
-        continue with that request. `holds_up`: True if the request blocks the jobs behind it in a strict queue."""
+        """Do not try the request class again in this cycle, unless another request of the class may find victims; then
+        continue with that other request. `holds_up`: True if the request blocks the jobs behind it in a strict
+        queue."""
         self.state.denied.add(head.request_class)
         blocks = holds_up and head.request_class.strict and head.request_class.key.kind != Kind.GROWTH
         if not blocks and head.request_class.number in self.state.search_classes:
@@ -249,9 +253,9 @@ class Cycle:
         self.tournament.reject_head(holds_up=holds_up)
 
     def reserve_or_block(self, head: Candidate, *, holds_up: bool = True) -> None:
-        """Handle a request that found no capacity: try to make a reservation for it. If this succeeds, the next request
-        of its class may also get a reservation. If it fails, the request blocks its strict queue. `holds_up`: False if
-        the request must not block its queue."""
+        """Handle a request that found no capacity: try to make a reservation for it. With a reservation, the next
+        request of its class may also get one. Without a reservation, the request blocks its strict queue. `holds_up`:
+        False if the request must not block its queue."""
         self.state.denied.add(head.request_class)
         reserved = self.reserving.try_reserve(head)
         following = self.reserving.next_of(head.request_class) if reserved else None
@@ -263,13 +267,13 @@ class Cycle:
     # Deciding
 
     def place(self, candidate: Candidate, offer: FlavorAssignment) -> PlacementOutcome | Reason:
-        """Place the whole minimum of the gang, or nothing. Pods above the minimum are placed later in the cycle (rule
-        R10)."""
+        """Place all pods of the gang's minimum on the draft, or none. Pods above the minimum are placed later in the
+        cycle (rule R10)."""
         request_class, request = candidate.request_class, candidate.entry.request
         if not request_class.placement_class.key.whole:
             return []
         searches = request_class.number in self.state.search_classes
-        # The caller has already examined the placement class of the request itself (`must_try`).
+        # `must_try` has already checked the placement class of the request's own gang.
         is_other = bool(offer.flavors) or offer.gang is not request_class.key.gang
         if (searches or is_other) and (known := self.known.known_reason(request_class, offer, searches=searches)):
             return known
@@ -285,7 +289,7 @@ class Cycle:
         self.state.grants += 1
         self.state.draft.settle()
         backfilled = self.reserving.granted(request, offer.gang, placements)
-        self.state.searched.pop(key, None)  # remove the entry of an earlier search, which failed for another flavor
+        self.state.searched.pop(key, None)  # an earlier search for victims has failed for another flavor: forget that
         self.state.granted.add(request)
         self.state.placed.append((key.gang, request.job, placements))
         if request.slot is None:
@@ -306,8 +310,8 @@ class Cycle:
             self.try_again(across=True)
 
     def grows_first(self, head: Candidate | None) -> bool:
-        """Place pods above the minimums of jobs whose growth comes before the head of the tournament (rule R10). Return
-        whether there was at least one job with such pods."""
+        """Place pods above minimums for jobs whose growth comes before the head of the tournament (rule R10). Return
+        whether at least one job could grow before the head."""
         if head is not None and head.request_class.key.kind == Kind.REPLACEMENT:
             return False
         if self.grants_surplus(None if head is None else head.request_class.key.priority):
@@ -317,8 +321,8 @@ class Cycle:
     def grants_surplus(self, head_priority: int | None) -> bool:
         """Place pods above the minimums of jobs with a higher priority than `head_priority`. A job only gets these pods
         if no request with its priority or a higher one is left to try. `head_priority`: the priority of the next
-        request; None if no request is left. As long as requests are left, `grow_in_turn` does this for jobs with
-        `GangSize.IN_TURN` instead. Return whether there was a job for which pods could be placed."""
+        request; None if no request is left. As long as requests are left, jobs with `GangSize.IN_TURN` are left out,
+        because `grow_in_turn` places their pods. Return whether there was a job that may get such pods."""
         due = self.surplus.priorities(in_turn=head_priority is None)
         if head_priority is not None:
             due = list(takewhile(lambda each: each > head_priority and not self.field.any_from(each), due))
@@ -327,11 +331,11 @@ class Cycle:
         return bool(due)
 
     def advance(self, candidate: Candidate) -> None:
-        """Continue with the next request of the class. The caller does this if the request was granted, or if it must
+        """Continue with the next request of the class. This method is called if the request was granted, or if it must
         be skipped."""
         request_class, state = candidate.request_class, self.state
         if request_class not in state.remaining:
-            # the first request is the one that is being tried
+            # leave out the first request of the class, because it is the one that is being tried
             state.remaining[request_class] = islice(request_class, 1, None)
         remaining = state.remaining[request_class]
         following = next((entry for entry in remaining if state.still_waits(entry.request)), None)
@@ -339,14 +343,14 @@ class Cycle:
         self.tournament.accept_head(following)
 
     def prefers_preemption(self, candidate: Candidate, offer: FlavorAssignment) -> bool:
-        """Return whether the settings of the queue prefer preemption for this offer to trying the next offer."""
+        """Return whether, by the settings of the queue, preemption for this offer is tried before the next offer."""
         queue = self.cluster.tree.branches[candidate.request_class.key.queue].queue
         wish = None if queue is None else queue.fungibility
         return wish is not None and (wish.preempt_before_next or (wish.prefer_preemption and offer.short is not None))
 
     def make_room(self, candidate: Candidate, offers: Sequence[FlavorAssignment]) -> bool:
-        """Preempt other jobs if the request may preempt, if this frees enough capacity, and if it delays no
-        reservation. Return whether a plan was found and carried out."""
+        """Preempt other jobs if the request may preempt, if their eviction frees enough capacity, and if no reservation
+        is delayed. Return whether a plan was found and carried out."""
         request = candidate.entry.request
         if not self.may_search(candidate.request_class):
             return False
@@ -368,8 +372,9 @@ class Cycle:
         return True
 
     def try_again(self, *, across: bool) -> None:
-        """Try request classes again whose search for victims has failed, because after a decision of this cycle the
-        search may succeed. `across`: True if only classes that may preempt jobs of other queues are tried again."""
+        """A decision has changed the charges of queues, so a search for victims that failed before may now succeed. Try
+        the request classes with a failed search again. `across`: True to try only classes that may preempt jobs of
+        other queues."""
         over, preempting = self.known.is_done, self.preempting
         again = [
             number for number in self.state.search_classes if over[number] and preempting.may_try_again(number, across)
@@ -380,21 +385,21 @@ class Cycle:
             over[number] = 0
         self.preempting.effort += len(self.pending.request_classes) // REQUEST_CLASSES_OF_EFFORT
         self.field.fill(self.tournament)  # shares have changed, so the order of requests has changed as well
-        # makes `hopeless_heads` check again, unless more than `FEW_QUEUES` queues wait
+        # this makes `hopeless_heads` check the heads again, unless more than `FEW_QUEUES` queues wait
         self.weeded = self.weeded and (-1, False)
 
     def deny(
         self, candidate: Candidate, offers: Sequence[FlavorAssignment], lacks: Sequence[tuple[FlavorAssignment, Lack]]
     ) -> None:
-        """Deny the request. `lacks`: for each offer that quota allows, (offer, why it failed): the shortfall of its
-        placement, or the reservation that it would delay."""
+        """Deny the request. `lacks`: for each offer that quota allows, a pair (offer, cause): the cause is the
+        shortfall of its placement, or the reservation that it would delay."""
         key = candidate.request_class.key
         found = [self.known.explain(offer.gang, lack) for offer, lack in lacks]
         held = any(isinstance(lack, WouldDelayReservation) for _, lack in lacks)
         if held and self.tournament.out_of_turn:
             self.kept_out.add(candidate.request_class.number)
         reason = self.known.why_not(candidate.request_class, offers, found)
-        if key in self.state.searched and reason.code not in SHORT and not held:  # an eviction cannot help the request
+        if key in self.state.searched and reason.code not in SHORT and not held:  # no eviction can help this request
             self.preempting.await_change(key)
         lacks_capacity = lacks or self.state.is_within_limits(candidate.request_class)
         blocker = Blocker.RESERVATION if held else Blocker.CAPACITY if lacks_capacity else Blocker.QUOTA
@@ -403,6 +408,6 @@ class Cycle:
         if lacks and any(each.code not in NEVER for each in found):
             self.reserve_or_block(candidate, holds_up=reason.code not in ALONE)
         else:
-            # The request may have got a reservation earlier in this cycle, before other jobs used up its quota.
+            # Earlier in this cycle, before other jobs used up its quota, the request may have got a reservation.
             has_reservation = candidate.entry.request in self.reserving.reserved
             self.lose(candidate, holds_up=reason.code not in ALONE and not has_reservation)

@@ -2,9 +2,9 @@
 with an undo log.
 
 The cycle takes the capacity of its grants from the draft, never from the state. To try a gang, the caller takes a
-`mark`, places the gang, and calls `rewind` if that fails. So either the whole gang is placed, or all amounts, pod
-counts and devices of the draft are exactly as before. The packing order is sorted again when one node in 25 has lost
-capacity (on a small cluster this is after every gang)."""
+`mark`, places the gang, and calls `rewind` if the gang does not fit. So either the whole gang is placed, or all
+amounts, pod counts and devices of the draft are exactly as before. The packing order is sorted again when one node in
+25 has lost capacity; on a small cluster, this happens after every gang."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ from phalanx.state.nodes.pod_index import term_matches
 from phalanx.state.nodes.table import NodeTable
 
 Expected: TypeAlias = tuple[tuple[Shape, float], ...]  # (shape, frequency) of the expected pods
-# The number of nodes with enough capacity, and for each filter its text ("are, by zone, with …") and the number of
-# these nodes that it rejected.
+# The number of nodes with enough capacity, and for each filter: its text ("are, by zone, with …") and how many of the
+# nodes with enough capacity it rejected.
 Objections: TypeAlias = tuple[int, tuple[tuple[str, int], ...]]
 
-# a node with a free number of pods below this value is closed for the rest of the cycle (`shut`)
+# `shut` lowers a node's free number of pods by so much that it falls below this value, which marks the node as closed
 SHUT = -MAX_AMOUNT // 2
-RENEW_PART = 25  # the order is sorted again when 1/25 of the nodes has lost capacity
+RENEW_PART = 25  # the packing order is sorted again when 1/25 of the nodes has lost capacity
 
 
 class Draft:
     """The free capacity of one cycle. A *position* is an index in `packing_order`.
 
-    `expected`: the expected pods, for scores by fragmentation. `objections`: demand -> why the last pod of this demand
-    found no node."""
+    `expected`: the pods that are expected in the future, for scores by fragmentation. `objections`: demand -> why no
+    node was found for the last pod of the demand."""
 
     def __init__(
         self,
@@ -59,12 +59,13 @@ class Draft:
         self._log: list[tuple[int, Amounts, int] | partial[Any]] = []
         self._given: dict[
             tuple[Demand, int], list[DeviceAllocation]
-        ] = {}  # (demand, position) -> device allocations of pods there that are not yet in a placement
+        ] = {}  # (demand, position) -> device allocations of pods at the position that have no `Placement` yet
         self._ordinary: dict[Demand, tuple[int, bool]] = {}
         self._wishes: dict[Demand, PodAffinity] = {}
-        self.touched: dict[int, None] = {}  # rows that lost devices or amounts; only recorded if scores depend on them
+        # rows whose devices or amounts were taken; only recorded if scores depend on devices or amounts
+        self.touched: dict[int, None] = {}
         self._shut: dict[int, None] = {}  # the rows of closed nodes
-        self.overcommitted: list[int] = []  # overcommitted rows that are on the draft, but closed
+        self.overcommitted: list[int] = []  # rows of overcommitted nodes that are on the draft, but closed
         self._puts = 0
         self._tenants: dict[int, dict[Demand, int]] = {}
         facts = columns.attributes
@@ -91,15 +92,15 @@ class Draft:
             self.touched[int(self.rows[position])] = None
 
     def shut(self, position: int) -> None:
-        """Close the node for the rest of the cycle. The caller does this if the node is overcommitted until victims
-        have left."""
+        """Close the node for the rest of the cycle. This is done if the node is overcommitted until victims have
+        left."""
         if self.views[PODS][position] >= SHUT:
             self.take(position, ((PODS, MAX_AMOUNT),), 1)
         self._shut[int(self.rows[position])] = None
 
     def reopen(self) -> None:
-        """Reopen the closed nodes that are not overcommitted any more. The caller has removed the terminating pods from
-        the draft."""
+        """Reopen the closed nodes that are not overcommitted any more. Precondition: the caller has removed the
+        terminating pods from the draft."""
         if not self._shut:
             return
         for position in np.isin(self.rows, list(self._shut)).nonzero()[0].tolist():
@@ -108,7 +109,7 @@ class Draft:
                 self.take(position, ((PODS, MAX_AMOUNT),), -1)
 
     def put(self, position: int, demand: Demand, pods: int) -> None:
-        """Place `pods` pods of the demand at the position (if negative, remove them)."""
+        """Place `pods` pods of the demand at the position; if `pods` is negative, remove pods."""
         self.take(position, demand.asks, pods)
         if demand.tracked:
             self._see(position, demand, pods)
@@ -116,8 +117,8 @@ class Draft:
     def fill(
         self, demand: Demand, role: int, count: int, shares: list[tuple[int, int, int]], within: fit.Rows | None = None
     ) -> int:
-        """Place `count` pods of an ordinary demand in packing order, and append (role, position, number of pods there)
-        to `shares`. Return the number of pods for which there was no capacity."""
+        """Place `count` pods of an ordinary demand (see `ordinary`) in packing order, and append (role, position,
+        number of pods) to `shares`. Return the number of pods for which there was no capacity."""
         allowed = self.allowed(demand.where)
         if within is not None:
             allowed = within if allowed is None else allowed & within
@@ -131,14 +132,14 @@ class Draft:
             shares.append((role, position, pods))
             count -= pods
             if not count:
-                # no earlier node has capacity for this demand, so the next fill can start at this node
+                # no earlier node has capacity for this demand, so the next call for the demand can begin at this node
                 if allowed is None:
                     self.packing_order.filled[demand] = position
                 break
         return count
 
     def put_on(self, position: int, demand: Demand, choice: DeviceAllocation) -> None:
-        """Place one pod on these devices. The caller later gets the names of the devices from `names`."""
+        """Place one pod on the devices of `choice`. The method `names` later returns the names of these devices."""
         self.put(position, demand, 1)
         self._take_devices(position, demand, choice)
         given = self._given.setdefault((demand, position), [])
@@ -146,7 +147,7 @@ class Draft:
         self._log.append(partial(take_last, given))
 
     def scores_devices(self, demand: Demand) -> bool:
-        """Return whether the scoring strategy depends on the pod's devices, so that devices must be chosen pod by
+        """Return whether the scoring strategy depends on the pod's devices. If so, devices must be chosen pod by
         pod."""
         return self._named and self.score is not ScoringStrategy.PACK and asks_devices(self.columns, demand.asks)
 
@@ -156,7 +157,7 @@ class Draft:
         return [each for each in {**running, **placed} if placed.get(each, 0) + running.get(each, 0) > 0]
 
     def changes(self) -> int:
-        """Return a number that grows whenever a node changes in the cluster state or on this draft."""
+        """Return a number that increases whenever a node changes in the cluster state or on this draft."""
         return sum(self.columns.stamps) + self._puts
 
     def vacate(self, position: int, demand: Demand, devices: Sequence[str] = ()) -> None:
@@ -172,8 +173,8 @@ class Draft:
             self._take_devices(position, demand, self.ledger.choice(int(self.rows[position]), devices))
 
     def names(self, position: int, demand: Demand, pods: int) -> Iterable[tuple[str, ...]]:
-        """Return the names of the devices of each pod placed at the position. Choose devices for those of the pods that
-        have no devices yet."""
+        """Return the names of the devices of each pod of the demand placed at the position. If pods have no devices
+        yet, choose them first."""
         given = self._given.get((demand, position), []) if self._given else []
         if not given and not (self._named and asks_devices(self.columns, demand.asks)):
             return repeat((), pods)
@@ -187,8 +188,8 @@ class Draft:
 
     def ordinary(self, demand: Demand) -> bool:
         """Return whether packing order, node constraints and amounts alone decide where pods of the demand are placed.
-        This requires that the demand is unconstrained, that no affinity term of another pod selects its pods, and that
-        the policy packs pods."""
+        This is so if the demand is unconstrained, no affinity term of another pod selects its pods, and the policy
+        packs pods."""
         if not demand.unconstrained or self._choosy:
             return False
         if demand.kind is None or not (wishing := self.pod_counts.with_affinity):
@@ -206,7 +207,7 @@ class Draft:
         return self.ordinary(demand) and not (self._named and asks_devices(self.columns, demand.asks))
 
     def pod_affinity(self, demand: Demand) -> PodAffinity:
-        """Return the affinity rules of the demand's pods. The pods on this draft are counted."""
+        """Return the affinity rules of the demand's pods. The rules count the pods on this draft as well."""
         if demand not in self._wishes:
             self._wishes[demand] = PodAffinity(self.pod_counts, demand)
         return self._wishes[demand]
@@ -220,7 +221,7 @@ class Draft:
         return DeviceDraft(self.columns)
 
     def _see(self, position: int, demand: Demand, pods: int) -> None:
-        """Add the pods to the pod counts, and log how to undo that."""
+        """Add the pods to the pod counts, and add an entry to the undo log."""
         row = int(self.rows[position])
         self._note(demand, row, pods)
         self._log.append(partial(self._note, demand, row, -pods))
@@ -261,7 +262,7 @@ class Draft:
                 self.views[resource][position] += amount * count
 
     def settle(self) -> None:
-        """Make the changes final. Marks that were taken before are no longer valid."""
+        """Make all changes since the last call final. Marks that were taken before this call are no longer valid."""
         self._taken += len(self._log)
         if len(self.packing_order.strayed) <= MOVED:
             self.packing_order.strayed += [entry[0] for entry in self._log if not isinstance(entry, partial)]
@@ -286,7 +287,7 @@ class Draft:
 
     def asked(self, demand: Demand) -> list[tuple[Column, memoryview[int], int]] | None:
         """Return (free amounts by position, view of these amounts, requested amount) for each requested resource; None
-        if one of the resources exists on no node."""
+        if a requested resource exists on no node."""
         try:
             return [(self.free[name], self.views[name], amount) for name, amount in demand.asks]
         except KeyError:
@@ -299,7 +300,7 @@ class Draft:
 
     def room(self, demand: Demand, within: fit.Rows | None = None) -> int:
         """Return the total number of pods of the demand that fit. `within`: the mask of positions that may be used;
-        None: all."""
+        None if all may be used."""
         columns = self.asked(demand)
         if columns is None:
             return 0
@@ -313,8 +314,8 @@ class Draft:
         return int(node_resources.pods_held(self.free, demand.asks, found).sum()) if len(found) else 0
 
     def room_up_to(self, most: int, demand: Demand) -> int:
-        """Return the total number of pods of the demand that fit. The function stops counting when it has found `most`
-        pods, so the result may be too small only if it is at least `most`."""
+        """Return the total number of pods of the demand that fit. Counting stops when the number reaches `most`. So a
+        result below `most` is exact, and a larger result may be too small."""
         found = 0
         for _, pods in self.packing_order.holding(demand, self.allowed(demand.where)):
             found += pods
@@ -337,13 +338,14 @@ class Draft:
         return [0 if column is None else int(np.maximum(column[rows], 0).sum()) for column in columns]
 
     def overfull(self, matching: fit.Rows) -> int:
-        """Return the number of matching nodes that are overcommitted. The draft has left out or closed these nodes.
-        `matching`: the mask of rows whose nodes match."""
+        """Return the number of overcommitted nodes among the matching nodes. Overcommitted nodes are closed, or not on
+        the draft. `matching`: the mask of rows whose nodes match."""
         left_out = np.count_nonzero(matching) - np.count_nonzero(matching[self.rows])
         return int(left_out + matching[self.overcommitted].sum()) if self.overcommitted else int(left_out)
 
 
 def take_last(given: list[DeviceAllocation]) -> None:
-    """Remove the last device allocation of the list, if `names` has not already removed it."""
+    """Remove the last device allocation of the list. Do nothing if the list is empty, because `names` has already
+    removed the allocation."""
     if given:
         given.pop()

@@ -1,19 +1,20 @@
 """Place a whole gang on the draft, or place nothing.
 
 First the minimum of every role and of every group is placed, as close together as requested. Then further pods are
-placed as long as they fit: first the members above a group's minimum, where each member is placed as a whole, then the
-pods above the roles' minimums. `core.placement.packing` chooses the nodes of pods without a topology request, and
+placed as long as they fit: first members above a group's minimum, each member as a whole, and then pods above the
+roles' minimums. `core.placement.packing` chooses the nodes of pods without a topology request, and
 `core.placement.topology` the nodes of pods with a topology request.
 
 A gang is a tree (`model.job.GangTree`). For a subtree with a topology request, the domains of the requested level are
-tried one after the other, and the members of the subtree are placed inside one domain. Domains that can hold all pods
-of the subtree, as far as counting can show it, are tried first, beginning with the tightest. If the level is only
-preferred, the domains of coarser levels are tried next, and at last any nodes. For a single role of unconstrained pods,
-counting is exact: the role is placed if and only if some domain can hold it. If there are several members, they compete
-for the same nodes. So their placement is a search, which tries at most `TRIES` domains in total.
+tried one after the other, and the members of the subtree are placed inside one domain. The first domains to be tried
+are those that can hold all pods of the subtree, as far as counting can show it, beginning with the tightest. If the
+level is only preferred, the domains of coarser levels are tried next, and at last any nodes. For a single role of
+unconstrained pods, counting is exact: the role is placed if and only if some domain can hold it. Several members
+compete for the same nodes. So the placement of several members is a search, which tries at most `TRIES` domains in
+total.
 
-So a gang of several roles or groups is sometimes not placed although it would just fit. A gang that is not placed
-waits, and reports why its first attempt failed. It is tried again when more capacity is free. A gang that is placed
+Because of this limit, a gang of several roles or groups is sometimes not placed although it would just fit. The gang
+then waits, reports why its first attempt failed, and is tried again when more capacity is free. A gang that is placed
 always fits and is as close as required, and a gang that is not placed leaves the draft exactly as it was."""
 
 from __future__ import annotations
@@ -40,17 +41,17 @@ __all__ = ["GangPlacement", "PlacementShortfall", "place"]
 Times: TypeAlias = NDArray[np.float64]
 GangPlacement: TypeAlias = list[Placement] | PlacementShortfall
 
-# These two create Placements as `Placement._make` does, but without a Python call for each pod.
+# `map(NEW, PLACEMENTS, fields)` creates Placements as `Placement._make` does, but without a Python call for each pod.
 NEW, PLACEMENTS = tuple.__new__, repeat(Placement)
 TRIES = 256
-DOMAINS = 64  # the largest number of domains of one level that are tried: the tightest and the emptiest ones
+DOMAINS = 64  # at most this many domains of one level are tried: some of the tightest, and some of the emptiest
 
 
 def place(draft: Draft, gang: Gang, among: Rows | None = None) -> list[Placement] | PlacementShortfall:
-    """Place the whole gang on the draft, and return its placements. If it does not fit, return the shortfall of the
-    attempt, and leave the draft unchanged.
+    """Place the whole gang on the draft, and return its placements. If the gang does not fit, return the shortfall of
+    the attempt, and leave the draft unchanged.
 
-    `among`: the mask of rows of the node table that the gang may use; None: all."""
+    `among`: the mask of rows of the node table that the gang may use; None if it may use all."""
     within = None if among is None else among[draft.rows]
     if gang.tree is not None:
         trial = PlacementAttempt(draft, gang)
@@ -74,7 +75,7 @@ class PlacementAttempt:
     members above a group's minimum, which are tried after all minimums.
     `where`: (role, mask of the nodes that the role may use, its constraint) for each placed role.
 
-    When a part of the attempt is undone, its entries are removed from all three."""
+    When a part of the attempt is undone, the entries of this part are removed from `shares`, `left` and `where`."""
 
     def __init__(self, draft: Draft, gang: Gang) -> None:
         self.draft, self.gang = draft, gang
@@ -82,7 +83,8 @@ class PlacementAttempt:
         self.left: list[tuple[GangTree, Rows | None, TopologyConstraint | None]] = []
         self.where: list[tuple[int, Rows | None, TopologyConstraint | None]] = []
         self.tries = 0
-        # The first subtree that fits in no domain, with its constraint and the mask of the nodes that it may use.
+        # The first subtree for which no domain had enough capacity, with its constraint and the mask of the nodes that
+        # it may use.
         self.missed: tuple[GangTree, TopologyConstraint, Rows | None] | None = None
 
     def mark(self) -> tuple[int, int, int, int]:
@@ -96,8 +98,8 @@ class PlacementAttempt:
         del self.shares[shares:], self.left[left:], self.where[where:]
 
     def settle(self, unit: GangTree, within: Rows | None, style: TopologyConstraint | None) -> bool:
-        """Place the subtree's minimum within these nodes, as close together as the subtree requests. Return whether
-        that was possible; if not, the draft is unchanged."""
+        """Place the subtree's minimum on the nodes `within`, as close together as the subtree requests. Return whether
+        it was placed; if not, the draft is unchanged."""
         near = unit.closeness
         if near is None or not (near.level or near.slices):
             return self.members(unit, within, style)
@@ -114,15 +116,15 @@ class PlacementAttempt:
         return False
 
     def anyhow(self, unit: GangTree, within: Rows | None) -> bool:
-        """If the subtree requires no topology, place it as a whole, and ignore its preferred topology. Return whether
-        that was possible. This may succeed although an attempt that respected the preferences has failed."""
+        """Place the subtree as a whole, and ignore its preferred topology; do nothing if it has a required topology.
+        Return whether it was placed. This may succeed although an attempt that respected the preferences has failed."""
         return not (unit.requires_topology() or unit.optional()) and self.packed(unit, within, None)
 
     def domains(self, unit: GangTree, within: Rows | None, style: TopologyConstraint) -> Iterator[Rows | None]:
-        """Yield the mask of positions of each domain that can hold the subtree, as far as counting can show it. Domains
-        of the lowest rank in the topology request come first. Among domains of equal rank, those that also hold all
-        pods above the minimum come first, beginning with the tightest. The other domains follow, beginning with the
-        emptiest."""
+        """For each domain that can hold the subtree, as far as counting can show it, yield the mask of its positions.
+        Domains of the lowest rank in the topology request come first. Among domains of equal rank, domains that also
+        hold all pods above the minimum come first, the tightest first. Then come domains that hold only the minimum,
+        the emptiest first."""
         if style.depth < 0:
             yield within
             return
@@ -141,7 +143,7 @@ class PlacementAttempt:
             yield codes == code if within is None else (codes == code) & within
 
     def times(self, unit: GangTree, held: Mapping[int, Counts], style: TopologyConstraint) -> Times:
-        """Return for each domain how many times it could hold the minimum of the subtree, as far as counting can show
+        """Return for each domain how many copies of the subtree's minimum it could hold, as far as counting can show
         it. `held`: role -> for each domain, the number of the role's pods that it could hold."""
         if unit.role >= 0:
             least = self.least(unit.role, style)
@@ -150,8 +152,8 @@ class PlacementAttempt:
         return np.asarray(each[-unit.minimum] if unit.minimum else np.maximum(each[-1], 1))
 
     def counted(self, unit: GangTree) -> list[int]:
-        """Return the roles of the subtree that are counted when domains are compared: the required roles, or all roles
-        if no role is required."""
+        """Return the roles of the subtree whose pods are counted when domains are compared: the required roles, or all
+        roles if no role is required."""
         return sorted(unit.required_roles()) or sorted(unit.roles())
 
     def least(self, role: int, style: TopologyConstraint | None) -> int:
@@ -160,12 +162,12 @@ class PlacementAttempt:
         return topology.rounded_to_slices(style, asked.minimum, asked.count)
 
     def ground(self, role: int, within: Rows | None, style: TopologyConstraint) -> DomainCapacity:
-        """Return the capacity of domains for the role's pods. `within`: the mask of positions that may be used; None:
-        all."""
+        """Return the capacity of domains for the role's pods. `within`: the mask of positions that may be used; None if
+        all may be used."""
         return DomainCapacity(self.draft, style, *topology.holding(self.draft, self.gang.demands[role], within))
 
     def members(self, unit: GangTree, within: Rows | None, style: TopologyConstraint | None) -> bool:
-        """Place the minimum of the subtree's members within these nodes; return whether that was possible."""
+        """Place the minimums of the subtree's members on the nodes `within`. Return whether they were placed."""
         if unit.role >= 0:
             return self.role(unit.role, within, style)
         for order in self.orders(unit):
@@ -181,8 +183,8 @@ class PlacementAttempt:
         return self.packed(unit, within, style)
 
     def packed(self, unit: GangTree, within: Rows | None, style: TopologyConstraint | None) -> bool:
-        """Place the minimums of all roles of the subtree within these nodes, wherever capacity is free. Return whether
-        that was possible."""
+        """Place the minimums of all roles of the subtree on any of the nodes `within`, without regard to topology.
+        Return whether they were placed."""
         roles = sorted(unit.roles())
         if pack(self.draft, self.gang, roles, within, self.shares) is not None:
             return False
@@ -191,8 +193,8 @@ class PlacementAttempt:
 
     def orders(self, unit: GangTree) -> Iterator[Sequence[GangTree]]:
         """Yield the orders in which the members are tried: first a forward order, then its reverse. If all members are
-        required, the forward order begins with the member that has the largest pods; otherwise it is the order of the
-        gang."""
+        required, the forward order begins with the member that has the largest pods; otherwise the forward order is the
+        order of the members in the gang."""
         members = unit.members
         if unit.minimum == len(members):
             largest = {each.name: max(map(self.part, each.roles()), default=0.0) for each in members}
@@ -202,15 +204,15 @@ class PlacementAttempt:
             yield members[::-1]
 
     def part(self, role: int) -> float:
-        """Return the size of one pod of the role: its request as a part of the largest allocatable amount of a node,
-        for the resource of which this part is largest."""
+        """Return the size of one pod of the role: its request divided by the largest allocatable amount of any node,
+        for the resource with the largest such quotient."""
         return self.draft.part_of_node(self.gang.demands[role])
 
     def some(
         self, members: Sequence[GangTree], minimum: int, within: Rows | None, style: TopologyConstraint | None
     ) -> bool:
-        """Place the first `minimum` members that fit, and add the other members to `left`. Return whether enough
-        members fit."""
+        """Try the members in order, until `minimum` of them are placed, and add the other members to `left`. Return
+        whether `minimum` members were placed."""
         mark, placed = self.mark(), 0
         for member in members:
             if placed < minimum and self.settle(member, within, style):
@@ -224,11 +226,12 @@ class PlacementAttempt:
         return placed >= minimum
 
     def role(self, role: int, within: Rows | None, style: TopologyConstraint | None) -> bool:
-        """Place the role's minimum or, if the role is the only one and all of its pods fit, all of its pods. Return
-        whether that was possible."""
+        """Place the role's minimum. If the gang has only this role, place all of its pods if they fit. Return whether
+        the minimum was placed."""
         counts = [self.least(role, style)]
         if len(self.gang.roles) == 1:
-            # Only a single role may place all pods at once: if there are several roles, all their minimums come first.
+            # With several roles, all minimums must be placed before other pods. So all pods are tried at once only for
+            # a single role.
             counts.insert(0, self.gang.roles[role].count)
         if not any(self.take(role, count, within, style) for count in counts):
             return False
@@ -236,7 +239,7 @@ class PlacementAttempt:
         return True
 
     def take(self, role: int, count: int, within: Rows | None, style: TopologyConstraint | None) -> bool:
-        """Place exactly `count` pods of the role, or none. Return whether they were placed."""
+        """Place exactly `count` pods of the role, or no pods. Return whether the pods were placed."""
         demand, mark = self.gang.demands[role], self.mark()
         if style is None or not self.draft.ordinary(demand):
             if style is not None and style.slice_pods == 1 and self.parted(role, count, within, style):
@@ -252,8 +255,8 @@ class PlacementAttempt:
         return shares is not None
 
     def parted(self, role: int, count: int, within: Rows | None, style: TopologyConstraint) -> bool:
-        """Place pods with constraints domain by domain. Counting alone decides how many pods go to each domain. Return
-        whether the filters allow all of these pods."""
+        """Place pods with affinity or spread rules domain by domain. First counting decides how many pods go to each
+        domain. Return whether the rules then allow all pods."""
         depth, mark = style.depth + 1, self.mark()
         shares = self.ground(role, within, style).shares(count, self.placed(role))
         if depth == len(style.levels) or not shares:
@@ -278,7 +281,7 @@ class PlacementAttempt:
             inside = codes == code if within is None else (codes == code) & within
             while placed < count:
                 mark, pods = self.mark(), min(style.slice_pods, count - placed)
-                if not code and pods > 1:  # nodes in no domain get no slices, except slices of a single pod
+                if not code and pods > 1:  # nodes in no domain get no slices with more than one pod
                     break
                 if self.filled(role, pods, inside, each) < pods:
                     self.rewind(mark)
@@ -311,8 +314,8 @@ class PlacementAttempt:
                     self.take(role, more - more % style.slice_pods, within, style)
 
     def shortfall(self, within: Rows | None) -> PlacementShortfall:
-        """Return the shortfall of the failed attempt. Either all nodes together have too little capacity, or they have
-        enough, but no single domain does."""
+        """Return the shortfall of the failed attempt. The shortfall is either that all nodes together have too little
+        capacity, or that no single domain has enough."""
         tree, mark = self.gang.tree, self.mark()
         assert tree is not None
         roles = self.counted(tree)

@@ -7,19 +7,19 @@ no domain of that level. A level that no topology names is a topology of its own
 column (one domain number for each row of the node table). The column is cached with the node attributes until a node
 changes.
 
-*Placement* is decided by counting, before any capacity is taken from the draft. Count the pods that each node could
-hold, and sum these numbers over each domain of a level (`np.bincount`).
+**Placement* is decided by counting, before any capacity is taken from the draft: the pods that each node could hold are
+counted, and the counts are summed over each domain of a level (`np.bincount`).
 
 - *Packed*: choose the tightest child domain that holds all pods, and continue in the same way inside it. If no child
   holds all pods, fill the largest child, then the next largest, and put the remaining pods into the tightest child that
-  holds them. So the pods use as few domains of each level as counting allows. Inside the finest domain, the nodes are
-  filled in the draft's order (best fit).
+  holds all of the remaining pods. So the pods use as few domains of each level as possible. Inside the finest domain,
+  the nodes are filled in the draft's order (best fit).
 - *Balanced*: spread the pods evenly over the domains one level below the chosen domain, as far as each has capacity
-  (water filling). Inside each of these domains, the pods are packed.
-- *Slices* (Kueue): a slice is a fixed number of pods that must be in one domain of the slice's level. At this level and
-  coarser ones, only the number of whole slices that a domain can hold is counted. A slice is never split over two
-  domains of its level, and its pods have consecutive ordinals. Slices may consist of slices of a finer level (layers).
-  The last slice may be short. It is placed after the whole slices.
+  (water filling). Inside each domain of the lower level, the pods are packed.
+- *Slices* (Kueue): a slice is a fixed number of pods that must be in one domain of the slice's level. At the slice's
+  level and coarser levels, the capacity of a domain is the number of whole slices that it can hold. A slice is never
+  split over two domains of its level, and its pods have consecutive ordinals. Slices may consist of slices of a finer
+  level (layers). The last slice may have fewer pods than the others; it is placed after the whole slices.
 
 Nodes that are in no domain of a level are used last, and get no slices. (Packing and slices follow Kueue's
 Topology-Aware Scheduling, KEP-2724, algorithm BestFit. Balanced placement differs from Kueue's, see
@@ -49,7 +49,7 @@ class TopologyDomains:
     """The domains of one level.
 
     `codes`: for each row, the number of its domain; 0 if it is in no domain.
-    `own`: for each domain, the code of its label value: its index in `values`.
+    `own`: for each domain, the code of its label value, which is an index in `values`.
     `outer`: for each domain, the number of its domain at the next coarser level."""
 
     codes: Codes
@@ -59,12 +59,12 @@ class TopologyDomains:
     values: list[str]
 
     def __len__(self) -> int:
-        """Return the number of domains, plus 1 for the nodes in no domain."""
+        """Return the number of domains, plus 1, because the nodes in no domain count as one more domain (number 0)."""
         return len(self.own)
 
     def name(self, code: int) -> str:
-        """Return the domain's label value. If another domain has the same value, the values of the coarser levels are
-        put before it, as in `a/1`."""
+        """Return the domain's label value. If another domain has the same label value, the values of the coarser levels
+        are prepended, as in `a/1`."""
         own = self.values[int(self.own[code])]
         if self.coarser is None or np.count_nonzero(self.own == self.own[code]) == 1:
             return own
@@ -72,13 +72,14 @@ class TopologyDomains:
 
 
 def hierarchy(topologies: Sequence[Topology], level: str) -> tuple[str, ...]:
-    """Return all levels of the first topology that has this level; only the level itself if no topology has it."""
+    """Return all levels of the first topology that contains `level`, coarse to fine; only `level` itself if no topology
+    contains it."""
     return next((topology.levels for topology in topologies if level in topology.levels), (level,))
 
 
 def domains(facts: NodeAttributes, keys: tuple[str, ...]) -> TopologyDomains:
-    """Return the domains of the level of the last key. `keys`: the label keys of this level and of all coarser levels,
-    coarse to fine."""
+    """Return the domains of one level. `keys`: the label keys of all coarser levels, coarse to fine, and at the end the
+    label key of the level itself."""
     known: TopologyDomains | None = facts.derived.get(("domains", keys))
     if known is None:
         known = found_domains(facts, keys)
@@ -103,7 +104,7 @@ def found_domains(facts: NodeAttributes, keys: tuple[str, ...]) -> TopologyDomai
 
 Counts: TypeAlias = NDArray[np.int64]
 Indices: TypeAlias = NDArray[np.intp]
-UNBOUNDED = 2**31  # larger numbers of pods on one node count as this number
+UNBOUNDED = 2**31  # if one node could hold more pods than this number, it counts as this number
 
 
 class SliceDepth(NamedTuple):
@@ -115,13 +116,13 @@ class SliceDepth(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TopologyConstraint:
-    """A topology request in the form in which placement tries it: at the requested level, or at a coarser level as a
-    fallback.
+    """A topology request as one placement attempt uses it: at the requested level, or, as a fallback, at a coarser
+    level.
 
     `levels`: the levels of the hierarchy, coarse to fine.
     `depth`: the index of the level at which all pods must be in one domain; -1: the pods may be in several domains.
-    `layers`: the layers of slices, coarse to fine, the smaller ones inside the larger ones. `slices`: the layers at
-    this level or finer levels. Coarser layers need no check, because all pods are in one domain of the level at
+    `layers`: the layers of slices, coarse to fine; smaller slices are inside larger slices. `slices`: the layers at the
+    level of `depth` or finer levels. Coarser layers need no check, because all pods are in one domain of the level at
     `depth`."""
 
     levels: tuple[str, ...]
@@ -146,15 +147,15 @@ class TopologyConstraint:
 
 
 def topology_constraint(draft: Draft, near: TopologyRequest) -> TopologyConstraint:
-    """Return the constraint of the request, before any fallback."""
+    """Return the constraint for the first attempt to place the request, before any fallback."""
     named = [level for _, level in near.slices]
     levels = hierarchy(draft.topologies, near.level or named[0])
     levels += tuple(level for level in dict.fromkeys(named) if level not in levels)
     layers: list[SliceDepth] = []
     for pods, level in near.slices:
         depth = levels.index(level)
-        # A layer is left out if its level is not finer than that of the layer before it: the larger slices of that
-        # layer already require this level or a finer one.
+        # A layer is left out if its level is not finer than the level of the layer before it, because the larger slices
+        # of the earlier layer already require an equal or finer level.
         if pods > 1 and (not layers or depth > layers[-1].depth):
             layers.append(SliceDepth(depth, pods))
     anywhere = TopologyConstraint(levels, -1, near.balanced, tuple(layers), tuple(layers))
@@ -162,8 +163,9 @@ def topology_constraint(draft: Draft, near: TopologyRequest) -> TopologyConstrai
 
 
 def fallback_levels(style: TopologyConstraint, near: TopologyRequest) -> Iterator[TopologyConstraint]:
-    """Yield the constraints to try, one after the other. For a required level, this is only the level itself. For a
-    preferred level, the coarser levels follow, and at last a constraint that allows any nodes."""
+    """Yield the constraints to try, one after the other. If the request requires its level, only this level is tried.
+    If the request prefers its level, the coarser levels are tried next, and at last a constraint that allows any
+    nodes."""
     yield style
     if not near.required:
         yield from (style.within(depth) for depth in range(style.depth - 1, -2, -1))
@@ -171,42 +173,42 @@ def fallback_levels(style: TopologyConstraint, near: TopologyRequest) -> Iterato
 
 def rounded_to_slices(style: TopologyConstraint | None, minimum: int, count: int) -> int:
     """Return the smallest number of pods with which the role can start: its minimum, rounded up to whole slices, but at
-    most `count`, so that the last slice may be short."""
+    most `count` (in this case the last slice has fewer pods than the others)."""
     if style is None or style.slice_pods == 1:
         return minimum
     return min(count, -(-minimum // style.slice_pods) * style.slice_pods)
 
 
 class DomainCapacity:
-    """The nodes that hold pods of one demand.
+    """The nodes that could hold pods of one demand, with the number of pods for each node.
 
     `at`: positions in packing order.
-    `pods`: the number of pods that each position could hold; an upper bound if the demand has constraints between
-    pods."""
+    `pods`: the number of pods that each position could hold; this is only an upper bound if pod affinity or topology
+    spread applies to the pods."""
 
     def __init__(self, draft: Draft, style: TopologyConstraint, at: Indices, pods: Counts) -> None:
         self.draft, self.style, self.at, self.pods = draft, style, at, pods
 
     def held(self, depth: int, need: int = 0) -> Counts:
-        """Return for each domain of the level the number of pods that it holds. At the slices' level and coarser
-        levels, only pods in whole slices count. `need`: the number of pods to place. If the last slice of these is
-        short, its pods are added for each domain that can also hold the short slice."""
+        """Return for each domain of the level at `depth` the number of pods that it could hold. At the slices' level
+        and coarser levels, only pods in whole slices count. `need`: the number of pods to place. If `need` pods end
+        with a short slice, the pods of the short slice are added for each domain that can hold it, too."""
         size = len(domains_of_positions(self.draft, self.style, depth))
         held = self._held(self.at, self.pods, depth, size)
         rest, layers = need % self.style.slice_pods, self.style.slices
         if rest:
             inner = codes(self.draft, self.style, layers[0].depth)[self.at]
             beside = self._inside(self.pods).held(layers[0].depth, rest)
-            # Now `beside` has only the pods that fit beside whole slices.
+            # After this subtraction, `beside` has the number of pods that fit in addition to the whole slices.
             beside -= self._held(self.at, self.pods, layers[0].depth, len(beside))
-            beside[0] = int(rest == 1)  # a single pod cannot be split
+            beside[0] = int(rest == 1)  # a short slice of one pod may use nodes in no domain
             held[np.unique(codes(self.draft, self.style, depth)[self.at[beside[inner] >= rest]])] += rest
         return held
 
     def shares(self, need: int, placed: dict[int, int]) -> list[tuple[int, int]] | None:
-        """Return (position, number of pods) for `need` pods, in the order of their ordinals; None if they do not fit.
-        `placed`: position -> number of the role's pods that are already placed. Balanced placement counts these pods
-        too."""
+        """Return (position, number of pods) for `need` pods, in the order of the pods' ordinals; None if the pods do
+        not fit. `placed`: position -> number of the role's pods that are already placed. Balanced placement includes
+        the already placed pods in its balance."""
         shares: list[tuple[int, int]] = []
         rest = need % self.style.slice_pods
         if need > rest:
@@ -219,29 +221,30 @@ class DomainCapacity:
         return None if last is None else shares + last
 
     def most(self) -> int:
-        """Return the number of pods in all whole slices that the nodes could hold."""
+        """Return the total number of pods in whole slices that the nodes could hold."""
         return int(self._whole(self.at, self.pods, self.style.depth)[1].sum())
 
     def _packed(self, need: int) -> Iterator[tuple[int, int]]:
         return self._pack(self.at, self.pods, need, self.style.depth)
 
     def _last(self, shares: list[tuple[int, int]], rest: int) -> list[tuple[int, int]] | None:
-        """Return (position, number of pods) for the short last slice. It gets the tightest domain that still holds it
-        after `shares` are placed; None if no domain does. `rest`: the number of pods of the short slice."""
+        """Return (position, number of pods) for the short last slice. The short slice gets the tightest domain that can
+        hold it after `shares` are placed. Return None if no domain can. `rest`: the number of pods of the short
+        slice."""
         pods, index = self.pods.copy(), {position: at for at, position in enumerate(self.at.tolist())}
         for position, count in shares:
             pods[index[position]] -= count
         left, depth = self._inside(pods), self.style.slices[0].depth
         held = left.held(depth, rest)
-        held[0] = held[0] if rest == 1 else 0  # a single pod cannot be split
+        held[0] = held[0] if rest == 1 else 0  # a short slice of one pod may use nodes in no domain
         if int(held.max()) < rest:
             return None
         inside = codes(self.draft, self.style, depth)[self.at] == chosen(held, rest)[0][0]
         return DomainCapacity(self.draft, left.style, self.at[inside], pods[inside]).shares(rest, {})
 
     def _inside(self, pods: Counts) -> DomainCapacity:
-        """Return the capacity of the same nodes, with the constraint for the pods inside one slice of the coarsest
-        layer. `pods`: the number of pods that each position could hold."""
+        """Return the capacity of the same nodes for the pods inside one slice of the coarsest layer. `pods`: the number
+        of pods that each position could hold."""
         return DomainCapacity(self.draft, self.style.inside(), self.at, pods)
 
     def _held(self, at: Indices, pods: Counts, depth: int, size: int) -> Counts:
@@ -250,9 +253,9 @@ class DomainCapacity:
         return summed(codes(self.draft, self.style, depth)[at], pods, size)
 
     def _whole(self, at: Indices, pods: Counts, depth: int) -> tuple[Indices, Counts]:
-        """Return (positions, number of pods at each), where only pods in whole slices count. Each domain of the slices'
-        level is represented by one of its positions, to which all pods of its whole slices are assigned. If the level
-        at `depth` is finer than that of the slices, return `at` and `pods` unchanged."""
+        """Return (positions, number of pods at each position), counting only pods in whole slices. Each domain of the
+        slices' level is represented by one of its positions, which gets all pods of the domain's whole slices. If the
+        level at `depth` is finer than that of the slices, return `at` and `pods` unchanged."""
         for layer in reversed(self.style.slices):
             if layer.depth < depth:
                 break
@@ -266,14 +269,15 @@ class DomainCapacity:
         return at, pods
 
     def _spread(self, need: int, placed: dict[int, int]) -> Iterator[tuple[int, int]]:
-        """Yield (position, number of pods) for `need` pods, spread evenly over the domains one level below or, if there
-        is no finer level, over the nodes."""
+        """Yield (position, number of pods) for `need` pods, spread evenly over the domains of the next finer level or,
+        if there is no finer level, over the nodes."""
         depth, nodes = self.style.depth + 1, self.style.depth + 1 == len(self.style.levels)
         each = next((layer.pods for layer in self.style.slices if layer.depth >= depth), 1)
         numbers = np.arange(len(self.draft)) + 1 if nodes else codes(self.draft, self.style, depth)
         inside = numbers[self.at]
         held = summed(inside, self.pods, 0) if nodes else self._held(self.at, self.pods, depth, 0)
-        if int(held[1:].sum()) < need:  # the domains do not hold all pods, so some go to nodes outside every domain
+        # the domains cannot hold all pods, so some pods are placed on nodes in no domain
+        if int(held[1:].sum()) < need:
             yield from self._packed(need)
             return
         have = np.zeros(len(held), np.int64)
@@ -287,7 +291,7 @@ class DomainCapacity:
 
     def _pack(self, at: Indices, pods: Counts, need: int, depth: int) -> Iterator[tuple[int, int]]:
         """Yield (position, number of pods) for `need` pods inside one domain of the level at `depth`, in as few domains
-        of the next finer level as possible. The caller has checked that the domain holds these pods."""
+        of the next finer level as possible. The caller has checked that the domain can hold `need` pods."""
         depth += 1
         if depth >= len(self.style.levels):
             yield from in_order(at, pods, need)
@@ -311,8 +315,8 @@ def codes(draft: Draft, style: TopologyConstraint, depth: int) -> Indices:
 
 
 def ranks(draft: Draft, style: TopologyConstraint, near: TopologyRequest | None) -> Indices:
-    """Return for each domain of the constraint's level the rank that the topology request gives to it. The ranks are
-    all 0 if the request ranks no domains of this level."""
+    """Return for each domain of the constraint's level its rank in the topology request. All ranks are 0 if the request
+    does not rank the domains of this level."""
     known = domains_of_positions(draft, style, style.depth)
     if near is None or not near.ranks or near.level != style.levels[style.depth]:
         return np.zeros(len(known), np.intp)
@@ -351,9 +355,9 @@ def summed(codes: Indices, pods: Counts, size: int) -> Counts:
 
 
 def chosen(held: Counts, need: int) -> list[tuple[int, int]]:
-    """Return (domain, number of pods) for `need` pods: the tightest domain that holds all of them; otherwise the
-    largest domains, and for the remaining pods the tightest domain that holds them. Nodes in no domain (number 0) come
-    last."""
+    """Return (domain, number of pods) for `need` pods. If a domain can hold all of them, it is the tightest such
+    domain. Otherwise the largest domains are filled, and the remaining pods get the tightest domain that can hold them.
+    Nodes in no domain (number 0) come last."""
     picked: list[tuple[int, int]] = []
     domains = held.copy()
     domains[0] = 0
@@ -369,8 +373,9 @@ def chosen(held: Counts, need: int) -> list[tuple[int, int]]:
 
 
 def finest(at: Indices, pods: Counts, codes: Indices, held: Counts, need: int) -> Iterator[tuple[int, int]]:
-    """Yield (position, number of pods) for `need` pods, where the domains are used in the order of `chosen`. All
-    positions are sorted in one step instead of domain by domain, because there may be as many domains as nodes."""
+    """Yield (position, number of pods) for `need` pods, using the domains in the order that the function `chosen`
+    returns. All positions are sorted in one step instead of domain by domain, because there may be as many domains as
+    nodes."""
     after = len(held)
     rank = np.full(after, after, np.intp)
     for place, (code, _) in enumerate(chosen(held, need)):
@@ -381,7 +386,8 @@ def finest(at: Indices, pods: Counts, codes: Indices, held: Counts, need: int) -
 
 
 def in_order(at: Indices, pods: Counts, need: int) -> Iterator[tuple[int, int]]:
-    """Yield (position, number of pods), and fill the positions in the given order until `need` pods are placed."""
+    """Fill the positions in the given order until `need` pods are placed, and yield (position, number of pods) for
+    each."""
     for position, most in zip(at.tolist(), pods.tolist(), strict=True):
         if need <= 0:
             return
@@ -391,10 +397,10 @@ def in_order(at: Indices, pods: Counts, need: int) -> Iterator[tuple[int, int]]:
 
 
 def levelled(caps: Counts, have: Counts, need: int) -> Counts:
-    """Return the number of pods that each entry gets, `need` in total, so that the sum of `have` and the result is as
-    even as possible (water filling). `caps`: the largest number of pods that each entry may get."""
+    """Divide `need` pods among the entries: return the number of pods for each entry. The sums of `have` and the result
+    are as even as possible (water filling). `caps`: the largest number of pods that each entry may get."""
     low, high = 0, int(have.max(initial=0)) + need
-    while low < high:  # the highest water line that takes no more than `need`
+    while low < high:  # search the highest water line for which at most `need` pods are needed
         line = (low + high + 1) // 2
         if int(np.clip(line - have, 0, caps).sum()) <= need:
             low = line

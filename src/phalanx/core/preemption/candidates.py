@@ -3,12 +3,13 @@ whole gang.
 
 Candidates are numbered: first all single pods, then all gangs. `evict` checks whether the policy allows to evict a
 candidate. If so, it releases the candidate's charge in the ledger and frees its capacity on the draft. `restore` undoes
-this. If a gang is evicted, its remaining surplus pods are evicted with it, and also the pods that this cycle has placed
-for it.
+an eviction. If a gang is evicted, its remaining surplus pods are evicted, too, and the pods that this cycle has placed
+for the gang are removed.
 
-Whether a candidate may be preempted must not depend on which victims were chosen before it (rule R18). So some victims
-count as still running while the policy judges a candidate. For a gang, these are the victims that are surplus pods or
-belong to the preemptor's own queue. For a surplus pod, these are the gangs among the victims."""
+Whether a candidate may be preempted must not depend on the victims chosen before it (rule R18). So some victims count
+as still running while the policy judges a candidate. If the candidate is a gang, victims that are surplus pods or
+belong to the preemptor's queue count as running. If the candidate is a surplus pod, gangs among the victims count as
+running."""
 
 from __future__ import annotations
 
@@ -30,17 +31,17 @@ from phalanx.state.classes import Demand
 from phalanx.state.cluster import JobRecord, nominated_placements, spare_pods, with_their_members
 from phalanx.state.queues.quota import Charge, Cost, Key, gang_cost
 
-SURPLUS = -1  # the tier of pods above a minimum, which come before all gangs
-LAST = 3  # added to the tier of jobs that must be preempted last, so that all other candidates come first
-LIGHT = 1e-3  # the weight of a pod above a minimum when candidates are counted
+SURPLUS = -1  # the tier of pods above a minimum; they are evicted before all gangs
+LAST = 3  # this number is added to the tier of jobs that must be preempted last, so all other jobs have lower tiers
+LIGHT = 1e-3  # a pod above a minimum counts as this part of a candidate when candidates are counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Victim:
     """A job that is preempted, shrunk or moved.
 
-    `slots`: the slots that the job releases; empty if it is preempted whole. `charge`: the amounts that its queue is no
-    longer charged. `place`: the new placements of a job that is moved; the job is nominated to them."""
+    `slots`: the slots that the job releases; empty if it is preempted whole. `charge`: the amounts that are subtracted
+    from the usage of the victim's queue. `place`: if the job is moved, its new placements, to which it is nominated."""
 
     job: str
     rule: PreemptionRule
@@ -68,8 +69,8 @@ class VictimCandidates:
         self.rights = rights
         self.placed, self.evicted_slots = context.placed, context.victims
         self.going: dict[int, PreemptionRule] = {}
-        # Charges of victims that count as still running while a gang (True) or a surplus pod (False) is judged: a
-        # mapping from queue to amounts for each of the two.
+        # is a gang judged, and not a surplus pod? -> queue -> the charges of the queue's victims that then count as
+        # still running
         self._aside: dict[bool, dict[str, Counter[Key]]] = {True: {}, False: {}}
         self._lost: dict[str, Counter[Key]] = {}  # queue -> the amounts that its evicted candidates were charged
         # (job number, role) -> the number of its pods that were evicted as single candidates.
@@ -103,7 +104,8 @@ class VictimCandidates:
         counts = shed[entries]
         spare = np.repeat(entries, counts)
         self.above = above = len(spare)
-        self.gang_unit = np.full(len(may), -1, np.int64)  # the gang candidate of each job, by job number; -1: none
+        # for each job, by job number, the candidate number of its whole gang; -1 if the gang is no candidate
+        self.gang_unit = np.full(len(may), -1, np.int64)
         self.gang_unit[gangs] = np.arange(above, above + len(gangs))
         self._nth = np.arange(above) - np.repeat(np.cumsum(counts) - counts, counts)
         jobs = np.concatenate((entry("job")[spare], gangs))
@@ -122,13 +124,14 @@ class VictimCandidates:
         self._single = spare
 
     def _stay(self) -> tuple[Ints, Ints]:
-        """Return two arrays with one number for each entry of the table of running pods: how many of its pods this
-        cycle has not evicted, and how many of these are above the job's minimum."""
+        """Return two arrays with one number for each entry of the table of running pods: how many pods of the entry are
+        not evicted by this cycle, and how many of the remaining pods are above the job's minimum."""
         residents, entry, rows = self.running_pods, self.running_pods.entry, self.cluster.columns.row_of
         pods, spare = entry("pods"), entry("spare")
         if any(self.evicted_slots.values()) or self._growth:
             pods, spare = pods.copy(), spare.copy()
-        # The pods that this cycle has placed count too, so more of the running pods are above the minimum.
+        # Pods that this cycle has placed count for the job's minimum as well, so more of its running pods are above the
+        # minimum.
         for job, growth in self._growth.items():
             for role, more in Counter(each.role for each in growth).items():
                 spare[(entry("job") == residents.number_of[job]) & (entry("role") == role)] += more
@@ -174,8 +177,8 @@ class VictimCandidates:
         return seats
 
     def free_growth(self) -> None:
-        """Free on the draft the capacity of the pods that this cycle has placed above the minimums of running jobs, if
-        the policy allows the eviction of these pods."""
+        """Free on the draft the capacity of pods that this cycle has placed above the minimums of running jobs. Pods
+        whose eviction the policy does not allow are left out."""
         for job, growth in self._growth.items():
             number, record = self.running_pods.number_of[job], self.cluster.jobs[job]
             for each in growth if self.gang_unit[number] >= 0 else ():
@@ -193,11 +196,11 @@ class VictimCandidates:
                     self._account(charge.queue, charge, -1, gang=False)
 
     def _growth_of(self, job: str, placed: Sequence[Placement]) -> list[Placement]:
-        """Return the pods that this cycle has placed above the minimum of a running job."""
+        """Return the placements in `placed` that are above the minimum of the running job."""
         return [*growth_of(self.cluster.jobs[job], placed)] if job in self.running_pods.number_of else []
 
     def _growth_charge(self, record: JobRecord, role: int) -> Charge | None:
-        """Return what the job's queue is charged for one pod of the role."""
+        """Return the charge of the job's queue for one pod of the role."""
         pods = [int(each == role) for each in range(len(record.job.roles))]
         return record.charge and record.charge._replace(cost=self._cost(record, pods), jobs=0)
 
@@ -250,8 +253,8 @@ class VictimCandidates:
     # Evicting and restoring
 
     def evict(self, candidate: int) -> bool:
-        """Evict the candidate if the policy allows it, and if its queue could not take the capacity back later. Return
-        whether the candidate was evicted."""
+        """Evict the candidate if the policy allows the eviction, and if the candidate's queue could not take the
+        capacity back later. Return whether the candidate was evicted."""
         if not self.evict_if_permitted(candidate):
             return False
         if self.would_be_taken_back([candidate]):
@@ -260,7 +263,7 @@ class VictimCandidates:
         return True
 
     def evict_if_permitted(self, candidate: int) -> bool:
-        """Evict the candidate if the policy allows it. Return whether the candidate was evicted."""
+        """Evict the candidate if the policy allows the eviction. Return whether the candidate was evicted."""
         number, gang = int(self.field.job[candidate]), self.is_gang(candidate)
         if not gang and (self.field.gone[self.gang_unit[number]] or not self._can_spare(candidate)):
             return False
@@ -272,7 +275,7 @@ class VictimCandidates:
         return True
 
     def would_be_taken_back(self, evicted: Iterable[int]) -> bool:
-        """Return whether the queue of one of these evicted candidates could later take the capacity back by preemption
+        """Return whether the queue of one of the candidates `evicted` could later take the capacity back by preemption
         (rule R20)."""
         queues = {self.queue(each) for each in evicted if self.going[each] in GOES_BEYOND}
         return any(self.rights.takes_too_much(queue, self._lost) for queue in queues)
@@ -295,8 +298,8 @@ class VictimCandidates:
 
     @contextmanager
     def _judged(self, *, gang: bool) -> Iterator[None]:
-        """Return a context for the check of a candidate. In it, the ledger again has the charges of the victims that
-        must count as still running. `gang`: True if the candidate is a whole gang."""
+        """Return a context in which the policy checks a candidate. Inside the context, the ledger also has the charges
+        of victims that must count as still running. `gang`: True if the candidate is a whole gang."""
         aside, mark = self._aside[gang], self.ledger.mark()
         for queue, amounts in aside.items():
             self.ledger.charge(Charge(queue, "", "", tuple(amounts.items()), 0))
@@ -306,8 +309,8 @@ class VictimCandidates:
             self.ledger.rewind(mark)
 
     def _loss(self, candidate: int) -> Charge | None:
-        """Return the amounts that the queue is no longer charged if the candidate is evicted. For a gang, this includes
-        the charges of pods that were evicted earlier as single candidates."""
+        """Return the amounts by which the charges of the candidate's queue fall if the candidate is evicted. For a
+        gang, the charges of pods that were evicted earlier as single candidates are included."""
         return self._whole_charge(candidate) if self.is_gang(candidate) else self.charge_of(candidate)
 
     def _whole_charge(self, candidate: int) -> Charge | None:
@@ -326,7 +329,7 @@ class VictimCandidates:
         return record.charge._replace(cost=tuple(cost.items()))
 
     def go(self, candidate: int, rule: PreemptionRule) -> None:
-        """Evict the candidate by this rule."""
+        """Evict the candidate. `rule`: the preemption rule that allows the eviction."""
         self._enter(candidate, -1)
         self.field.leave(candidate)
         self.field.gone[candidate] = True
@@ -335,7 +338,7 @@ class VictimCandidates:
             self._spare(candidate, 1)
 
     def restore(self, candidate: int) -> None:
-        """Undo the eviction."""
+        """Undo the eviction of the candidate."""
         if not self.is_gang(candidate):
             self._spare(candidate, -1)
         self.field.come_back(candidate)
@@ -344,8 +347,8 @@ class VictimCandidates:
         del self.going[candidate]
 
     def charge_of(self, candidate: int) -> Charge | None:
-        """Return the amounts that the queue is no longer charged if the candidate is evicted. For a gang, leave out the
-        charges of pods that were evicted earlier as single candidates."""
+        """Return the amounts by which the charges of the candidate's queue fall if the candidate is evicted. For a
+        gang, the charges of pods that were evicted earlier as single candidates are left out."""
         record, number = self.record(candidate), int(self.field.job[candidate])
         if record.charge is None:
             return None
@@ -354,7 +357,7 @@ class VictimCandidates:
             pods[self.slot_of(candidate).role] = 1
             return record.charge._replace(cost=self._cost(record, pods), jobs=0)
         charge = self._whole_charge(candidate)
-        assert charge is not None  # only a gang with a charge is a candidate
+        assert charge is not None  # a gang without a charge is not a candidate
         for role in range(len(pods)):
             pods[role] = self._spared.get((number, role), 0)
         if not any(pods):
@@ -368,7 +371,7 @@ class VictimCandidates:
 
     def _enter(self, candidate: int, sign: int) -> None:
         """If `sign` is -1, release the candidate's charge in the ledger, and count the eviction against the hourly
-        preemption budget of its queue. If `sign` is 1, undo both."""
+        preemption budget of its queue. If `sign` is 1, undo these two changes."""
         queue = self.queue(candidate)
         if self.rights.counts and (charge := self.charge_of(candidate)) is not None:
             self._account(queue, charge, sign, gang=self.is_gang(candidate))
@@ -407,16 +410,16 @@ class VictimCandidates:
     # The outcome
 
     def most_precious_first(self) -> list[int]:
-        """Return the evicted candidates, the most precious first: gangs before single pods; then candidates of the
-        preemptor's own queue before those of other queues; then by priority, the highest first; then by run time, the
-        longest first."""
+        """Return the evicted candidates in the order in which they should be restored: gangs before single pods; then
+        candidates of the preemptor's own queue before candidates of other queues; then by priority, the highest first;
+        then by run time, the longest first."""
         field, at = self.field, np.fromiter(self.going, np.int64, len(self.going))
         keys = (at, -field.ran_s[at], -field.priority[at], -field.tier[at], at < self.above)
         found: list[int] = at[np.lexsort(keys)].tolist()
         return found
 
     def goes_with_its_gang(self, candidate: int) -> bool:
-        """Return whether the candidate is a single pod and its whole gang is evicted, too."""
+        """Return whether the candidate is a single pod of a gang that is evicted as a whole."""
         return not self.is_gang(candidate) and int(self.gang_unit[self.field.job[candidate]]) in self.going
 
     def victims(self) -> Iterator[Victim]:

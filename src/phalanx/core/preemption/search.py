@@ -5,21 +5,23 @@ frees enough quota and enough capacity on nodes. It has three steps:
 
 1. *Collect.* For each role, place the pods that fit, and collect victims for the remaining pods
    (`core.preemption.victims`; it prefers victims of low priority, then few victims, then little lost work, then little
-   waste). Each pod above a gang's minimum is a candidate by itself. These candidates come first, and whole gangs come
-   after them. If quota is short, also collect candidates that are charged to the queue that is short, in the same
-   order.
+   waste). Each pod above a gang's minimum is a candidate by itself. Single pods are evicted first, and whole gangs
+   after all single pods. If quota is short, also collect candidates that are charged to the queue that is short, in the
+   same order.
 
 2. *Try.* With the victims removed from the draft, place the gang by `gang.place`, which applies topology and all other
-   rules. If that fails, evict candidates for twice as many pods and try again, until no candidate is left.
+   rules. If the gang cannot be placed, evict candidates for twice as many pods and try again, until no candidate is
+   left.
 
 3. *Restore.* Restore every candidate for which there is still capacity and quota beside the placed gang. Begin with the
-   candidate that has the highest priority and the longest run time. So no job is preempted without need.
+   candidate that has the highest priority and the longest run time. The purpose of this step is that no job is
+   preempted without need.
 
-All steps count the capacity of terminating pods as free. A job that needs no more than this capacity is nominated
-without victims.
+All steps count the capacity of terminating pods as free. If the capacity of terminating pods is enough for a job, it is
+nominated without victims.
 
 `core.cycle.preempt.evict` translates the plan into `Shrink` and `Preempt` actions for the victims, and a `Nominate`
-action for the job. The nomination is charged at once, so no other job can take the capacity."""
+action for the job. The nomination is charged at once, so no other job can take the capacity that victims release."""
 
 from __future__ import annotations
 
@@ -46,16 +48,18 @@ from phalanx.model.node import parts_of
 from phalanx.state.cluster import minimum_gang
 from phalanx.state.queues.quota import Cost
 
-TRIALS = 20  # the largest number of trials; each trial evicts candidates for twice as many pods as the last
-# if placement depends on more than amounts, at most this many candidates are tested by placing the gang again
+# the largest number of attempts to place the gang; each evicts candidates for twice as many pods as the attempt before
+TRIALS = 20
+# at most this many evicted candidates are tested one by one whether the gang can be placed without their eviction
 TRIED_AGAIN = 64
-FEW = 16  # if there are at most this number of candidates, the test is always made
+# up to this number of evicted candidates, each is restored on trial and the gang placed again, even if sums would do
+FEW = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreemptionPlan:
-    """The placements of a preemptor, and its victims. In a plan without victims, terminating pods free enough, and the
-    job waits only for them.
+    """The placements of a preemptor, and its victims. If the plan has no victims, the job only waits until terminating
+    pods have left their nodes.
 
     `at_once`: True if the placements are free now, so that only quota was short."""
 
@@ -68,8 +72,8 @@ class PreemptionPlan:
 def find_victims(
     context: PreemptionContext, job: Job, offer: FlavorAssignment, rights: type[PreemptionPolicy] = PreemptionPolicy
 ) -> PreemptionPlan | None:
-    """Return a plan with victims whose eviction lets the job start (or grow) under this offer; None if no plan exists.
-    Draft and ledger are unchanged afterwards."""
+    """Return a plan with victims whose eviction lets the job start (or grow) with the flavors of `offer`; None if no
+    plan exists. Draft and ledger are unchanged when the function returns."""
     if offer.short is not None and not ledger.may_end(context.ledger.tree, offer.short.bound):
         return None
     if offer.short is None and not may_help(context, job, offer.charge.cost, rights):
@@ -93,9 +97,9 @@ def find_victims(
 def find_without_victims(
     context: PreemptionContext, job: Job, offer: FlavorAssignment, released: Sequence[Release] = ()
 ) -> PreemptionPlan | None:
-    """Return a plan that needs no victims, but only the capacity of terminating pods. Return None if the job does not
-    fit even with this capacity, or if quota does not allow the job. `released`: the capacity that a withdrawn
-    nomination gives back, and that reservations may use. Draft and ledger are unchanged afterwards."""
+    """Return a plan without victims, which uses free capacity and the capacity of terminating pods. Return None if this
+    capacity is too small, or if quota does not allow the job. `released`: the capacity that a withdrawn nomination
+    gives back, and that reservations may use. Draft and ledger are unchanged when the function returns."""
     drafted = context.draft.mark()
     try:
         hunt = VictimSearch(context, job, offer)
@@ -112,9 +116,8 @@ def find_without_victims(
 def find_quota_victims(
     context: PreemptionContext, job: Job, offer: FlavorAssignment, rights: type[PreemptionPolicy]
 ) -> PreemptionPlan | None:
-    """Return a plan with victims for a job for which nodes are free, so that only quota is missing. Return None if no
-    such plan exists, or if no nodes are free for the job. The nodes are checked first, because usually no nodes are
-    free."""
+    """Return a plan with victims for a job that has free nodes, but not enough quota. Return None if no such plan
+    exists, or if no nodes are free for the job. The nodes are checked first, because usually no nodes are free."""
     placements = context.place(context.draft, minimum_gang(context.cluster, offer.gang), None, ())
     if isinstance(placements, gang.PlacementShortfall):
         return None
@@ -139,16 +142,16 @@ def at_once_if_free(context: PreemptionContext, found: PreemptionPlan) -> Preemp
 def may_help(
     context: PreemptionContext, job: Job, cost: Cost, rights: type[PreemptionPolicy] = PreemptionPolicy
 ) -> bool:
-    """Return whether a search could find capacity: a pod is terminating, or some job could be a victim. Most searches
-    end with this check: as long as all queues stay within their guarantees, no queue may preempt jobs of another
-    queue."""
+    """Return whether a search for victims could succeed: a pod is terminating, or some job could be a victim. This
+    check ends most searches, because no queue may preempt jobs of another queue as long as all queues stay within their
+    guarantees."""
     leaving = bool(context.leaving or context.cluster.leaving)
     return leaving or rights(context, job, cost).has_candidates()
 
 
 class VictimSearch:
-    """A search for victims. `at_once`: True if nodes are free for the job, so that it needs victims only to free
-    quota."""
+    """A search for victims. `at_once`: True if nodes are free for the job, and victims are needed only because quota is
+    short."""
 
     def __init__(
         self,
@@ -171,9 +174,9 @@ class VictimSearch:
         self._scarce: NDArray[np.float64] | None = None
         ordinary = all(self.draft.ordinary(demand) for demand in self.gang.demands)
         self.named = any(asks_devices(context.cluster.columns, demand.asks) for demand in self.gang.demands)
-        # True if amounts alone show whether a placement is still possible after candidates are restored.
+        # True if sums of amounts show whether the gang still fits after candidates are restored.
         self.stays_by_amounts = ordinary and not self.named
-        # True if amounts alone also show whether the gang can be placed at all.
+        # True if sums of amounts also show whether the gang can be placed in the first place.
         self.by_amounts = self.stays_by_amounts and self.gang.tree is None and not context.is_guarded
 
     def is_exact(self) -> bool:
@@ -208,7 +211,7 @@ class VictimSearch:
                     placed = self.place()
                     assert not isinstance(
                         placed, gang.PlacementShortfall
-                    )  # the gang fitted into the same capacity before
+                    )  # placing the gang cannot fail here, because the gang was just placed on the same capacity
                     placements = placed
                 return self.finish_plan(placements, mark)
             if extra and len(self.candidates.going) == known and not self.evict_more(extra):
@@ -217,7 +220,7 @@ class VictimSearch:
         return None
 
     def place(self) -> gang.GangPlacement:
-        """Place the gang on the draft, from which the victims have been removed."""
+        """Place the gang on the draft. The victims have already been removed from the draft."""
         return self.context.place(self.draft, self.gang, None, self.released() if self.context.is_guarded else ())
 
     def released(self) -> list[Release]:
@@ -234,8 +237,8 @@ class VictimSearch:
     # Capacity
 
     def make_room(self, extra: int) -> bool:
-        """Evict candidates until, as far as counting can show it, the minimum of each role and `extra` further pods of
-        the role fit. Return whether the minimums fit."""
+        """For each role, evict candidates until the role's minimum and `extra` further pods fit, as far as counting can
+        show it. Return whether the minimums of all roles fit."""
         draft, known = self.draft, len(self.candidates.going)
         mark, filled = draft.mark(), list[PackedPods]()
         order = sorted(range(len(self.gang.roles)), key=lambda role: -draft.part_of_node(self.gang.demands[role]))
@@ -249,9 +252,10 @@ class VictimSearch:
         return True
 
     def make_room_for(self, role: int, minimum: int, extra: int, filled: list[PackedPods], *, last: bool) -> bool:
-        """Evict candidates until the pods of one role fit, as far as counting can show it. Return whether the minimum
-        fits. `filled`: the list to which pods are added that are placed on the draft. `last`: True for the last role,
-        whose pods need not be placed on the draft, because no other role follows."""
+        """Evict candidates until `minimum` and `extra` further pods of the role fit, as far as counting can show it.
+        Return whether the minimum fits. `filled`: a list to which this function adds the pods that it places on the
+        draft. `last`: True for the last role, whose pods need not be placed on the draft, because no other role
+        follows."""
         demand = self.gang.demands[role]
         missing = fill(self.draft, demand, role, minimum + extra, filled)
         if not missing:
@@ -262,8 +266,8 @@ class VictimSearch:
         return still <= extra or not self.by_amounts
 
     def evict_more(self, count: int) -> bool:
-        """Evict `count` more candidates, in victim order. This is the last resort when counting finds enough capacity,
-        but the gang still cannot be placed. Return whether a candidate was evicted."""
+        """Evict `count` more candidates, in victim order. The caller does this when counting finds enough capacity, but
+        the gang still cannot be placed. Return whether a candidate was evicted."""
         field, known = self.candidates.field, len(self.candidates.going)
         left = (~field.gone).nonzero()[0]
         keys = (field.ran_s[left], field.priority[left], field.tier[left])
@@ -277,8 +281,7 @@ class VictimSearch:
     # Quota
 
     def evict_for_quota(self) -> bool:
-        """Evict candidates until all limits of the queue tree allow the job. Return False if no eviction achieves
-        that."""
+        """Evict candidates until all limits of the queue tree allow the job. Return False if this is not possible."""
         while (short := self.quota_short()) is not None:
             if not ledger.may_end(self.ledger.tree, short.bound) or not self.evict_for_shortfall(short):
                 return False
@@ -290,8 +293,8 @@ class VictimSearch:
         return ledger.shortfall(self.ledger, branch, charge)
 
     def evict_for_shortfall(self, short: ledger.QuotaShortfall) -> bool:
-        """Evict candidates that are charged to the queue whose quota is short, until less quota is missing than before.
-        Return False if no eviction achieves that."""
+        """Evict candidates that are charged to the queue whose quota is short, until the missing amount has become
+        smaller. Return False if this is not possible."""
         candidates, field = self.candidates, self.candidates.field
         for candidate in in_victim_order(self.charged_there(short), field.tier, field.group, self.share_of):
             if field.gone[candidate] or not candidates.evict(candidate):
@@ -349,10 +352,11 @@ class VictimSearch:
     # The result
 
     def finish_plan(self, placements: list[Placement], mark: int | None = None) -> PreemptionPlan | None:
-        """Restore the candidates for which there is capacity and quota beside the placed job. This step is left out if
-        placement rules or devices matter; `restore_unneeded` has then restored them. After that, exchange victims if
-        another set is better. Return None if a victim could preempt the job afterwards. `mark`: the draft's undo mark
-        from before the job was placed; None: only quota was short, so the job need not be placed again."""
+        """Restore the candidates for which there is capacity and quota beside the placed job. If placement rules or
+        devices matter, `restore_unneeded` has already restored these candidates, and this step is left out. Then
+        replace the victims by another set if that set is better. Return None if a victim could preempt the job
+        afterwards. `mark`: the draft's undo mark from before the job was placed; None if only quota was short, because
+        the job need not be placed again in this case."""
         stayed = []
         if self.stays_by_amounts or self.at_once:
             for candidate in self.candidates.field.could_stay(self.candidates.most_precious_first()):
@@ -371,8 +375,8 @@ class VictimSearch:
         return PreemptionPlan(offer=self.offer, placements=tuple(placements), victims=victims, at_once=self.at_once)
 
     def restore_unneeded(self, placements: list[Placement]) -> None:
-        """Restore each victim whose eviction is not needed. To test this, place the gang again without the victim's
-        capacity."""
+        """Restore each victim whose eviction is not needed. To find out whether it is needed, restore the victim and
+        place the gang again."""
         candidates, rows = self.candidates, self.candidates.cluster.columns.row_of
         places = {int(candidates.field.position_of[rows[placement.node]]) for placement in placements}
         precious = candidates.most_precious_first()
@@ -387,7 +391,7 @@ class VictimSearch:
                 self.try_without([candidate])
 
     def try_without(self, candidates: Sequence[int]) -> None:
-        """Restore these candidates, and evict them again if the gang can then no longer be placed."""
+        """Restore `candidates`, and evict all of them again if the gang can no longer be placed."""
         stayed = [
             (candidate, rule) for candidate in candidates if (rule := self.stay_if_allowed(candidate)) is not None
         ]
@@ -399,9 +403,9 @@ class VictimSearch:
                 self.candidates.go(candidate, rule)
 
     def stay_if_allowed(self, candidate: int) -> PreemptionRule | None:
-        """Restore the candidate if quota then allows both the candidate and the job, and if no queue could later take
-        the job's capacity back by preemption. If the candidate is restored, return the rule by which it had been
-        evicted; otherwise return None."""
+        """Restore the candidate on two conditions: quota allows both the candidate and the job, and no queue could
+        later take the job's capacity back by preemption. If the candidate is restored, return the rule by which it had
+        been evicted; otherwise return None."""
         rule = self.candidates.going[candidate]
         self.candidates.restore(candidate)
         is_own = self.candidates.queue(candidate) == self.rights.queue

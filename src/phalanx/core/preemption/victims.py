@@ -2,26 +2,27 @@
 with one entry for each candidate or node). A *demand* has the requests and the node constraints that equal pods share.
 
 A *candidate* is the unit of an eviction: a whole gang, or one pod above a gang's minimum. The columns list the pods of
-all candidates, with one entry for each candidate and node. For a demand that lacks capacity there are two kinds of
-*packages*. A single candidate is a package if its eviction alone frees capacity for one more pod on some node. For each
-node, the candidates are sorted in victim order, and the shortest run of them that frees capacity for one more pod is a
-package.
+all candidates, with one entry for each candidate and node. For a demand without enough capacity there are two kinds of
+*packages*. First, a single candidate is a package if its eviction alone frees capacity for one more pod on some node.
+Second, each node has a package of several candidates: the shortest run of candidates on the node, in victim order, that
+frees capacity for one more pod.
 Sums over the columns find both kinds of packages for all nodes at once (prefix sums per node, as in
 `docs/decisions/0007-preemption.md`). The cheapest package is taken first. Packages are compared in this order:
 
-1. the lowest tier, then the lowest priority, of the package's most important candidate, which is its last in victim
-   order (as kube-scheduler picks a node, PickOneNodeForPreemption). The tiers are: pods above minimums, gangs of other
-   queues, gangs of the preemptor's own queue,
-2. the smallest number of candidates divided by the number of pods that fit after the eviction (at most the number of
-   needed pods counts),
+1. the lowest tier, then the lowest priority, of the package's most important candidate, which is the last of the
+   package in victim order (kube-scheduler's PickOneNodeForPreemption has the same criterion). The tiers are: pods above
+   minimums, gangs of other queues, gangs of the preemptor's own queue,
+2. the smallest quotient of two numbers: the number of candidates, divided by the number of pods that fit after the
+   eviction (pods beyond the needed number do not count),
 3. the least work that is lost (run time times the amount of the scarce resource),
 4. the smallest amount that is freed but not used.
 
 If the policy compares fairness before cost, and one tier has candidates of several queues, the next package is always
-taken from the queue that has the highest share at that moment. Also on a single node, candidates of the queue with the
-highest share are evicted first. If an earlier package was on the same node, the gain of a package is computed again
-from the amounts that are free by then. The resulting set of victims is neither minimal nor always the best. The caller
-restores candidates that are not needed, and looks for a better set among small sets (`core.preemption.victim_sets`)."""
+taken from the queue with the highest share after the evictions so far. Within one node, too, candidates of the queue
+with the highest share are evicted first. If an earlier package was on the same node, the gain of a package is computed
+again from the amounts that are free by then. The resulting set of victims is neither minimal nor always the best. So
+the caller restores candidates that are not needed, and then compares the result with other small sets
+(`core.preemption.victim_sets`)."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ from phalanx.state.classes import Demand
 from phalanx.state.running import RunningPods
 
 PASSES = 64
-FIRST = 16  # the number of packages whose positions are remembered as the next best
+FIRST = 16  # the positions of this many cheapest packages are stored in `next_best`
 
 Ints: TypeAlias = NDArray[np.int64]
 
@@ -54,14 +55,14 @@ class CandidatePods(NamedTuple):
 
 
 class Evictions(Protocol):
-    """The operations by which the search evicts a job or a pod, and undoes an eviction."""
+    """The two operations of a search on its candidates: evict a job or a pod, and undo the eviction."""
 
     def evict(self, candidate: int) -> bool:
-        """Evict the candidate if the policy allows it, so that its capacity is free on the draft. Return whether the
-        policy allowed it."""
+        """Evict the candidate if the policy allows the eviction; its capacity is then free on the draft. Return whether
+        the candidate was evicted."""
 
     def restore(self, candidate: int) -> None:
-        """Undo the eviction."""
+        """Undo the eviction of the candidate."""
 
 
 class CandidateTable:
@@ -71,11 +72,11 @@ class CandidateTable:
 
     `job`, `tier`, `priority`: the number of the candidate's job, its tier (lower tiers are evicted first) and its
     priority.
-    `ran_s`, `work_s`: seconds since its start, and since its last checkpoint.
-    `group`: the number of its queue. If the policy compares fairness first, the shares of the queues decide which queue
-    loses a job.
-    `weight`: how much the candidate adds to the number of candidates of a package: 1 for a gang, less for a pod above a
-    minimum. `gone`: True if the candidate is evicted, or if its eviction is not permitted.
+    `ran_s`, `work_s`: the seconds since the start of the candidate's job, and since the job's last checkpoint.
+    `group`: the number of the queue of the candidate's job. If the policy compares fairness first, the shares of the
+    queues decide which queue loses a job.
+    `weight`: how much the candidate counts when the candidates of a package are counted: 1 for a gang, less for a pod
+    above a minimum. `gone`: True if the candidate is evicted, or if its eviction is not permitted.
 
     Columns by entry: `entry` (the number of the entry in the table of running pods, `residents`), `candidate`,
     `position`, `demand` (a number), `pods` (how many). Entries on nodes outside the draft are left out. `position_of`:
@@ -119,12 +120,12 @@ class CandidateTable:
         return self._by_unit[self._starts[candidate] : self._starts[candidate + 1]]
 
     def units_on(self, position: int) -> list[int]:
-        """Return the candidates that hold anything on the node."""
+        """Return the candidates that have pods on the node."""
         return list(dict.fromkeys(self.candidate[self.position == position].tolist()))
 
     def holdings(self, candidate: int) -> list[CandidatePods]:
-        """Return the pods of the candidate by position, with one item for each entry. If its pods have named devices,
-        there is one item for each pod. Pods that are already evicted are left out."""
+        """Return the candidate's pods with their positions, as one item for each entry, or for each pod if the pods
+        have named devices. Pods that are already evicted are left out."""
         if (named := self.named.get(candidate)) is not None:
             return named()
         known = self._holdings.get(candidate)
@@ -157,7 +158,7 @@ class CandidateTable:
         return cost
 
     def leave(self, candidate: int) -> None:
-        """Free the holdings of the candidate on the draft."""
+        """Free the capacity of the candidate on the draft."""
         for position, demand, pods, devices in self.holdings(candidate):
             if devices:
                 self.draft.vacate(position, demand, devices)
@@ -165,7 +166,7 @@ class CandidateTable:
                 self.draft.put(position, demand, -pods)
 
     def come_back(self, candidate: int) -> None:
-        """Charge the holdings of the candidate on the draft again, because the candidate is restored."""
+        """Take the capacity of the candidate from the draft again, because the candidate is restored."""
         for position, demand, pods, devices in self.holdings(candidate):
             if devices:
                 self.draft.occupy(position, demand, devices)
@@ -173,8 +174,8 @@ class CandidateTable:
                 self.draft.put(position, demand, pods)
 
     def could_stay(self, candidates: Sequence[int]) -> list[int]:
-        """Return those of the evicted candidates that could possibly be restored, in the same order. A candidate is
-        left out if one of its entries no longer fits on its node, even if no other entry is restored."""
+        """Return the evicted candidates that could possibly be restored, in the given order. A candidate is left out if
+        its pods on one node no longer fit there, even if no other pods are restored."""
         if self.given or self.named:
             return list(candidates)
         looked_at = np.zeros(len(self.job), np.bool_)
@@ -188,7 +189,7 @@ class CandidateTable:
         return [candidate for candidate in candidates if looked_at[candidate]]
 
     def can_stay(self, candidate: int) -> bool:
-        """Return whether the draft still has the capacity for all holdings of the candidate."""
+        """Return whether the draft still has the capacity for all pods of the candidate."""
         views = self.draft.views
         held: dict[tuple[int, str], int] = {}
         for position, demand, pods, _ in self.holdings(candidate):
@@ -208,11 +209,12 @@ def lost_s(ran_s: NDArray[np.float64], checkpoint_s: NDArray[np.float64], job: I
 
 
 class VictimPackages:
-    """The packages for one demand, computed from the amounts that are free at that moment, in columns.
+    """The packages for one demand, in columns. They are computed from the amounts that are free when the object is
+    created.
 
-    Run i has the candidates `candidates[start[i]:stop[i]]`, and their eviction frees capacity for `gain[i]` pods at one
-    position. `alone`: the single candidates whose eviction frees capacity for a pod. `order`: the packages, cheapest
-    first. Numbers below `len(alone)` are single candidates; the other numbers are runs."""
+    Run i consists of the candidates `candidates[start[i]:stop[i]]`, whose eviction frees capacity for `gain[i]` pods at
+    one position. `alone`: the single candidates whose eviction frees capacity for a pod. `order`: the packages,
+    cheapest first. Numbers below `len(alone)` are single candidates; the other numbers are runs."""
 
     def __init__(self, field: CandidateTable, demand: Demand, need: int, rank: Ints | None) -> None:
         """Find and rank the packages. For each position, compute the number of pods that already fit (`_base`), and the
@@ -257,14 +259,14 @@ class VictimPackages:
         return holds
 
     def _waste(self, freed: NDArray[Any], gain: Ints) -> NDArray[np.float64]:
-        """Return the amount that is freed but not needed, as a multiple of the request of one pod."""
+        """Return for each package the amount that is freed but not needed, as a multiple of the request of one pod."""
         waste: NDArray[np.float64] = freed / self.demand.amounts[self.scarce] - np.minimum(gain, self.need)
         return waste
 
     def _in_order(self, at: Ints) -> Ints:
-        """Return the entries of `at` that hold a part of the amounts that are missing for one more pod on their node.
-        The entries are sorted by node, and then in victim order: by tier, rank of the queue, priority, the part of the
-        missing amount that they free (largest first), and lost run time (shortest first)."""
+        """Return the entries of `at` that hold some of a resource that is missing for one more pod on their node. The
+        entries are sorted by node, and then in victim order: by tier, rank of the queue, priority, freed part of the
+        missing amount (largest first), and lost run time (shortest first)."""
         field, position = self.field, self.field.position[at]
         part = np.zeros(len(at), np.float64)
         for resource, lacks in self._lacks.items():
@@ -350,7 +352,7 @@ def collect_victims(
 ) -> tuple[list[int], int]:
     """Evict candidates so that `need` more pods of the demand fit on the draft. Return the evicted candidates, and the
     number of pods that still do not fit. `share`: a function that returns the share of a group (the candidates of one
-    queue). The group with the highest share loses candidates first. None: all groups are equal."""
+    queue). The group with the highest share loses candidates first. If `share` is None, all groups are equal."""
     chosen: list[int] = []
     if not len(field.candidate) or field.draft.asked(demand) is None:
         return chosen, need
@@ -362,7 +364,8 @@ def collect_victims(
         touched: set[int] = set()
         for package in in_victim_order(packages.order, field.tier[packages.lasts], field.group[packages.lasts], share):
             if len(chosen) > tried and need < packages.gains[package] and need < packages.need:
-                break  # fewer pods are needed than when the packages were ranked, so rank the packages again
+                # the number of needed pods is smaller than when the packages were ranked, so rank the packages again
+                break
             members = packages.members(package)
             positions = {each.position for candidate in members for each in field.holdings(candidate)}
             if touched.isdisjoint(positions) or package < len(packages.alone):
@@ -371,13 +374,13 @@ def collect_victims(
             if need <= 0:
                 return chosen, 0
         if np.count_nonzero(field.gone) == gone:
-            break  # no candidate was evicted or excluded, so the next pass would find the same
+            break  # no candidate was evicted or excluded, so another pass would find the same packages
     return chosen, need
 
 
 def in_turns(field: CandidateTable, share: Callable[[int], Any] | None) -> Ints | None:
-    """Return for each group its rank in the order of eviction, the group with the highest share first; None: all groups
-    are equal."""
+    """Return for each group its rank in the order of eviction; the group with the highest share has the lowest rank.
+    Return None if all groups are equal."""
     groups = [] if share is None else np.bincount(field.group).nonzero()[0].tolist()
     if share is None or len(groups) < 2:
         return None
@@ -396,8 +399,8 @@ def gained(
     claims: Evictions,
     chosen: list[int],
 ) -> int:
-    """Evict these candidates, if the policy allows to evict all of them and their eviction frees capacity. Return the
-    number of further pods that then fit."""
+    """Evict the candidates `members`, if the policy allows to evict all of them and if this frees capacity. Return by
+    how many pods the number of pods that fit at `positions` grows."""
     if any(field.gone[candidate] for candidate in members):
         return 0
     before = room_on(field, demand, positions)
@@ -405,7 +408,7 @@ def gained(
         if not claims.evict(candidate):
             for earlier in reversed(members[:at]):
                 claims.restore(earlier)
-            field.gone[candidate] = True  # the policy does not allow it, so it is not tried again
+            field.gone[candidate] = True  # the policy does not allow the eviction, so the candidate is not tried again
             return 0
     gain = room_on(field, demand, positions) - before
     if gain > 0:
@@ -413,13 +416,13 @@ def gained(
         return gain
     for candidate in reversed(members):
         claims.restore(candidate)
-        # so that its capacity is counted only in its gang from now on
+        # from now on the capacity of an evicted single pod is not counted as a candidate of its own
         field.gone[candidate] |= field.weight[candidate] < 1
     return 0
 
 
 def room_on(field: CandidateTable, demand: Demand, positions: set[int]) -> int:
-    """Return the number of pods of the demand that fit at these positions now."""
+    """Return the number of pods of the demand that fit at `positions` with the present free amounts."""
     allowed, views = field.draft.allowed(demand.where), field.draft.views
     asks = [(views[resource], ask) for resource, ask in demand.asks]
     total = 0
@@ -430,8 +433,8 @@ def room_on(field: CandidateTable, demand: Demand, positions: set[int]) -> int:
 
 
 def in_victim_order(order: Ints, tiers: Ints, groups: Ints, share: Callable[[int], Any] | None) -> Iterator[int]:
-    """Yield the package numbers of `order` in this order, except that within a tier the next package always belongs to
-    the group that has the highest share at that moment."""
+    """Yield the package numbers of `order`, tier by tier. Within a tier, the next package always belongs to the group
+    with the highest share after the evictions so far."""
     if share is None or not len(order):
         yield from order.tolist()
         return
@@ -442,8 +445,8 @@ def in_victim_order(order: Ints, tiers: Ints, groups: Ints, share: Callable[[int
 
 
 def by_queue_share(lines: dict[int, Iterator[int]], share: Callable[[int], Any]) -> Iterator[int]:
-    """Yield all items; the next item always belongs to the group that has the highest share at that moment. Among
-    groups of equal shares, the group that is listed first in `lines` comes first."""
+    """Yield the items of all groups. Each item belongs to the group that has the highest share when the caller takes
+    the item. Of groups with equal shares, the one listed first in `lines` comes first. `lines`: group -> its items."""
     heap = [(Descending(share(group)), at, group) for at, group in enumerate(lines)]
     heapify(heap)
     while heap:

@@ -2,31 +2,32 @@
 that has its own quota. This is Kueue's flavor assignment.
 
 `flavor_assignments` returns the assignments of flavors to the gang's roles, the best first. If quota does not allow an
-assignment, its `QuotaShortfall` names the first limit that would be exceeded. `preferred_order` sorts the assignments.
-If a gang does not fit with one assignment, the next assignment is tried. So a flavor whose nodes are full does not
-block the gang.
+assignment, the assignment has a `QuotaShortfall` that names the first exceeded limit. `preferred_order` sorts the
+assignments. If a gang does not fit with one assignment, the next assignment is tried. So a gang can start although the
+nodes of its preferred flavor are full.
 
 This module also finds the flavors that the roles of a gang may get.
 
 A resource group (Kueue) is a list of resources with the flavors that have quota for them. A role gets one flavor from
-each resource group of which it requests a resource. The pods of the role run on nodes that belong to all of these
-flavors. A flavor suits a role if its pods tolerate the flavor's taints, and if the flavor's labels match their selector
-and required affinity. Only labels that the flavor has are compared (Kueue's rule); placement checks the others.
+each resource group that has a resource which the role requests. The pods of the role run on nodes that belong to all
+flavors of the role. A flavor suits a role if the role's pods tolerate the flavor's taints, and if the flavor's labels
+match the pods' selector and required affinity. Only labels that the flavor has are compared (Kueue's rule); placement
+checks all other labels.
 
 Finally, this module computes the order in which a queue prefers the assignments of flavors to a gang's roles (Kueue's
 flavorFungibility).
 
-The flavor is chosen separately for each resource group of each role, in the order of the roles. This choice only
-considers what the role requests of the group's resources, plus what earlier roles request of them in the same flavor.
-So if the GPUs of a job have to be borrowed, its CPUs still come from a flavor that is within the guarantee.
+The flavor is chosen separately for each resource group of each role, in the order of the roles. The choice considers
+only the requests of the role, and of earlier roles with the same flavor, for resources of the group. So even if a job
+must borrow GPUs, its CPUs come from a flavor that is within the guarantee.
 
-For each group, the flavors are examined in the queue's order. The search stops at the first flavor in which the role
-fits within the guarantee (or by borrowing, if the queue prefers to borrow before it tries the next flavor). This flavor
-is a *leading* flavor. If the queue prefers to preempt before it tries the next flavor, the flavors without free quota
-that were examined before it are also leading flavors. If no job can be preempted in one leading flavor, the next
-leading flavor is tried. Assignments that consist only of leading flavors come before all other assignments. The other
-assignments are used if nodes are full: first the assignments within the guarantee, then the assignments that borrow,
-then the assignments that are short of quota."""
+For each resource group, the flavors are examined in the queue's order. The search stops at the first flavor in which
+the role fits within the guarantee (or by borrowing, if the queue prefers borrowing to the next flavor). The flavor at
+which the search stops is a *leading* flavor. If the queue prefers preemption to the next flavor, the flavors without
+free quota that were examined before are also leading flavors. If preemption is not possible in one leading flavor, the
+next leading flavor is tried. Assignments that consist only of leading flavors come before all other assignments. The
+remaining assignments are used if nodes of leading flavors are full: first the assignments within the guarantee, then
+the assignments that borrow, then the assignments that are short of quota."""
 
 from __future__ import annotations
 
@@ -60,20 +61,20 @@ def combinations(
     known: Mapping[str, Flavor], groups: tuple[ResourceGroup, ...], gang: Gang
 ) -> Iterator[tuple[str, ...]]:
     """Yield the combinations of flavors for the roles of a gang, in the queue's order; at most `COMBINATIONS`. A
-    combination has one name for each role. The name consists of the role's flavors, joined by `+`."""
+    combination is a tuple with one text for each role: the names of the role's flavors, joined by `+`."""
     return islice(product(*(choices(known, groups, demand) for demand in gang.demands)), COMBINATIONS)
 
 
 def choices(known: Mapping[str, Flavor], groups: tuple[ResourceGroup, ...], demand: Demand) -> list[str]:
-    """Return the flavors that a role may get, in the queue's order. Each entry names one flavor of each resource group,
-    joined by `+`."""
+    """Return the choices of flavors for a role, in the queue's order. Each choice is a text with the name of one flavor
+    of each resource group, joined by `+`."""
     asked = [suitable_flavors(known, group, demand) for group in groups_asked(groups, demand)]
     return [joined_name(each) for each in product(*asked)]
 
 
 def suitable_flavors(known: Mapping[str, Flavor], group: ResourceGroup, demand: Demand) -> tuple[str, ...]:
     """Return the flavors of the group that suit the role, in the queue's order. If no flavor suits the role, return all
-    flavors of the group: a job with this role is not eligible, so no cycle tries it."""
+    flavors of the group. This has no effect, because a job with such a role is not eligible."""
     suit = tuple(name for name in group.flavors if not why_unsuitable(known.get(name), demand.shape))
     return suit or group.flavors
 
@@ -84,8 +85,8 @@ def groups_asked(groups: tuple[ResourceGroup, ...], demand: Demand) -> list[Reso
 
 
 def why_unsuitable(flavor: Flavor | None, shape: Shape) -> str:
-    """Return why pods of this shape may not get the flavor, as the end of a sentence that begins with "flavor x"; empty
-    if they may get it."""
+    """Return why pods of this shape may not get the flavor, as the end of a sentence that begins with "flavor x"; an
+    empty text if the pods may get the flavor."""
     if flavor is None:
         return ""
     if taint := flavor.untolerated(shape):
@@ -113,19 +114,20 @@ class FlavorMode(IntEnum):
 
 
 class FlavorPreference(NamedTuple):
-    """The order in which one role prefers the flavors of one resource group. `places`: flavor -> its index in this
-    order. `leading`: how many flavors at the beginning of the order are *leading*. Assignments that consist only of
-    leading flavors are tried before all others."""
+    """The order in which one role prefers the flavors of one resource group. `places`: flavor -> its index in the order
+    of preference. `leading`: how many flavors at the beginning of the order are *leading*. Assignments that consist
+    only of leading flavors are tried before all others."""
 
     places: Mapping[str, int]
     leading: int
 
 
 class Preferences:
-    """For each role of a gang, the order in which it prefers the flavors, for each resource group of which it requests
-    a resource.
+    """The order in which each role of a gang prefers the flavors. A role has one order for each resource group with a
+    resource that it requests.
 
-    `pods`: for each role, the number of pods whose cost is compared with the free quota of each flavor."""
+    `pods`: for each role, a number of pods. The cost of this number of pods is compared with the free quota of each
+    flavor."""
 
     def __init__(
         self,
@@ -136,7 +138,7 @@ class Preferences:
         charge: Charge,
         pods: Sequence[int],
     ) -> None:
-        assert branch.queue is not None  # the root names no flavors
+        assert branch.queue is not None  # the root of the queue tree has no flavors, so this is not the root
         self.wish = branch.queue.fungibility
         self.roles: list[list[FlavorPreference]] = []
         used: dict[Key, Amount] = {}
@@ -193,25 +195,25 @@ def preferred_order(modes: Sequence[FlavorMode], wish: FlavorFungibility) -> tup
 
 
 def mode_class(mode: FlavorMode, wish: FlavorFungibility) -> int:
-    """Return how early the queue prefers a flavor with this mode: 0 if the job fits within the guarantee. Borrowing and
-    preemption get 1 and 2; the one that `wish` prefers gets 1."""
+    """Return the rank of a flavor with this mode; the queue prefers low ranks. The rank is 0 if the job fits within the
+    guarantee. Of borrowing and preemption, the mode that `wish` prefers has rank 1, and the other has rank 2."""
     if mode is FlavorMode.FITS:
         return 0
     return 1 if (mode is FlavorMode.SHORT) == wish.prefer_preemption else 2
 
 
-TRIED = 8  # with the same flavors, at most this many choices of members to leave out are tried
+TRIED = 8  # for one combination of flavors, at most this many choices of optional members to leave out are tried
 
 
 class FlavorAssignment(NamedTuple):
-    """An assignment of flavors to the roles of a gang, and a choice of optional members to leave out.
+    """An assignment of flavors to the roles of a gang, with a choice of optional members that are left out.
 
     `gang`: the gang that is placed if this assignment is chosen.
     `charge`: the amounts that the queue is charged.
     `borrows`: whether the charge exceeds the guarantee of the queue.
     `short`: the limit that does not allow the charge now; None if quota allows it.
-    `besides`: further assignments of the same flavors that leave out different members. It is only set if quota allows
-        none of the choices; `gang` then has all members."""
+    `besides`: further assignments of the same flavors that leave out different members. This field is only set if quota
+        allows no choice of members; in this case `gang` has all members."""
 
     flavors: tuple[str, ...]
     gang: Gang
@@ -222,20 +224,20 @@ class FlavorAssignment(NamedTuple):
 
 
 def never_allowed(tree: QueueTree, offer: FlavorAssignment) -> QuotaShortfall | None:
-    """Return the limit or quota that would not allow the assignment even if no job ran; None if every limit would then
-    allow it."""
+    """Return the limit or quota that would not allow the assignment even if no job ran; None if every limit would allow
+    the assignment in this case."""
     return shortfall(EmptyLedger(tree), tree.branches[offer.charge.queue], offer.charge)
 
 
 def flavor_assignments(
     cluster: Cluster, ledger: QuotaLedger, key: RequestClassKey, record: JobRecord, given: tuple[str, ...] = ()
 ) -> list[FlavorAssignment]:
-    """Return the assignments with which the job may start, the best first; never empty. `given`: the flavors that the
-    job already has, because it has started; it keeps them."""
+    """Return the assignments with which the job may start, the best first; never empty. `given`: the flavors of a job
+    that has already started, which keeps them; otherwise empty."""
     job, branch = record.job, cluster.tree.branches[record.queue]
     pods, cost, jobs = key.gang.minimums, key.gang.due, int(key.kind == Kind.JOB)
     if jobs and not branch.rules.starts_whole:
-        pods, cost = (0,) * len(pods), ()  # the pods of such a job are charged one by one, when they are placed
+        pods, cost = (0,) * len(pods), ()  # a job that starts pod by pod: each pod is charged when it is placed
     whole = Charge(record.queue, job.user, job.group, cost, jobs, job.id, job.preemptible)
     if branch.unbounded:
         return [FlavorAssignment((), key.gang, whole)]
@@ -256,8 +258,8 @@ def flavor_assignments(
 def with_partial_admission(
     cluster: Cluster, ledger: QuotaLedger, branch: Branch, whole: FlavorAssignment
 ) -> list[FlavorAssignment]:
-    """Return assignments of the same flavors that leave out as few optional members as quota allows. If quota allows no
-    such assignment, return that of the smallest gang with which the job could start."""
+    """Return assignments of the same flavors that leave out as few optional members as quota allows. If quota does not
+    even allow the smallest gang with which the job could start, return the assignment of that smallest gang."""
     if whole.short is None:
         return [whole]
     seen: dict[frozenset[int], FlavorAssignment] = {frozenset(): whole}
@@ -300,7 +302,7 @@ def capped_gang(cluster: Cluster, ledger: QuotaLedger, offer: FlavorAssignment) 
 
 
 def charge_for(offer: FlavorAssignment, placements: Sequence[Placement]) -> Charge:
-    """Return the charge of the queue for the assignment with these placed pods."""
+    """Return the charge of the queue for the pods of the assignment that have `placements`."""
     minimums = offer.gang.minimums
     if len(minimums) == 1 and len(placements) == minimums[0]:
         return offer.charge
@@ -320,7 +322,7 @@ def charge_for_pods(offer: FlavorAssignment, pods: Sequence[int]) -> Charge:
 def flavor_assignment(
     ledger: QuotaLedger, branch: Branch, flavors: tuple[str, ...], gang: Gang, charge: Charge
 ) -> FlavorAssignment:
-    """Return the assignment of these flavors, with its shortfall if quota does not allow it."""
+    """Return the assignment of `flavors` to the gang's roles. It has a shortfall if quota does not allow the charge."""
     short = shortfall(ledger, branch, charge)
     beyond = short is None and key_beyond_guarantee(branch, ledger.account(branch).total, charge.cost)
     return FlavorAssignment(flavors=flavors, gang=gang, charge=charge, borrows=bool(beyond), short=short)

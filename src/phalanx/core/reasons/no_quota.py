@@ -1,10 +1,10 @@
 """Compute the reason of a job that may not start because of a setting or a limit of a queue.
 
-If quota is short, the reason states the limit, its queue or user, and the requested, used and allowed amounts. It also
-names the queues and jobs that use the quota, and the time at which enough of it is expected to be released.
+If quota is short, the reason states the limit, its queue or user, and the requested, used and allowed amounts. The
+reason also names the queues and jobs that use the quota, and the time at which enough quota is expected to be released.
 
-In queues with limits this reason is computed very often, but users read only a few of them. So a cycle only stores the
-facts that may change later (`QuotaShortage`), and the sentence is written when a user reads it
+In queues with limits, such reasons are computed very often, but users read only a few of them. So a cycle stores only
+the facts that may change later (`QuotaShortage`). The text is composed when a user reads the reason
 (`model.reason.LazyReason`)."""
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ CODES: Final[dict[Rule, ReasonCode]] = {
 
 
 class QuotaConsumers(NamedTuple):
-    """The largest consumers of the amount that a limit (the bound) restricts. `consumers`: queues or jobs with their
-    amounts. `running`: for a limit on running jobs, a few of these jobs. `jobs`: the largest jobs, if `consumers` are
-    queues."""
+    """The largest consumers of the resource that a limit (the bound) restricts. `consumers`: queues or jobs with their
+    amounts. `running`: a few of the running jobs, if the bound limits the number of running jobs. `jobs`: the largest
+    jobs, if `consumers` are queues."""
 
     consumers: Holders = ()
     running: tuple[str, ...] = ()
@@ -56,9 +56,9 @@ class QuotaConsumers(NamedTuple):
 
 
 class QuotaShortage(NamedTuple):
-    """The facts of the reason. `own`: the job's queue. `within`: (number of pods that the limit allows, number of pods
-    that the gang needs). `enough`: the time at which the missing amount is expected to be released: (seconds since the
-    epoch, days from now)."""
+    """The facts from which the reason for missing quota is composed. `own`: the job's queue. `within`: (number of pods
+    that the limit allows, number of pods that the gang needs). `enough`: the time at which the missing amount is
+    expected to be released: (seconds since the epoch, days from now)."""
 
     own: str
     lack: QuotaShortfall
@@ -146,17 +146,18 @@ def whose(name: str, own: str) -> str:
 
 
 def amount(key: Key, value: Amount) -> str:
-    """Return the amount as `4 cpu on spot`."""
+    """Return the amount as text, for example `4 cpu on spot`."""
     flavor, resource = key
     return f"{format_amount(resource, value)} {resource}{' on ' + flavor if flavor else ''}" if resource else str(value)
 
 
 OF_SOMEBODY = {Rule.USER, Rule.USER_RUNNING, Rule.GROUP, Rule.GROUP_RUNNING, Rule.JOB}
 LARGEST = 3
-ENDS = 32  # the largest number of expected ends that are examined for a release
-# to find the largest jobs below a queue, only this many of the largest consumers of the cluster are examined
+ENDS = 32  # at most this many expected ends of jobs are examined to find when enough quota is released
+# if a queue has more than `LOOKED_AT` jobs, its largest jobs are searched only among this many of the cluster's largest
+# consumers
 SEARCHED = 16
-LOOKED_AT = 1000  # if a queue has more jobs than this, only the largest consumers of the cluster are examined
+LOOKED_AT = 1000  # the largest number of jobs of a queue that are all examined to find its largest jobs
 
 
 def misconfigured(branch: Branch) -> Reason:
@@ -224,7 +225,8 @@ def why_not(cluster: Cluster, ledger: QuotaLedger, own: str, offer: FlavorAssign
 
 def pods_within(gang: Gang, lack: QuotaShortfall) -> tuple[int, int] | None:
     """Return (number of pods that the limit allows, number of pods that the gang needs) for a gang of one role with
-    several pods; None for other gangs, or if the limit does not depend on the number of pods."""
+    several pods; None for a gang with several roles or a single pod, or if the limit does not depend on the number of
+    pods."""
     if len(gang.roles) != 1 or (pods := gang.minimums[0]) < 2:
         return None
     each = dict(gang.demands[0].costs).get(lack.bound.key[1], 0)
@@ -282,7 +284,7 @@ def short(
 
 
 def had(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> QuotaConsumers:
-    """Return the largest consumers of the amount that the bound limits, including the grants of this cycle."""
+    """Return the largest consumers of the resource that the bound limits. The grants of this cycle are included."""
     remembered = ledger.had.setdefault(bound.queue, {})
     known: QuotaConsumers | None = remembered.get(bound)
     if known is None:
@@ -298,7 +300,7 @@ def had(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> QuotaConsumers:
 
 def comes_back_s(cluster: Cluster, ledger: QuotaLedger, lack: QuotaShortfall) -> float | None:
     """Return the time at which running jobs are expected to release the missing amount (seconds since the epoch); None
-    if this time is unknown. It is computed as in `no_capacity.expected_release_s`."""
+    if this time is unknown. The time is computed as in `no_capacity.expected_release_s`."""
     ending = ledger.ending(cluster)
     if not cluster.ends.order and not ending:
         return None
@@ -308,7 +310,7 @@ def comes_back_s(cluster: Cluster, ledger: QuotaLedger, lack: QuotaShortfall) ->
 
 
 def gives_back(cluster: Cluster, ledger: QuotaLedger, bound: Bound, job: str) -> Amount:
-    """Return by how much the usage that the bound limits falls when the job ends."""
+    """Return the amount by which the usage that the bound limits falls when the job ends."""
     record = cluster.jobs[job]
     path = cluster.tree.branch(record.queue).path
     if not counts(bound, record, path):
@@ -316,7 +318,7 @@ def gives_back(cluster: Cluster, ledger: QuotaLedger, bound: Bound, job: str) ->
     if not bound.key[1]:
         return int(record.charge is not None or job in ledger.of_jobs)
     given = use(cluster, ledger, job, bound.key)
-    # a part of the amount stays reserved, because the topmost queue keeps it for itself
+    # a part of the amount is not released, because the topmost queue keeps it for itself
     if bound.rule is Rule.POOL and len(path) > 1:
         top = path[-2]
         beyond = ledger.account(top).total.get(bound.key, 0) - top.quota.kept.get(bound.key, 0)
@@ -337,8 +339,8 @@ def counts(bound: Bound, record: JobRecord, path: Sequence[Branch]) -> bool:
 
 
 def largest_jobs(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> Holders:
-    """Return the jobs with the largest charges that count for the bound. The reason names these jobs after the queues
-    that use most. Return no jobs if the reason already names jobs instead of queues."""
+    """Return the jobs with the largest charges that count for the bound. The reason lists them after the queues that
+    use most. Return no jobs if the reason lists jobs instead of queues."""
     if bound.rule in OF_SOMEBODY or not cluster.tree.branch(bound.queue).children:
         return ()
     jobs = dict.fromkeys((*(job for job, _ in cluster.consumers.largest(bound.key[1], SEARCHED)), *ledger.of_jobs))
@@ -349,9 +351,9 @@ def largest_jobs(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> Holders
 
 
 def of_flavors(flavors: Sequence[tuple[str, ...]], reasons: Sequence[Reason]) -> Reason:
-    """Return one reason for all assignments of flavors. It has the code of the first reason that can end without a
-    change of settings or nodes. If there is none, it has the code of the first reason. If the reasons differ, the text
-    has one part for each of them."""
+    """Return one reason for all assignments of flavors. Its code is the code of the first reason that can end without a
+    change of settings or nodes, or, if no reason can, the code of the first reason. If the reasons differ, the text has
+    one part for each of them."""
     if len(reasons) == 1:
         return reasons[0]
     met: dict[str, list[str]] = {}
@@ -366,8 +368,9 @@ def of_flavors(flavors: Sequence[tuple[str, ...]], reasons: Sequence[Reason]) ->
 
 
 def largest(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> Holders:
-    """Return the largest consumers, including the grants of this cycle. These are the child queues of the bound's
-    queue. If this queue has no children, or if the limit is one of a user, group or job, they are jobs."""
+    """Return the largest consumers of the resource that the bound limits. They are child queues of the bound's queue;
+    but if the queue has no children, or if the limit is one of a user, group or job, they are jobs. The grants of this
+    cycle are included."""
     branch = cluster.tree.branch(bound.queue)
     if branch.children and bound.rule not in OF_SOMEBODY:
         accounts = [(child.name, ledger.account(child)) for child in branch.children.values()]
@@ -379,8 +382,8 @@ def largest(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> Holders:
 
 
 def candidates(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> list[str]:
-    """Return the jobs whose charges count for the bound. They belong to the bound's queue and to all queues below it.
-    If there are very many, return only the largest consumers of the cluster among them."""
+    """Return the jobs whose charges count for the bound: jobs of the bound's queue and of all queues below it. If there
+    are more than `LOOKED_AT` such jobs, return only those that are among the largest consumers of the cluster."""
     tree = cluster.tree
     names = {each.name: None for each in tree.branch(bound.queue).below()}
     of_queues = [each for name in names for each in (tree.branches[name].charged, ledger.of_queues.get(name, ()))]
@@ -390,7 +393,7 @@ def candidates(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> list[str]
         most = (job for job, _ in cluster.consumers.largest(bound.key[1], LOOKED_AT // 10))
         found = dict.fromkeys((*most, *ledger.of_jobs))
         jobs = [job for job in found if cluster.jobs[job].queue in names]
-    path = tree.branch(bound.queue).path  # all of the jobs are in the bound's queue or below it
+    path = tree.branch(bound.queue).path  # the path of every one of these jobs goes through the bound's queue
     return [job for job in jobs if counts(bound, cluster.jobs[job], path)]
 
 
@@ -403,10 +406,10 @@ def those_that_run(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> tuple
 
 
 def use(cluster: Cluster, ledger: QuotaLedger, job: str, key: Key) -> Amount:
-    """Return the amount that the job is charged for the key, including the grants of this cycle."""
+    """Return the amount that the job is charged for the key (flavor, resource), including the grants of this cycle."""
     charge, granted = cluster.jobs[job].charge, ledger.of_jobs.get(job, ())
     if charge is None and not granted:
-        return 0  # waiting jobs are charged nothing; this check saves time, because most jobs wait
+        return 0  # a waiting job has no charge; this check saves time, because most jobs wait
     charges = granted if charge is None else [charge, *granted]
     total: Amount = sum([dict(each.cost).get(key, 0) for each in charges])
     return total

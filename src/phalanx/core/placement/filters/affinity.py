@@ -3,32 +3,32 @@
 The rules are those of kube-scheduler's plugins InterPodAffinity, PodTopologySpread, NodePorts, NodeAffinity and
 TaintToleration. Pods of a gang that are already placed count as running pods when the next pod of the gang is placed.
 
-Required rules. Each rule is a pair: (the text that describes nodes that fail the rule, the mask of rows that pass it).
-The rules are:
+Required rules. Each rule is a pair (text, mask). The text describes nodes that fail the rule. The mask is True for each
+row that passes the rule. The rules are:
 
 - *ports*: none of the pod's host ports is in use on the node.
-- *affinity*: for every term, the node's topology domain must have a pod that all the terms select. If no pod in any
-  domain is selected by all the terms, but the new pod itself is, it may use any node that has the topology labels.
+- *affinity*: for every term, the node's topology domain must have a pod that all the terms select. If the terms select
+  the new pod itself, but no pod in any domain, the new pod may use any node that has the topology labels.
 - *anti-affinity*: no anti-affinity term of the pod selects a pod in the node's domain, and no running pod in that
   domain has an anti-affinity term that selects this pod.
 - *spread*: with the new pod, the node's domain would have at most `max_skew` more pods than the domain with the fewest
-  pods. The domains are those of nodes that match the pod's selector and node affinity and have the labels of all its
-  constraints. If there are fewer than `min_domains` domains, the comparison is made with 0 pods instead. Taints and
-  readiness of nodes are ignored (nodeTaintsPolicy Ignore). Only pods of the pod's own namespace are counted.
+  pods. A domain counts if it has a node that matches the pod's selector and node affinity and has the labels of all the
+  pod's constraints. If there are fewer than `min_domains` domains, the smallest number of pods is taken as 0. Taints
+  and readiness of nodes are ignored (nodeTaintsPolicy Ignore). Only pods of the pod's own namespace are counted.
 
 Preferences. The score of each preference is normalized to 0 … 100 over the remaining nodes, and multiplied by
 kube-scheduler's default weight: taints with PreferNoSchedule (3), node affinity (2), pod affinity in both directions
-(2), spread (2). Terms of other pods that select this pod count as well: a preferred term with its own weight, and a
+(2), spread (2). Terms of other pods that select the new pod count as well: a preferred term with its own weight, and a
 required affinity term with the weight 1 (hardPodAffinityWeight).
 
 This module also counts pods by selector and topology domain. Pods that the draft (the free capacity while a cycle
 decides) has placed are included.
 
-A *tally* is an array: for each row, the number of pods that a selector picks. It is computed when a demand first needs
-it, from the pod index of the cluster state and from the pods that the draft has placed. From then on, whenever a pod is
-placed on the draft or removed from it, all tallies whose selector picks this pod are updated. If the entries of a tally
-are summed for each value of a node label, the sums are the numbers of picked pods in each domain. Demands without rules
-about other pods need no tallies, so they cause no work in this module."""
+A *tally* is an array: for each row, the number of pods that a selector picks. A tally is computed when a demand first
+needs it, from the cluster state's pod index and from the pods on the draft. Whenever a pod is placed on the draft or
+removed from it, all existing tallies whose selector picks this pod are updated. The sum of a tally's entries over all
+nodes with the same value of a label is the number of picked pods in that domain. Demands without rules about other pods
+need no tallies, and so take no time in this module."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ Counts: TypeAlias = NDArray[np.int64]
 class PodCounts:
     """The tallies of one draft.
 
-    `with_affinity`: the affinity classes of running or placed pods that have affinity terms. No class is ever
-    removed."""
+    `with_affinity`: the affinity classes, with affinity terms, of pods that run or were placed on the draft. Classes
+    are added, but never removed."""
 
     def __init__(self, columns: NodeTable) -> None:
         self.columns = columns
@@ -67,7 +67,8 @@ class PodCounts:
         self._entered: dict[AffinityClass, list[Counts]] = {}  # class -> the tallies that count its pods
 
     def note(self, kind: AffinityClass, row: int, pods: int) -> None:
-        """Add `pods` pods of the class on the row to the tallies (negative: remove them)."""
+        """Count `pods` more pods of the class on the row (fewer pods if `pods` is negative) in all tallies that select
+        the class."""
         if (kind.near or kind.away) and kind not in self.with_affinity:
             self.with_affinity[kind] = None
         rows = self._placed.setdefault(kind, {})
@@ -76,14 +77,14 @@ class PodCounts:
             tally[row] += pods
 
     def note_ports(self, row: int, ports: tuple[HostPort, ...], pods: int) -> None:
-        """Add the host ports of `pods` pods on the row (negative: remove them)."""
+        """Record that `pods` more pods on the row use these host ports (fewer pods if `pods` is negative)."""
         used = self._ports.setdefault(row, {})
         for port in ports:
             used[port] = used.get(port, 0) + pods
 
     def selected(self, terms: tuple[PodAffinityTerm, ...], namespace: str) -> Counts:
-        """Return for each row the number of pods that all of the terms select. `namespace`: the namespace of the pod
-        with the terms."""
+        """Return for each row the number of pods that are selected by every one of the terms. `namespace`: the
+        namespace of the pod to which the terms belong."""
         key = (terms, namespace)
         picks = [(term.selector, term.namespaces or (namespace,)) for term in terms]
         selectors = (term.selector for term in terms)
@@ -98,8 +99,8 @@ class PodCounts:
         return self._tally(kind, lambda other: other is kind, None, (kind,))
 
     def by_domain(self, counts: Counts, topology: str) -> tuple[Counts, NDArray[np.int32]]:
-        """Return (sums, codes). `sums`: for each code of a label value, the number of pods in this domain. `codes`: the
-        code of each row. So `sums[codes]` is the number of pods in each row's domain. Rows without the label have the
+        """Return (sums, codes). `codes`: the number (code) of each row's domain. `sums`: the number of pods in each
+        domain, by code. So `sums[codes]` is the number of pods in each row's domain. Rows without the label have the
         code 0 and the sum 0."""
         codes = self.columns.attributes.labels.get(topology)
         if codes is None:
@@ -155,8 +156,8 @@ class PodCounts:
 
 
 def ports_conflict(port: HostPort, other: HostPort) -> bool:
-    """Return whether the two ports cannot both be open on one node. They conflict if they have the same number and
-    protocol, and also the same address, or if the address of one of them stands for all addresses."""
+    """Return whether the two ports cannot both be open on one node. Two ports conflict if they have the same number and
+    protocol, and if their addresses are equal or one address stands for all addresses."""
     if (port.number, port.protocol) != (other.number, other.protocol):
         return False
     everywhere = {"", "0.0.0.0"}  # noqa: S104  # compared with, not bound to
@@ -170,8 +171,8 @@ TAINTS, NODE_AFFINITY, POD_AFFINITY, SPREAD = 3, 2, 2, 2
 
 
 class PodAffinity:
-    """The constraints between the pods of one demand and other pods, on one draft. Counts and masks have one entry for
-    each row of the node table."""
+    """The rules between the pods of one demand and other pods (affinity, spread, ports), evaluated on one draft. Counts
+    and masks have one entry for each row of the node table."""
 
     def __init__(self, company: PodCounts, demand: Demand) -> None:
         self.pod_counts, self.columns = company, company.columns
@@ -185,7 +186,8 @@ class PodAffinity:
         self.preferred = tuple(spread for spread in shape.spread if not spread.required)
 
     def rules(self) -> Iterator[tuple[str, Rows]]:
-        """Yield each filter of the pod: (the meaning of a failure, the mask of rows that pass)."""
+        """Yield a pair for each required rule of the pod: (a text for nodes that fail the rule, the mask of rows that
+        pass it)."""
         if self.shape.ports:
             yield "have the host port in use", self.ports()
         if self.near:
@@ -204,7 +206,7 @@ class PodAffinity:
             yield f"would spread it over {spread.topology} by more than {spread.max_skew}", self.level(spread)
 
     def heeds(self) -> bool:
-        """Return whether other pods can be the reason why this pod may not use a node that has enough capacity."""
+        """Return whether other pods could exclude the pod from a node with enough capacity."""
         return bool(self.near or self.away or self.required) or any(True for _ in self.repelling())
 
     def ports(self) -> Rows:
@@ -214,7 +216,7 @@ class PodAffinity:
         return free
 
     def affinity(self) -> Iterator[tuple[str, Rows]]:
-        """Yield a filter for each required affinity term."""
+        """Yield a pair (text, mask of rows that pass) for each required affinity term."""
         counts = self.pod_counts.selected(self.near, self.shape.namespace)
         first = self.is_first(counts)
         for term in self.near:
@@ -226,7 +228,7 @@ class PodAffinity:
             )
 
     def is_first(self, counts: Counts | None = None) -> bool:
-        """Return whether the required affinity terms select the pod itself, but no running pod in any domain."""
+        """Return whether the pod's required affinity terms select the pod itself, but no running pod in any domain."""
         if counts is None:
             counts = self.pod_counts.selected(self.near, self.shape.namespace)
         if any(self.pod_counts.by_domain(counts, term.topology)[0].any() for term in self.near):
@@ -234,14 +236,15 @@ class PodAffinity:
         return all(term_matches(term, self.shape.namespace, self.kind) for term in self.near)
 
     def repelling(self) -> Iterator[tuple[AffinityClass, PodAffinityTerm]]:
-        """Yield (class, term) of running pods whose required anti-affinity selects this pod."""
+        """Yield (affinity class of a running pod, term) for each required anti-affinity term of running pods that
+        selects this pod."""
         for kind in self.pod_counts.with_affinity:
             for term in kind.away:
                 if not term.weight and term_matches(term, kind.namespace, self.kind):
                     yield kind, term
 
     def level(self, spread: TopologySpread) -> Rows:
-        """Return the mask of rows on which one more pod does not exceed the maximal skew."""
+        """Return the mask of rows on which the new pod would not exceed the maximal skew of the constraint `spread`."""
         has = self.spreadable(self.required)
         counts = np.where(has, self.pod_counts.labelled(spread.selector, self.shape.namespace), 0)
         sums, codes = self.pod_counts.by_domain(counts, spread.topology)
@@ -252,8 +255,8 @@ class PodAffinity:
         return passed
 
     def spreadable(self, spreads: tuple[TopologySpread, ...]) -> Rows:
-        """Return the mask of the nodes whose pods are counted for topology spread. These nodes match the pod's selector
-        and node affinity, and have the topology labels of all these constraints."""
+        """Return the mask of the nodes whose pods are counted for topology spread. A node counts if it matches the
+        pod's selector and node affinity, and has the topology labels of all constraints in `spreads`."""
         has = matching.selected(self.columns.attributes, self.where)
         for spread in spreads:
             codes = self.columns.attributes.labels.get(spread.topology)
@@ -263,7 +266,7 @@ class PodAffinity:
     # Preferences
 
     def points(self, rows: NDArray[np.intp]) -> Points | None:
-        """Return the preference score of each of these rows; None if all are equal."""
+        """Return the preference score of each row in `rows`; None if all scores are equal."""
         total: Points | None = None
         for weight, found in (
             (TAINTS, self.taints(rows)),
@@ -276,13 +279,14 @@ class PodAffinity:
         return total
 
     def taints(self, rows: NDArray[np.intp]) -> Points | None:
-        """Return the score of each of these rows by its PreferNoSchedule taints; None if no node has such a taint that
-        the pod does not tolerate."""
+        """Return the score of each row in `rows` by PreferNoSchedule taints; None if no node has such a taint that the
+        pod does not tolerate."""
         counted = soft_taints(self.columns, self.where.tolerations)
         return None if counted is None else 100 - normalized(counted[rows])
 
     def preferences(self, rows: NDArray[np.intp]) -> Points | None:
-        """Return the score of each of these rows by the pod's preferred node affinity; None if the pod has none."""
+        """Return the score of each row in `rows` by preferred node affinity; None if the pod has no preferred node
+        affinity."""
         if not self.shape.preferences:
             return None
         total = np.zeros(self.columns.capacity, np.float64)
@@ -291,8 +295,8 @@ class PodAffinity:
         return normalized(total[rows])
 
     def affinities(self, rows: NDArray[np.intp]) -> Points | None:
-        """Return the score of each of these rows by preferred pod affinity: that of this pod for other pods, and that
-        of other pods for this pod."""
+        """Return the score of each row in `rows` by preferred pod affinity, of this pod for other pods and of other
+        pods for this pod."""
         total: Points | None = None
         for counts, term, weight in self.attractions():
             sums, codes = self.pod_counts.by_domain(counts, term.topology)
@@ -316,9 +320,9 @@ class PodAffinity:
                     yield self.pod_counts.of_kind(kind), term, weight
 
     def evenness(self, rows: NDArray[np.intp]) -> Points | None:
-        """Return the score of each of these rows by preferred topology spread. A node whose domain has fewer pods gets
-        a better score. Each constraint has the weight log(number of its domains + 2). Nodes that lack one of the labels
-        get 0."""
+        """Return the score of each row in `rows` by preferred topology spread. A node whose domain has fewer pods gets
+        a higher score. Each constraint has the weight log(number of its domains + 2). Nodes that lack a topology label
+        of one of the constraints get 0."""
         if not self.preferred or not len(rows):
             return None
         has = self.spreadable(self.preferred)
@@ -338,7 +342,8 @@ class PodAffinity:
 
 
 def soft_taints(columns: NodeTable, tolerations: tuple[Toleration, ...]) -> Points | None:
-    """Return for each row the number of untolerated PreferNoSchedule taints; None if no node has one."""
+    """Return for each row the number of PreferNoSchedule taints that the pod does not tolerate; None if no node has
+    such a taint."""
     facts = columns.attributes
     counted = np.zeros(len(facts.taint_sets), np.float64)
     for index, taints in enumerate(facts.taint_sets):
