@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 from phalanx.embedded.apimachinery.meta.status import (
     Cause,
@@ -83,7 +83,22 @@ def labels(found: Found, given: Mapping[str, str] | None, path: str) -> None:
         formatted(found, path, value, formats.label_value)
 
 
-def label_selector(found: Found, selector: Mapping[str, Any] | None, path: str) -> None:
+class RequirementFields(TypedDict, total=False):
+    """A requirement on a label, or on a field of a node."""
+
+    key: str
+    operator: str
+    values: list[str]
+
+
+class LabelSelectorFields(TypedDict, total=False):
+    """A label selector (`metav1.LabelSelector`)."""
+
+    matchExpressions: list[RequirementFields]
+    matchLabels: dict[str, str]
+
+
+def label_selector(found: Found, selector: LabelSelectorFields | None, path: str) -> None:
     """Check a label selector (`metav1.LabelSelector`)."""
     if not selector:
         return
@@ -105,7 +120,7 @@ def label_selector(found: Found, selector: Mapping[str, Any] | None, path: str) 
             formatted(found, f"{here}.values[{number}]", value, formats.label_value)
 
 
-def selects(selector: Mapping[str, Any] | None, given: Mapping[str, str]) -> bool:
+def selects(selector: LabelSelectorFields | None, given: Mapping[str, str]) -> bool:
     """Return True if a label selector matches the labels. Without a selector nothing matches; an empty selector matches
     everything."""
     if selector is None:
@@ -115,7 +130,7 @@ def selects(selector: Mapping[str, Any] | None, given: Mapping[str, str]) -> boo
     return all(_expression_holds(one, given) for one in selector.get("matchExpressions") or ())
 
 
-def _expression_holds(one: Mapping[str, Any], given: Mapping[str, str]) -> bool:
+def _expression_holds(one: RequirementFields, given: Mapping[str, str]) -> bool:
     value = given.get(one.get("key", ""))
     match one.get("operator"):
         case "In":

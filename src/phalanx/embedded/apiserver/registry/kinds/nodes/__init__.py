@@ -1,2 +1,6 @@
-"""Kinds about nodes: `scheduling` (taints, tolerations, affinities, PriorityClass and RuntimeClass) and `node` (Node,
-Namespace and Lease)."""
+"""Kinds about nodes, and the fields that determine where a pod may run.
+
+fields      the types of these fields: affinities, tolerations, taints, spread constraints
+scheduling  the checks of these fields; PriorityClass and RuntimeClass
+node        Node, Namespace and Lease
+"""

@@ -6,8 +6,8 @@ pkg/apis/node/validation."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Final
 
 from phalanx.embedded.apimachinery.meta.resource import Object, ResourceStrategy
 from phalanx.embedded.apimachinery.meta.status import (
@@ -25,31 +25,50 @@ from phalanx.embedded.apiserver.registry.kinds.checks import (
     IMMUTABLE,
     IN_NEEDS_VALUES,
     Found,
+    RequirementFields,
     chosen,
     formatted,
     label_selector,
 )
+from phalanx.embedded.apiserver.registry.kinds.nodes.fields import (
+    AffinityFields,
+    GateFields,
+    NodeAffinityFields,
+    NodeSelectorFields,
+    NodeTermFields,
+    PodAffinityFields,
+    PodTermFields,
+    SpreadFields,
+    TaintFields,
+    TolerationFields,
+    WeightedFields,
+)
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 KEY_EMPTY = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
-REQUIRED, PREFERRED = (f"{one}DuringSchedulingIgnoredDuringExecution" for one in ("required", "preferred"))
+REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
-def affinity(found: Found, given: Mapping[str, Any] | None, path: str) -> None:
+def affinity(found: Found, given: AffinityFields | None, path: str) -> None:
     if not given:
         return
     if node := given.get("nodeAffinity"):
         _node_affinity(found, node, f"{path}.nodeAffinity")
-    for key in ("podAffinity", "podAntiAffinity"):
-        for index, term in enumerate((given.get(key) or {}).get(REQUIRED, ())):
-            _pod_term(found, term, f"{path}.{key}.{REQUIRED}[{index}]")
-        for index, weighted in enumerate((given.get(key) or {}).get(PREFERRED, ())):
-            here = f"{path}.{key}.{PREFERRED}[{index}]"
-            _weight(found, weighted, here)
-            _pod_term(found, weighted.get("podAffinityTerm") or {}, f"{here}.podAffinityTerm")
+    _pod_affinity(found, given.get("podAffinity") or {}, f"{path}.podAffinity")
+    _pod_affinity(found, given.get("podAntiAffinity") or {}, f"{path}.podAntiAffinity")
 
 
-def _node_affinity(found: Found, given: Mapping[str, Any], path: str) -> None:
+def _pod_affinity(found: Found, given: PodAffinityFields, path: str) -> None:
+    for index, term in enumerate(given.get(REQUIRED, ())):
+        _pod_term(found, term, f"{path}.{REQUIRED}[{index}]")
+    for index, weighted in enumerate(given.get(PREFERRED, ())):
+        here = f"{path}.{PREFERRED}[{index}]"
+        _weight(found, weighted, here)
+        _pod_term(found, weighted.get("podAffinityTerm") or {}, f"{here}.podAffinityTerm")
+
+
+def _node_affinity(found: Found, given: NodeAffinityFields, path: str) -> None:
     if (selector := given.get(REQUIRED)) is not None:
         node_selector(found, selector, f"{path}.{REQUIRED}")
     for index, preferred in enumerate(given.get(PREFERRED, ())):
@@ -58,7 +77,7 @@ def _node_affinity(found: Found, given: Mapping[str, Any], path: str) -> None:
         _node_term(found, preferred.get("preference") or {}, f"{here}.preference", strict=False)
 
 
-def node_selector(found: Found, given: Mapping[str, Any], path: str) -> None:
+def node_selector(found: Found, given: NodeSelectorFields, path: str) -> None:
     """Check a `v1.NodeSelector`: its terms consist of expressions about labels and fields of nodes."""
     terms = given.get("nodeSelectorTerms") or ()
     if not terms:
@@ -67,14 +86,14 @@ def node_selector(found: Found, given: Mapping[str, Any], path: str) -> None:
         _node_term(found, term, f"{path}.nodeSelectorTerms[{index}]", strict=True)
 
 
-def _node_term(found: Found, term: Mapping[str, Any], path: str, *, strict: bool) -> None:
+def _node_term(found: Found, term: NodeTermFields, path: str, *, strict: bool) -> None:
     for index, one in enumerate(term.get("matchExpressions") or ()):
         _node_expression(found, one, f"{path}.matchExpressions[{index}]", strict=strict)
     for index, one in enumerate(term.get("matchFields") or ()):
         _node_field(found, one, f"{path}.matchFields[{index}]")
 
 
-def _node_expression(found: Found, one: Mapping[str, Any], path: str, *, strict: bool) -> None:
+def _node_expression(found: Found, one: RequirementFields, path: str, *, strict: bool) -> None:
     values: Sequence[str] = one.get("values") or ()
     match one.get("operator", ""):
         case "In" | "NotIn":
@@ -94,7 +113,7 @@ def _node_expression(found: Found, one: Mapping[str, Any], path: str, *, strict:
         formatted(found, f"{path}.values[{index}]", value, formats.label_value)
 
 
-def _node_field(found: Found, one: Mapping[str, Any], path: str) -> None:
+def _node_field(found: Found, one: RequirementFields, path: str) -> None:
     values: Sequence[str] = one.get("values") or ()
     if one.get("operator") not in ("In", "NotIn"):
         found.append(invalid_value(f"{path}.operator", one.get("operator", ""), "not a valid selector operator"))
@@ -108,12 +127,12 @@ def _node_field(found: Found, one: Mapping[str, Any], path: str) -> None:
         formatted(found, f"{path}.values[{index}]", value, formats.dns_subdomain)
 
 
-def _weight(found: Found, term: Mapping[str, Any], path: str) -> None:
+def _weight(found: Found, term: WeightedFields, path: str) -> None:
     if not 1 <= term.get("weight", 0) <= 100:
         found.append(invalid_value(f"{path}.weight", term.get("weight", 0), "must be in the range 1-100"))
 
 
-def _pod_term(found: Found, term: Mapping[str, Any], path: str) -> None:
+def _pod_term(found: Found, term: PodTermFields, path: str) -> None:
     label_selector(found, term.get("labelSelector"), f"{path}.labelSelector")
     label_selector(found, term.get("namespaceSelector"), f"{path}.namespaceSelector")
     for name in term.get("namespaces") or ():
@@ -124,13 +143,18 @@ def _pod_term(found: Found, term: Mapping[str, Any], path: str) -> None:
     formatted(found, f"{path}.topologyKey", key, formats.qualified_name)
 
 
-def tolerations(found: Found, given: Sequence[Mapping[str, object]], path: str) -> None:
+def tolerations(found: Found, given: Sequence[TolerationFields], path: str) -> None:
     for index, one in enumerate(given):
         _toleration(found, one, f"{path}[{index}]")
 
 
-def _toleration(found: Found, one: Mapping[str, Any], path: str) -> None:
-    key, operator, value, effect = (one.get(field, "") for field in ("key", "operator", "value", "effect"))
+def _toleration(found: Found, one: TolerationFields, path: str) -> None:
+    key, operator, value, effect = (
+        one.get("key", ""),
+        one.get("operator", ""),
+        one.get("value", ""),
+        one.get("effect", ""),
+    )
     if key:
         formatted(found, f"{path}.key", key, formats.qualified_name)
     elif operator != "Exists":
@@ -150,7 +174,7 @@ def _toleration(found: Found, one: Mapping[str, Any], path: str) -> None:
         found.append(not_supported(f"{path}.effect", effect, EFFECTS))
 
 
-def taints(found: Found, given: Sequence[Mapping[str, Any]], path: str) -> None:
+def taints(found: Found, given: Sequence[TaintFields], path: str) -> None:
     """Check that the taints of a node are valid, and that no two have the same key and effect."""
     seen: set[tuple[str, str]] = set()
     for index, taint in enumerate(given):
@@ -171,7 +195,7 @@ def taints(found: Found, given: Sequence[Mapping[str, Any]], path: str) -> None:
         seen.add((key, effect))
 
 
-def spread_constraints(found: Found, given: Sequence[Mapping[str, Any]], path: str) -> None:
+def spread_constraints(found: Found, given: Sequence[SpreadFields], path: str) -> None:
     for index, one in enumerate(given):
         here = f"{path}[{index}]"
         if one.get("maxSkew", 0) <= 0:
@@ -189,7 +213,7 @@ def spread_constraints(found: Found, given: Sequence[Mapping[str, Any]], path: s
         _spread_details(found, one, action, here)
 
 
-def _spread_details(found: Found, one: Mapping[str, Any], action: str, path: str) -> None:
+def _spread_details(found: Found, one: SpreadFields, action: str, path: str) -> None:
     domains = one.get("minDomains")
     if domains is not None:
         if domains <= 0:
@@ -197,15 +221,16 @@ def _spread_details(found: Found, one: Mapping[str, Any], action: str, path: str
         if action != "DoNotSchedule":
             text = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
             found.append(invalid_value(f"{path}.minDomains", domains, text))
-    for key in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
-        if (policy := one.get(key)) is not None and policy not in ("Honor", "Ignore"):
-            found.append(not_supported(f"{path}.{key}", policy, ("Honor", "Ignore")))
+    policies = {"nodeAffinityPolicy": one.get("nodeAffinityPolicy"), "nodeTaintsPolicy": one.get("nodeTaintsPolicy")}
+    for field, policy in policies.items():
+        if policy is not None and policy not in ("Honor", "Ignore"):
+            found.append(not_supported(f"{path}.{field}", policy, ("Honor", "Ignore")))
     for number, key in enumerate(one.get("matchLabelKeys") or ()):
         formatted(found, f"{path}.matchLabelKeys[{number}]", key, formats.qualified_name)
     label_selector(found, one.get("labelSelector"), f"{path}.labelSelector")
 
 
-def gates(found: Found, given: Sequence[Mapping[str, Any]], path: str) -> None:
+def gates(found: Found, given: Sequence[GateFields], path: str) -> None:
     """Check scheduling gates: each name must be a qualified name and occur only once."""
     seen: set[str] = set()
     for index, gate in enumerate(given):

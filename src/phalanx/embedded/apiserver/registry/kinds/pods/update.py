@@ -15,6 +15,7 @@ from phalanx.embedded.apimachinery.schema import formats
 from phalanx.embedded.apimachinery.schema.gotypes.internal import changes, internal
 from phalanx.embedded.apiserver.registry.kinds.checks import Found, complain, formatted, unchanged
 from phalanx.embedded.apiserver.registry.kinds.nodes import scheduling
+from phalanx.embedded.apiserver.registry.kinds.nodes.fields import TolerationFields
 from phalanx.embedded.apiserver.registry.kinds.pods.qos import qos_class
 from phalanx.embedded.apiserver.registry.kinds.pods.spec import MAX_INT32
 
@@ -81,7 +82,7 @@ def _deadline(found: Found, now_s: int | None, then_s: int | None) -> bool:
     return True
 
 
-def _tolerations(found: Found, now: Sequence[Object], then: Sequence[Object]) -> None:
+def _tolerations(found: Found, now: Sequence[TolerationFields], then: Sequence[TolerationFields]) -> None:
     """Check that every old toleration still exists; only its seconds may have changed."""
     left = [_without(one, "tolerationSeconds") for one in now]
     if any(_without(one, "tolerationSeconds") not in left for one in then):

@@ -15,7 +15,14 @@ from collections.abc import Iterable, Mapping
 from phalanx.embedded.apimachinery.meta.objectmeta import TEMPLATE_GENERATION, take
 from phalanx.embedded.apimachinery.meta.resource import Object
 from phalanx.embedded.apimachinery.meta.status import Cause, forbidden_field, invalid_value, not_supported, required
-from phalanx.embedded.apiserver.registry.kinds.checks import Found, label_selector, not_negative, selects, unchanged
+from phalanx.embedded.apiserver.registry.kinds.checks import (
+    Found,
+    LabelSelectorFields,
+    label_selector,
+    not_negative,
+    selects,
+    unchanged,
+)
 from phalanx.embedded.apiserver.registry.kinds.checks import labels as check_labels
 from phalanx.embedded.apiserver.registry.kinds.generation import Counted, SpecAndStatus
 from phalanx.embedded.apiserver.registry.kinds.pods import defaults, spec
@@ -98,7 +105,7 @@ class WorkloadStrategy(SpecAndStatus):
             check(found, spec)
         return found
 
-    def _selector(self, found: Found, selector: Object | None, labels: Object | None) -> None:
+    def _selector(self, found: Found, selector: LabelSelectorFields | None, labels: Object | None) -> None:
         """Check that the selector is valid and selects the pods of the template."""
         before = len(found)
         if selector is None:
