@@ -27,7 +27,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypedDict
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -58,6 +58,23 @@ _MESSAGE_MOST_BYTES = 16 << 20  # the longest message of a WebSocket
 _BROKEN_S = (0.1, 0.5, 1.0)  # the pauses before a read is repeated after a 5xx
 
 
+class StatusCause(TypedDict, total=False):
+    field: str
+    message: str
+    reason: str
+
+
+class StatusDetails(TypedDict, total=False):
+    """The `details` of a Status (meta/v1, StatusDetails)."""
+
+    causes: list[StatusCause]
+    group: str
+    kind: str
+    name: str
+    retryAfterSeconds: int
+    uid: str
+
+
 class ApiError(PhalanxError):
     """The error if a call did not succeed."""
 
@@ -65,9 +82,9 @@ class ApiError(PhalanxError):
 class ApiRefusal(ApiError):
     """The error if the server refused the call (4xx). Nothing was changed."""
 
-    def __init__(self, code: int, reason: str, message: str, details: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, code: int, reason: str, message: str, details: StatusDetails | None = None) -> None:
         super().__init__(message)
-        self.code, self.reason, self.message, self.details = code, reason, message, dict(details or {})
+        self.code, self.reason, self.message, self.details = code, reason, message, details or StatusDetails()
 
 
 class ApiUnknown(ApiError):
