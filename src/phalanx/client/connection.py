@@ -23,6 +23,7 @@ import asyncio
 import os
 import random
 import ssl
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -92,7 +93,103 @@ class ApiUnknown(ApiError):
     read."""
 
 
-class Connection:
+class ObjectCalls(ABC):
+    """Calls that read and write objects. A subclass sends them. Each call raises the errors of `request`."""
+
+    @abstractmethod
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: object = None,
+        params: Mapping[str, str] | None = None,
+        content_type: str = JSON,
+        acting: Sequence[str] = (),
+    ) -> Any:
+        """Send a call and return the decoded response. `acting`: a user and the user's groups to impersonate.
+
+        Raises ApiRefusal (4xx: nothing changed) or ApiUnknown (no response, or 5xx)."""
+
+    async def get(self, kind: Kind, name: str, namespace: str = "") -> Object:
+        return await self._object("GET", kind.path(namespace, name))
+
+    async def list(self, kind: Kind, namespace: str = "", **params: str) -> Object:
+        """Return the whole list as one List object, joined from its pages. If the pages expire before the last is read
+        (410), the list is read again in one piece."""
+        try:
+            pages = [page async for page in self.pages(kind, namespace, **params)]
+        except ApiRefusal as error:
+            if error.code != 410:
+                raise
+            return await self._object("GET", kind.path(namespace), params=params)
+        whole = pages[0]
+        for page in pages[1:]:
+            whole["items"].extend(page["items"])
+        return whole
+
+    async def pages(self, kind: Kind, namespace: str = "", **params: str) -> AsyncIterator[Object]:
+        """Yield a list in pages of 500, each a List object. Raises ApiRefusal 410 if the pages expire before the last
+        is read."""
+        token = ""
+        while True:
+            query = {"limit": "500", **params, **({"continue": token} if token else {})}
+            page = await self._object("GET", kind.path(namespace), params=query)
+            yield page
+            token = page["metadata"].get("continue")
+            if not token:
+                return
+
+    async def create(
+        self,
+        kind: Kind,
+        body: Object,
+        namespace: str = "",
+        subresource: str = "",
+        name: str = "",
+        *,
+        acting: Sequence[str] = (),
+    ) -> Object:
+        """Create an object, or a subresource of the object `name`. `acting`: a user and the user's groups to
+        impersonate."""
+        path = kind.path(namespace, name, subresource)
+        answer: Object = await self.request("POST", path, body=body, acting=acting)
+        return answer
+
+    async def replace(self, kind: Kind, body: Object, subresource: str = "") -> Object:
+        meta = body["metadata"]
+        return await self._object("PUT", kind.path(meta.get("namespace", ""), meta["name"], subresource), body=body)
+
+    async def patch(
+        self,
+        kind: Kind,
+        name: str,
+        body: object,
+        namespace: str = "",
+        subresource: str = "",
+        content_type: str = MERGE_PATCH,
+        **params: str,
+    ) -> Object:
+        path = kind.path(namespace, name, subresource)
+        return await self._object("PATCH", path, body=body, params=params, content_type=content_type)
+
+    async def delete(self, kind: Kind, name: str, namespace: str = "", body: Object | None = None) -> Object:
+        return await self._object("DELETE", kind.path(namespace, name), body=body)
+
+    async def _object(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: object = None,
+        params: Mapping[str, str] | None = None,
+        content_type: str = JSON,
+    ) -> Object:
+        answer: Object = await self.request(method, path, body=body, params=params, content_type=content_type)
+        return answer
+
+
+class Connection(ObjectCalls):
     """Calls to one API server. Use as `async with await Connection.open(path) as connection`."""
 
     def __init__(
@@ -201,9 +298,6 @@ class Connection:
         content_type: str = JSON,
         acting: Sequence[str] = (),
     ) -> Any:
-        """Send a call and return the decoded response. `acting`: a user and the user's groups to impersonate.
-
-        Raises ApiRefusal (4xx: nothing changed) or ApiUnknown (no response, or 5xx)."""
         data = b"" if body is None else msgspec.json.encode(body)
         kind = (f"content-type: {content_type}\r\n" if data else "") + _impersonating(acting)
         target = _target(path, params)
@@ -252,71 +346,6 @@ class Connection:
         depends on `times`, the number of consecutive responses with status 429."""
         pause_s = float(said) if said is not None and said.isascii() and said.isdigit() else min(8.0, 0.5 * 2.0**times)
         self._calm_s = max(self._calm_s, asyncio.get_running_loop().time() + min(pause_s, _TIMEOUT_S))
-
-    async def get(self, kind: Kind, name: str, namespace: str = "") -> Object:
-        return await self._object("GET", kind.path(namespace, name))
-
-    async def list(self, kind: Kind, namespace: str = "", **params: str) -> Object:
-        """Return the whole list as one List object, joined from its pages. If the pages expire before the last is read
-        (410), the list is read again in one piece."""
-        try:
-            pages = [page async for page in self.pages(kind, namespace, **params)]
-        except ApiRefusal as error:
-            if error.code != 410:
-                raise
-            return await self._object("GET", kind.path(namespace), params=params)
-        whole = pages[0]
-        for page in pages[1:]:
-            whole["items"].extend(page["items"])
-        return whole
-
-    async def pages(self, kind: Kind, namespace: str = "", **params: str) -> AsyncIterator[Object]:
-        """Yield a list in pages of 500, each a List object. Raises ApiRefusal 410 if the pages expire before the last
-        is read."""
-        token = ""
-        while True:
-            query = {"limit": "500", **params, **({"continue": token} if token else {})}
-            page = await self._object("GET", kind.path(namespace), params=query)
-            yield page
-            token = page["metadata"].get("continue")
-            if not token:
-                return
-
-    async def create(
-        self,
-        kind: Kind,
-        body: Object,
-        namespace: str = "",
-        subresource: str = "",
-        name: str = "",
-        *,
-        acting: Sequence[str] = (),
-    ) -> Object:
-        """Create an object, or a subresource of the object `name`. `acting`: a user and the user's groups to
-        impersonate."""
-        path = kind.path(namespace, name, subresource)
-        answer: Object = await self.request("POST", path, body=body, acting=acting)
-        return answer
-
-    async def replace(self, kind: Kind, body: Object, subresource: str = "") -> Object:
-        meta = body["metadata"]
-        return await self._object("PUT", kind.path(meta.get("namespace", ""), meta["name"], subresource), body=body)
-
-    async def patch(
-        self,
-        kind: Kind,
-        name: str,
-        body: Any,
-        namespace: str = "",
-        subresource: str = "",
-        content_type: str = MERGE_PATCH,
-        **params: str,
-    ) -> Object:
-        path = kind.path(namespace, name, subresource)
-        return await self._object("PATCH", path, body=body, params=params, content_type=content_type)
-
-    async def delete(self, kind: Kind, name: str, namespace: str = "", body: Object | None = None) -> Object:
-        return await self._object("DELETE", kind.path(namespace, name), body=body)
 
     @asynccontextmanager
     async def stream(
@@ -383,18 +412,6 @@ class Connection:
                 await socket.close()
 
     # --- inside ---------------------------------------------------------------------------------------------------
-
-    async def _object(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: object = None,
-        params: Mapping[str, str] | None = None,
-        content_type: str = JSON,
-    ) -> Object:
-        answer: Object = await self.request(method, path, body=body, params=params, content_type=content_type)
-        return answer
 
     def _unknown(self, method: str, path: str, error: OSError) -> ApiUnknown:
         return ApiUnknown(f"{method} {self.server}{path}: {str(error) or type(error).__name__}")
