@@ -1,23 +1,23 @@
-"""Store which placement classes are known not to start in this cycle, and why. A *placement class* has all requests, of
-all queues, that have equal demands on nodes. This knowledge has no influence on decisions: without it a cycle would
-only try more requests.
+"""Store which placement classes cannot start in this cycle, and why. A *placement class* has all requests, of all
+queues, that have equal demands on nodes. The stored failures have no influence on decisions: without them, a cycle
+would only try more requests in vain.
 
-At the beginning of a cycle a placement class is *open* if two conditions are met. First, enough pods of each of its
-roles fit on the nodes (`core.placement.capacity`). Second, no trial placement has failed since the last change that
-could make it succeed. Within a cycle free capacity only shrinks, so a closed class stays closed. When a class f is
-closed, other classes that need at least as much as f are closed too. A class is *exact* if counting alone shows whether
-it fits. Let need(f) be the number of pods that f needs. Then the rule is:
+At the beginning of a cycle a placement class is *open* if two conditions are met. First, for each role of the class,
+enough pods fit on the nodes (`core.placement.capacity`). Second, no trial placement has failed since the last change
+that could make it succeed. Within a cycle free capacity only shrinks, so a closed class stays closed. A class is
+*exact* if counting alone shows whether it fits. When a class f is closed, classes that need at least as much as f are
+closed, too. The exact rule is, where need(f) is the number of pods that f needs:
 
     if f is exact, and only r < need(f) pods of f fit, then an exact class of one role fails too if it needs more than r
     pods, and if its pods request no less of each resource and may use no other nodes   (dominance)
 
-The reason is that where a pod of such a class fits, a pod of f would fit as well. So only a few classes must be tried
-until they fail. Most of the other classes are closed because one of these classes dominates them.
+This is correct because each node that holds a pod of the dominated class could hold a pod of f instead. So a cycle
+tries only a few classes until they fail, and dominance closes most other classes.
 
 A reason for missing capacity is computed once for a placement class, and shared by all queues
-(`PlacementClass.reason`). Each cycle computes about `EXPLAINED` of these reasons again. A reason for missing quota is
-computed for each request class. If several reasons apply, a reason why the request can never start comes first, then
-missing quota, then missing capacity."""
+(`PlacementClass.reason`). Each cycle computes about `EXPLAINED` of the stored reasons for missing capacity again. A
+reason for missing quota is computed for each request class. If several reasons apply, the first of this list is
+reported: the request can never start; quota is missing; capacity is missing."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ from phalanx.state.pending.placement_class import PlacementClass, PlacementClass
 from phalanx.state.pending.request_class import Kind, RequestClass
 
 Mask: TypeAlias = NDArray[np.bool_]
-Placed: TypeAlias = tuple[Gang, str, Sequence[Placement]]  # the gang, the job and the placements of a grant
+Placed: TypeAlias = tuple[Gang, str, Sequence[Placement]]  # a grant: (gang, job, placements)
 
-EXPLAINED = 4  # at least this many failed requests of a cycle get a newly computed reason
-NO_MORE = -1.0  # the value of `need` for a closed class
+EXPLAINED = 4  # in each cycle, the first failed requests, up to this number, get a newly computed reason
+NO_MORE = -1.0  # stored instead of the needed number of pods when a class is closed
 
 
 class Live(NamedTuple):
-    """Arrays that describe the open placement classes of one role. `numbers`: the number of each class. `needs`: the
-    number of pods that each class needs. `wheres`: for each class, the number of its set of node constraints; 0 if all
-    nodes match. `asks`: the requested amount of one pod, as [resource, class]."""
+    """Arrays that describe the open placement classes with one role. `numbers`: the numbers of the classes. `needs`:
+    for each class, the number of pods that it needs. `wheres`: for each class, the number of its set of node
+    constraints; 0 if all nodes match. `asks`: the requested amount of one pod, as [resource, class]."""
 
     numbers: NDArray[np.intp]
     needs: NDArray[np.float64]
@@ -61,18 +61,18 @@ class Live(NamedTuple):
 
 
 class KnownFailures:
-    """The placement classes that do not start in one cycle, and the reasons of requests that this cycle denies.
+    """The placement classes that cannot start in one cycle, and the reasons of requests that the cycle denies.
 
     `failed`: classes that were closed because placing a gang failed, although the free amounts were enough.
     `explained`: placement class -> the reason that was computed in this cycle.
     `disproved`: placement classes whose stored reason is no longer true.
-    `failures`: the number of requests that were denied.
+    `failures`: the number of requests that this cycle has denied so far.
 
     Set by `begin`:
 
     `is_done`: a byte for each request class: 1 if it is not tried again in this cycle.
-    `open`: a byte for each placement class: 1 if no known failure shows that the class cannot start. One more byte at
-        the end belongs to no class. `opened`: the value of `open` when the cycle began.
+    `open`: a byte for each placement class: 1 if the class may still start, 0 if it is closed. One more byte at the end
+        belongs to no class. `opened`: a copy of `open` from the beginning of the cycle.
     `had_room`: a byte for each placement class: 1 if, when the cycle began, a count showed enough free amounts for the
         class, and no trial placement of the class had failed."""
 
@@ -83,7 +83,7 @@ class KnownFailures:
 
     def __init__(self, cluster: Cluster, draft: Draft, ledger: QuotaLedger, placed: Sequence[Placed]) -> None:
         self.cluster, self.classes = cluster, cluster.pending.placement_classes
-        self.draft, self.ledger, self.placed = draft, ledger, placed  # the cycle adds to `placed`
+        self.draft, self.ledger, self.placed = draft, ledger, placed  # the cycle appends its further grants to `placed`
         self.failed: list[PlacementClass] = []
         self.explained: dict[PlacementClassKey, Reason] = {}
         self.disproved: dict[PlacementClassKey, None] = {}
@@ -93,8 +93,8 @@ class KnownFailures:
 
     def begin(self) -> None:
         """Let the cycle try every request class, and open the placement classes that fit as far as counting can show
-        it. This is called at the beginning of the cycle. It is called again if pods that this cycle had placed were
-        taken back, so that free capacity has grown, or if the first reservation has changed."""
+        it. This is called at the beginning of the cycle. It is called again if the free capacity has grown, because
+        placed pods were taken back, or if the first reservation has changed."""
         classes, room = self.classes, self.classes.capacity.room
         count, composite = len(classes.by_number), classes.composite
         self.is_done = bytearray(len(self.cluster.pending.columns.request_classes))
@@ -106,7 +106,7 @@ class KnownFailures:
                 self.open[each.number] = any(self.open[way.number] for way in each.flavor_classes)
         self.opened = bytes(self.open)
         self.had_room = bytearray(self.opened)
-        # this array uses the memory of `open`, so it shows later changes of `open`
+        # `open_mask` shares the memory of `open`, so it changes whenever `open` changes
         self.open_mask = np.frombuffer(self.open, np.bool_)
         for each in self.classes.failed:
             self.had_room[each.number] = 0
@@ -119,8 +119,8 @@ class KnownFailures:
     def counted(self, found: PlacementClass, grants: int) -> bool:
         """Return whether a count shows enough capacity for the class, and no trial placement of it has failed;
         otherwise close the class. `grants`: the number of grants so far in this cycle; before the first grant, the
-        count from the beginning of the cycle is still valid. A class that cannot be counted exactly is assumed to fit
-        if it is open."""
+        count from the beginning of the cycle is still valid. An open class for which counting is not exact is assumed
+        to fit."""
         number = found.number
         if grants and found.single and self.open[number]:
             need = int(found.demands[0][1])
@@ -133,9 +133,9 @@ class KnownFailures:
         return bool(self.open[number])
 
     def fail(self, gang: Gang, placed: int) -> None:
-        """Close the placement class of a gang whose trial placement has failed. `placed`: the number of pods that were
-        placed, if the gang has one role. If the class was already closed, the trial was only made to compute its
-        reason, and nothing is closed."""
+        """Close the placement class of a gang whose trial placement has failed. `placed`: the number of placed pods, if
+        the gang has one role. If the class is already closed, do nothing, because the trial was only made to compute
+        the reason."""
         for counts in (True, False):
             found = self.classes.of_key.get(PlacementClassKey(gang, counts=counts))
             if found is None or not self.open[found.number]:
@@ -152,7 +152,7 @@ class KnownFailures:
         self._close_parents()
 
     def close(self, found: PlacementClass, room: int) -> None:
-        """Close the class, because only `room` of its pods fit. Also close all classes that it dominates."""
+        """Close the class, of which only `room` pods fit, and all classes that it dominates."""
         self.open[found.number] = 0
         live = self._live = self._live or self._columns()
         dominated = live.needs > room
@@ -199,15 +199,15 @@ class KnownFailures:
         return self.explained.get(found.key) or (None if found.key in self.disproved else found.reason)
 
     def is_hopeless(self, found: PlacementClass) -> bool:
-        """Return whether the stored reason states that the class would not even fit on empty nodes. A class with such a
-        reason gets no reservation."""
+        """Return whether, by its stored reason, the class would not even fit on empty nodes. If so, the class gets no
+        reservation."""
         reason = self.reason_of_placement_class(found)
         return reason is not None and reason.code in NEVER
 
     def never_starts(self, found: PlacementClass) -> bool:
-        """Check again whether a class without capacity would not even fit on empty nodes, and return the result. If it
-        is True, the requests of this class do not block a strict queue. If the stored reason contradicts the result,
-        the stored reason is dropped."""
+        """Check again whether a class without capacity would not even fit on empty nodes, and return the result. A
+        class that can never start does not block a strict queue. If the stored reason contradicts the result, drop the
+        stored reason."""
         gangs = [way.key.gang for way in found.flavor_classes or (found,)]
         reason = self.reason_of_placement_class(found)
         never = all(explain.never(self.cluster, self.draft, gang) is not None for gang in gangs)
@@ -217,8 +217,8 @@ class KnownFailures:
         return never
 
     def explains(self, found: PlacementClass) -> bool:
-        """Return whether the reason of a class without capacity must be computed again: the class had capacity when the
-        cycle began, and fewer than `EXPLAINED` requests have failed so far."""
+        """Return whether a new reason must be computed for a class that has now lost its capacity. This is so if the
+        class still had capacity when the cycle began, and if fewer than `EXPLAINED` requests have failed so far."""
         return bool(self.had_room[found.number]) and self.failures < EXPLAINED and found.key not in self.explained
 
     def class_of_offer(self, request_class: RequestClass, offer: FlavorAssignment) -> PlacementClass | None:
@@ -228,13 +228,13 @@ class KnownFailures:
         return self.classes.of_key.get(PlacementClassKey(offer.gang, counts=request_class.key.kind == Kind.JOB))
 
     def known_reason(self, request_class: RequestClass, offer: FlavorAssignment, *, searches: bool) -> Reason | None:
-        """Return the stored reason why the offer has no capacity; None if its placement class is open, or if the reason
-        must be computed again. `searches`: True if the request may preempt."""
+        """Return the stored reason why the offer has no capacity; None if the offer's placement class is open, or if
+        the reason must be computed again. `searches`: True if the request may preempt."""
         found = self.class_of_offer(request_class, offer)
         if found is None or (self.open[found.number] and found not in self.classes.failed):
             return None
         if request_class.strict:
-            # drop the stored reason if it was computed from nodes that have changed since then
+            # this call drops the stored reason if it is outdated, because nodes have changed
             self.never_starts(found)
         is_renewed = (searches and self.failures < EXPLAINED) or self.explains(found)
         return None if is_renewed else self.reason_of_placement_class(found)
@@ -242,8 +242,8 @@ class KnownFailures:
     # Why not
 
     def explain(self, gang: Gang, lack: Lack) -> Reason:
-        """Return the reason why no capacity was found for the gang of an offer that quota allows. All requests of the
-        placement class share this reason. `lack`: the result of the failed placement."""
+        """Return the reason why no capacity was found for the gang of an offer that quota allows. The reason is stored
+        for all requests of the placement class. `lack`: the result of the failed placement."""
         if isinstance(lack, WouldDelayReservation):
             return lack.reason
         if isinstance(lack, Reason):
@@ -260,8 +260,8 @@ class KnownFailures:
         return reason
 
     def explain_placement_class(self, found: PlacementClass) -> Reason | None:
-        """Return the reason why there is no capacity for the class. If no reason is stored, it is computed from a trial
-        placement; None if the trial placement succeeds."""
+        """Return the reason why there is no capacity for the class. If no reason is stored, compute it by a trial
+        placement; return None if the trial placement succeeds."""
         known = self.reason_of_placement_class(found)
         if known is None and not found.flavor_classes:
             gang = found.key.gang
@@ -281,8 +281,8 @@ class KnownFailures:
         self, request_class: RequestClass, offers: Sequence[FlavorAssignment], found: Sequence[Reason]
     ) -> Reason:
         """Combine the reasons why the offers fail, and return one reason for the request. `found`: the reasons of the
-        offers that quota allows, in the order of the offers. If several offers have the same flavors, the reason states
-        why one of them fails, if possible one that can succeed later."""
+        offers that quota allows, in the order of the offers. Of several offers with the same flavors, only one is
+        considered, if possible one that can succeed later."""
         lacking, reasons, queue = iter(found), dict[tuple[str, ...], Reason](), request_class.key.queue
         for offer in offers:
             said = reasons.get(offer.flavors)
@@ -290,7 +290,7 @@ class KnownFailures:
                 reason = next(lacking)
             else:
                 reason = self.never(request_class, offer) or no_quota.why_not(self.cluster, self.ledger, queue, offer)
-            # a gang with fewer optional members may fit, but quota does not allow it at present
+            # the gang with fewer optional members may fit, but quota does not allow that smaller gang at present
             if reason.code in NEVER:
                 ledger = self.ledger
                 others = (no_quota.why_not(self.cluster, ledger, queue, each) for each in offer.besides[::-1])
@@ -300,8 +300,9 @@ class KnownFailures:
         return no_quota.of_flavors(list(reasons), list(reasons.values()))
 
     def never(self, request_class: RequestClass, offer: FlavorAssignment) -> Reason | None:
-        """Return the reason why the offer's gang could not even be placed on empty nodes; None if it could, or if node
-        groups may add nodes for it. This reason is reported instead of missing quota."""
+        """Return the reason why the offer's gang could not even be placed on empty nodes; None if the gang could be
+        placed, or if node groups may add nodes for it. If not None, this reason is reported instead of missing
+        quota."""
         is_whole, queue = request_class.placement_class.key.whole, request_class.key.queue
         if not is_whole or explain.may_get_nodes(self.cluster, queue, offer.gang):
             return None
@@ -309,8 +310,8 @@ class KnownFailures:
 
 
 def forget_mended_failures(classes: PlacementClasses) -> None:
-    """Drop the record that a trial placement of a class has failed, if one of its pods fits on a node whose free
-    amounts have grown since then."""
+    """Forget that a trial placement of a class has failed, if a node's free amounts have grown since the trial and one
+    pod of the class fits on this node."""
     grown = classes.capacity.grown
     for found in list(classes.failed):
         if any(grown[demand] for demand, _ in found.demands):
@@ -318,8 +319,8 @@ def forget_mended_failures(classes: PlacementClasses) -> None:
 
 
 def find_flavor_classes(cluster: Cluster, found: PlacementClass) -> None:
-    """Register the flavor classes of a class whose queue has flavors: one class for each possible assignment of flavors
-    to its roles. The class is open as long as one of its flavor classes is open."""
+    """Register the flavor classes of a class whose queue has flavors: one for each possible assignment of flavors to
+    the roles. The class is open as long as at least one of its flavor classes is open."""
     if found.flavor_classes or not found.key.flavors or not found.key.whole:
         return
     gang, counts = found.key.gang, found.key.counts

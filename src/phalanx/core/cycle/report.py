@@ -27,23 +27,23 @@ from phalanx.model.reason import ALONE, Reason, ReasonCode
 from phalanx.state.pending.placement_class import PlacementClass, PlacementClassKey
 from phalanx.state.pending.request_class import Blocker, Candidate, Kind, Request, RequestClass
 
-RENEWED = 100  # the number of cycles after which the reason of such a class is computed again
-# after a node has changed, a cycle computes at most this many reasons again, and the next cycle continues
+# a class that loses its capacity to other jobs in every cycle gets a newly computed reason after this many cycles
+RENEWED = 100
+# After a node has changed, all reasons are computed again. One cycle computes at most this many of them.
 RENEWED_AT_ONCE = 64
-NEXT = 4  # how many request classes directly behind a head always report the present head
+NEXT = 4  # when the head of a strict queue changes, this many request classes behind it report the new head
 
-# The job that is the head which blocks a request (None: no head blocks it), and the code of the head's reason.
+# (head of the strict queue that blocks a request, code of the head's reason); None for both if no head blocks it.
 Wait: TypeAlias = tuple[str | None, str | None]
 
 
 class ReasonReporter:
     """The reports of one cycle.
 
-    `reports`: request class -> its new report. A report without a reason means that the reason of the placement class
-    applies.
+    `reports`: request class -> its new report. If a report has no reason, the reason of the placement class applies.
     `stale`: placement class -> its new `PlacementClass.stale`.
     `renewed`: True if, after a change of a node, the reasons of all classes are up to date again.
-    `eased`: True if a request may start with quota that victims of this cycle have returned. It can use this quota only
+    `eased`: True if a request may start with quota that victims of this cycle have returned. The quota can be used only
     in the next cycle, which follows at once."""
 
     def __init__(self, state: CycleState, tournament: Tournament) -> None:
@@ -69,9 +69,9 @@ class ReasonReporter:
         return bool(self.pending.columns.reported_blocker[request_class.number] == Blocker.NONE_REPORTED)
 
     def holds_up_for_quota(self, candidate: Candidate) -> bool:
-        """Return whether a request class without quota blocks the classes behind it in a strict queue. It does not
-        block them if it can never start, or if only a limit of its own user or group prevents the start. If the code of
-        its reason has changed, this function also reports the new reason."""
+        """Return whether a request class without quota blocks the classes behind it in a strict queue. A request class
+        that can never start, or that waits only for a limit of its own user or group, does not block other classes. If
+        the code of the class's reason has changed, this function also reports the new reason."""
         if (reason := self.short_of_quota(candidate)) is None:
             return True
         said = self.reason_of(candidate.request_class)
@@ -80,8 +80,8 @@ class ReasonReporter:
         return reason.code not in ALONE
 
     def short_of_quota(self, candidate: Candidate) -> Reason | None:
-        """Return the reason why quota does not allow the request class; None if quota does allow it when the charges
-        that victims of this cycle return are counted."""
+        """Return the reason why quota does not allow the request class; None if quota allows it, where the quota that
+        victims of this cycle return counts as free."""
         offers = self.state.offers(candidate)
         if any(offer.short is None for offer in offers):
             self.eased = True
@@ -89,8 +89,8 @@ class ReasonReporter:
         return self.known.why_not(candidate.request_class, offers, ())
 
     def report_no_capacity(self, candidate: Candidate) -> None:
-        """Report that there is no capacity for the request's placement class, unless its request class has already
-        reported this."""
+        """Report that there is no capacity for the request's placement class. Do nothing if the request class has
+        already reported missing capacity."""
         request_class = candidate.request_class
         found = self.reports.get(request_class)
         if (
@@ -102,8 +102,9 @@ class ReasonReporter:
 
     def report(self, candidate: Candidate, reason: Reason, blocker: int) -> None:
         """Report `reason` as the reason why the requests of a class wait. The first request always gets the new reason.
-        The other requests only get it if its code has changed. If the reason has only changed because the class is now
-        the head of a strict queue, or no longer the head, only the next few requests get it."""
+        The other requests of the class only get the new reason if its code has changed. If the reason has only changed
+        because the class is now the head of a strict queue, or no longer the head, only the next few requests get the
+        new reason."""
         request_class = candidate.request_class
         said = self.reason_of(request_class)
         is_shared = reason is self.known.reason_of_placement_class(request_class.placement_class)
@@ -116,8 +117,8 @@ class ReasonReporter:
             self.report_request(other.request, reason)
 
     def report_remaining(self) -> None:
-        """At the end of the cycle, report a reason for each request class that was not tried, if it is now blocked by
-        something else than it reported last. Also report reasons for new requests."""
+        """At the end of the cycle, report a reason for each request class that was not tried, if its present obstacle
+        differs from the obstacle that it reported last. Also report reasons for new requests."""
         if self.pending.request_classes:
             self.renew()
             if self.tournament.closed:
@@ -170,9 +171,9 @@ class ReasonReporter:
                 self.report(candidate, reason, Blocker.CAPACITY)
 
     def report_untried(self) -> None:
-        """Report a reason for each request class that was not tried because quota or capacity is missing, if this is
-        not what the class reported last. If both are missing, missing quota is reported (rule R25). Also report a
-        reason with new numbers for the first few classes that lost quota or capacity to other jobs in this cycle."""
+        """Report a reason for each request class that was not tried because quota or capacity is missing. A class that
+        has already reported this obstacle is left out. If both are missing, missing quota is reported (rule R25). The
+        first few classes that lost quota or capacity to other jobs in this cycle also get a reason with new numbers."""
         state, columns, count = self.state, self.pending.columns, len(self.pending.columns.request_classes)
         placement_class, row = columns.placement_class[:count], columns.row[:count]
         reported, live = columns.reported_blocker[:count], placement_class >= 0
@@ -219,8 +220,7 @@ class ReasonReporter:
         return entry and Candidate(request_class, entry)
 
     def report_closed(self, candidate: Candidate, found: PlacementClass) -> None:
-        """Report that there is no capacity for a request class that is within its limits, because its placement class
-        is closed."""
+        """Report missing capacity for a request class that is within its limits, but has a closed placement class."""
         if not found.flavor_classes:
             if (reason := self.known.explain_placement_class(found)) is not None:
                 self.report(candidate, reason, Blocker.CAPACITY)
@@ -287,8 +287,8 @@ class ReasonReporter:
                     self.report(Candidate(request_class, first), reason, Blocker.HEAD)
 
     def newly_blocked(self) -> dict[str, list[RequestClass]]:
-        """Return a mapping: strict queue -> the request classes that its head blocks, and that have not reported this
-        yet."""
+        """Return a mapping: strict queue -> the request classes that its head blocks, but that have not reported
+        `BehindHead` yet."""
         state, columns, count = self.state, self.pending.columns, len(self.pending.columns.request_classes)
         some = columns.strict[:count] & (columns.reported_blocker[:count] != Blocker.HEAD)
         found: dict[str, list[RequestClass]] = {}
@@ -302,8 +302,8 @@ class ReasonReporter:
 
     def next_few(self, queue: str, now: Wait) -> list[RequestClass]:
         """Return the next few classes directly behind the head of the queue. If the first of these classes has already
-        reported this head, so have the others, and no class is returned. `now`: the present head, and the code of its
-        reason."""
+        reported the present head, return no class, because the others have reported it, too. `now`: the present head,
+        and the code of its reason."""
         found: list[RequestClass] = []
         for _, (request_class, _) in islice(self.tournament.left.get(queue, ()), 2 * NEXT):
             said = self.pending.reason_of(request_class)
@@ -330,11 +330,11 @@ def is_blocked_by_head(reason: Reason | None) -> bool:
 
 def is_head_change(said: Reason, reason: Reason) -> bool:
     """Return whether the reason has only changed because the class is now the head of a strict queue, or no longer the
-    head. In these cases only the first request of the class needs a new reason."""
+    head. If True, only the first request of the class needs a new reason."""
     return is_blocked_by_head(said) != is_blocked_by_head(reason) and not ALONE & {said.code, reason.code}
 
 
 def wait_of(reason: Reason) -> Wait:
-    """Return the head that the reason names, and the code of the head's reason. The time in the reason is left out,
-    because it changes all the time."""
+    """Return the head that the reason names, and the code of the head's reason. The time in the head's reason is left
+    out, because it changes in every cycle."""
     return reason.numbers.get("head"), reason.numbers.get("head_code")

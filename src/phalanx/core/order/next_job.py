@@ -1,14 +1,14 @@
 """Choose the next job by a tournament over the queue tree.
 
-Slots that replace lost pods of started gangs come first, ordered by priority, then by arrival. For all other requests,
-each queue with a request class that may start has a *cursor*. The *head* of a cursor is the first request of the best
-request class in its queue and the queues below. A queue with children chooses one of them, and its own jobs compete as
-if they were one more child. The choice depends on the order of the queue:
+Slots that replace lost pods of started gangs come first, ordered by priority, then by arrival. Other requests are
+chosen by cursors: each queue with a request class that may start has a *cursor*. The *head* of a cursor is the first
+request of the best request class in its queue and the queues below. A queue with children chooses one child by its
+order; the queue's own jobs compete as if they were one more child:
 
-- PRIORITY, FIFO or MULTIFACTOR: the child whose head has the best rank. But children that would stay within their
-  guarantee if their head started come before children that would have to borrow for their head;
-- USAGE: the child with the least past usage; then the rank of the head. As above, children that would stay within their
-  guarantee come first. The queue's own jobs compete separately for each account;
+- PRIORITY, FIFO or MULTIFACTOR: first children that would stay within their guarantee if their head started, then
+  children that would have to borrow; of these, the child whose head has the best rank;
+- USAGE: the child with the least past usage; then the rank of the head. Children that would stay within their guarantee
+  come first. The queue's own jobs compete as one child for each account;
 - FAIR: the child that has the lowest weighted dominant share if its head is included; then the child with the higher
   queue priority; then the rank of the head;
 - TIERED: first the children that would stay within their guarantee with their head; then the child with the higher
@@ -16,18 +16,18 @@ if they were one more child. The choice depends on the order of the queue:
 - FILL: the child whose head has the highest priority, where the priorities of queues are added to those of jobs
   (`shares.seen_priority`); then the child that uses the smallest part of its guarantee; then the rank of the head.
 
-The request of the winner is tried. The result only changes the ranks of the cursors on the path from the winner to the
-root. So the time for the next choice is the depth of the tree times the logarithm of the number of children. If one
-order alone decides between several queues, these queues form one *arena* (`state.queues.tree`) and have only one
-cursor. So a thousand queues that are all ordered by priority need not be compared with each other. A cursor draws its
-request classes one at a time and in order (`core.cycle.candidates`), because most of them are never tried.
+The chosen request is tried. The result only changes the ranks of the cursors on the path from the chosen queue to the
+root. So the next choice takes a time of O(depth of the tree * log(number of children)). If the requests of several
+queues are ordered only by one common order, these queues form one *arena* (`state.queues.tree`) and share a cursor. So,
+for example, a thousand queues ordered by priority need not be compared with each other. A cursor draws its request
+classes one at a time and in order (`core.cycle.candidates`), because most of them are never tried.
 
-The *rank* of a request orders it among all others: higher priority, then earlier arrival, then id. In FIFO order only
-the arrival decides, and in MULTIFACTOR order Slurm's sum of factors is used instead of the priority. In USAGE order the
-rank only compares jobs of one account. A pod above the minimum of a started gang is *growth*: it comes after all
-waiting jobs of its priority, even if they were submitted later. If several jobs may grow, the job that was submitted
-first grows first. If a job is started pod by pod, the arrival of a pod is the time at which its slot was opened, and
-not the submission of the job. This is the order of kube-scheduler.
+The *rank* is the sort key of a request: higher priority, then earlier arrival, then id. In FIFO order only the arrival
+decides, and in MULTIFACTOR order Slurm's sum of factors is used instead of the priority. In USAGE order the rank only
+compares jobs of one account. A pod above the minimum of a started gang is *growth*. Growth comes after all waiting jobs
+of equal priority, even after jobs that were submitted later. If several jobs may grow, the job that was submitted first
+grows first. If a job is started pod by pod, the arrival of a pod is the time at which its slot was opened, and not the
+submission of the job. This is the order of kube-scheduler.
 
 If the head of a `strict` queue cannot start, the queue is removed from the tournament, so all jobs behind the head
 wait. But a head that can never start does not block the queue."""
@@ -55,23 +55,23 @@ Draws: TypeAlias = Iterator[Ranked]
 
 
 class Arena(NamedTuple):
-    """A set of request classes that are ordered together: all classes of an arena (`state.queues.branch.Branch.arena`)
-    or, if its order is USAGE, all classes of one of its accounts."""
+    """A set of request classes that are ordered together: all classes of the arena of a branch
+    (`state.queues.branch.Branch.arena`) or, in USAGE order, all classes of one account of this arena."""
 
     queue: str
     account: str = ""
 
 
-MOST_LEFT = 8  # how many of the request classes directly behind the head of a closed queue are stored
+MOST_LEFT = 8  # when a strict queue is closed, this many request classes behind its head are stored
 NOBODY: Draws = iter(())
 
 
 class QueueCursor:
-    """A cursor represents an arena (queues with one common order) in the tournament. If an arena contains other arenas
-    or is divided by accounts, its own jobs have further cursors.
+    """A cursor represents an arena (queues with one common order) in the tournament. If an arena contains other arenas,
+    or is divided by accounts, the arena's own jobs have cursors below the cursor of the arena.
 
-    `own`: None if the cursor represents the whole arena; empty if it represents all own jobs of the arena; otherwise
-    the account whose jobs it represents.
+    `own`: None for a cursor of a whole arena; an empty text for a cursor of all own jobs of the arena; otherwise the
+    account to whose jobs the cursor belongs.
     `candidates`: a heap of the cursor's request classes, each with its next request. `children`: a heap of the cursors
     below it.
     `draws`: further candidates, in order. `drawn`: the class that was last taken from `draws`. `ranked`: the rank of
@@ -96,7 +96,7 @@ class QueueCursor:
 
 
 class Field(Protocol):
-    """The source of the tournament's request classes. `usage`: the past usage, for USAGE order."""
+    """The interface through which the tournament gets its request classes. `usage`: the past usage, for USAGE order."""
 
     @property
     def usage(self) -> AccountUsage: ...
@@ -114,13 +114,13 @@ class Tournament:
     def __init__(self, tree: QueueTree, ledger: QuotaLedger, field: Field) -> None:
         self.tree, self.ledger, self.field = tree, ledger, field
         self.by_estimate = False
-        self.out_of_turn = False  # True while a request is tried that is not the head of the tournament (`head_of`)
-        self.closed: dict[str, Candidate] = {}  # strict queue -> its head that cannot start
-        self.left: dict[str, Draws] = {}  # strict queue -> the candidates behind the head that cannot start
+        self.out_of_turn = False  # True while a request is tried before its turn (`head_of`)
+        self.closed: dict[str, Candidate] = {}  # closed strict queue -> its head, which cannot start
+        self.left: dict[str, Draws] = {}  # closed strict queue -> the candidates behind its head
 
     def begin(self, draws_by_arena: Iterable[tuple[Arena | None, Draws]]) -> None:
-        """Begin the tournament with these candidates: (arena, its candidates in order). The candidates of the arena
-        None are the slots that replace lost pods."""
+        """Begin the tournament. `draws_by_arena`: (arena, its candidates in order). For slots that replace lost pods,
+        the arena is None."""
         self.urgent: QueueCursor | None = None  # slots that replace lost pods
         self.root = QueueCursor(self.tree.root, None)
         self.at = self.root  # the cursor of the head that is tried now
@@ -133,7 +133,7 @@ class Tournament:
                 continue
             branch = self.tree.branches[arena.queue]
             if any(each.name in self.closed for each in branch.path):
-                continue  # a strict queue on the path has left the tournament
+                continue  # a strict queue on the path of the arena was closed
             cursor = self.cursor_by_queue.get(branch.name) or self.add_cursor(branch)
             if branch.split or branch.order is QueueOrder.USAGE:
                 cursor = self.own_cursors[arena] = QueueCursor(branch, cursor, own=arena.account)
@@ -160,7 +160,7 @@ class Tournament:
                 cursor.parent.children.append(self.ranking(cursor))
 
     def renew(self) -> None:
-        """Rank all cursors again after requests were tried out of turn (`head_of`)."""
+        """Rank all cursors again after requests were tried before their turn (`head_of`)."""
         self.out_of_turn = False
         for cursor in self.cursor_by_queue.values():
             cursor.children.clear()
@@ -174,21 +174,21 @@ class Tournament:
         return cursor.candidates[0][1] if cursor.candidates else None
 
     def cursors(self) -> list[QueueCursor]:
-        """Return the cursors that have request classes themselves. Return no cursor as long as a slot that replaces a
-        lost pod is a candidate."""
+        """Return the cursors that have request classes of their own, and not only cursors below them. Return no cursor
+        as long as a slot that replaces a lost pod is a candidate."""
         if self.urgent is not None and self.urgent.candidates:
             return []
         return [each for each in (*self.cursor_by_queue.values(), *self.own_cursors.values()) if each.candidates]
 
     def head_of(self, cursor: QueueCursor) -> Candidate:
-        """Return the best request of one cursor, which is tried although it may not be the best of the tournament (out
-        of turn). The caller must call `renew` before the next call of `head`."""
+        """Return the best request of one cursor, to be tried before its turn: it may not be the best request of the
+        tournament. The caller must call `renew` before the next call of `head`."""
         self.at, self.out_of_turn = cursor, True
         return cursor.candidates[0][1]
 
     def accept_head(self, following: QueuedRequest | None) -> None:
         """Report that the head was granted, or that the next request of its class replaces it. `following`: the next
-        request of its request class; None if there is none."""
+        request of the head's request class; None if the class has no further request."""
         cursor = self.at
         request_class = cursor.candidates[0][1].request_class
         if following is None:
@@ -202,7 +202,8 @@ class Tournament:
 
     def reject_head(self, *, holds_up: bool = True) -> None:
         """Report that the head cannot start, and remove its request class. `holds_up`: True if the head may start
-        later. In a strict queue, the jobs behind it then wait, unless the head is growth of a started job."""
+        later; if its queue is strict, the jobs behind the head must then wait, unless the head is growth of a started
+        job."""
         cursor = self.at
         _, head = heappop(cursor.candidates)
         request_class = head.request_class
@@ -216,7 +217,7 @@ class Tournament:
 
     def close(self, cursor: QueueCursor, head: Candidate) -> QueueCursor:
         """Close the cursor of a strict queue: remove all requests of this cursor and of the cursors below it, because
-        they must wait behind the head. Return the cursor."""
+        they must wait behind the head. Return the closed cursor."""
         self.closed[cursor.branch.name] = head
         left = [cursor]
         while left:
@@ -226,8 +227,8 @@ class Tournament:
         return cursor
 
     def rerank(self, cursor: QueueCursor) -> None:
-        """Rank the cursor and the cursors above it again, because its head or the charge of its queue has changed. Each
-        of these cursors is the first child of its parent."""
+        """Rank the cursor and the cursors above it again, because its head or the charge of its queue has changed.
+        Precondition: each of these cursors is the first in the heap of its parent."""
         self.advance_cursor(cursor)
         while cursor.parent is not None and not self.out_of_turn:
             if cursor.candidates or cursor.children:
@@ -238,7 +239,7 @@ class Tournament:
 
     def advance_cursor(self, cursor: QueueCursor) -> None:
         """Remove request classes that may no longer be tried from the top of the cursor's heap. If the class that was
-        last taken from `draws` is no longer in the heap, take the next one."""
+        last taken from `draws` is no longer in the heap, take the next class from `draws`."""
         while True:
             if cursor.drawn is None and (drawn := next(cursor.draws, None)) is not None:
                 cursor.drawn = drawn[1].request_class
@@ -253,8 +254,8 @@ class Tournament:
                 cursor.drawn = None
 
     def ranking(self, cursor: QueueCursor) -> tuple[SortKey, str, QueueCursor]:
-        # No two entries are equal, because each rank ends with a unique name (`QueuedRequest.tie`), so cursors are
-        # never compared.
+        # Each rank ends with a unique name (`QueuedRequest.tie`), so no two ranks are equal, and the heap never
+        # compares cursors.
         return self.standing(cursor), cursor.branch.name, cursor
 
     def standing(self, cursor: QueueCursor) -> SortKey:
@@ -262,7 +263,7 @@ class Tournament:
         assert cursor.parent is not None
         parent, (_, (request_class, entry)) = cursor.parent.branch, cursor.last().candidates[0]
         key = request_class.key
-        # parent and child have the same order, so the rank was already computed
+        # parent and child have the same order, so the rank by the child's order is valid for the parent
         if parent.order is cursor.branch.order:
             ranked = cursor.children[0][-1].ranked if cursor.children else cursor.candidates[0][0]
         else:

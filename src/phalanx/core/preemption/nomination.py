@@ -1,22 +1,21 @@
 """Nominations: nodes that are charged to a job although its victims have not left them yet.
 
-A nomination is charged to its nodes when it is made. So these nodes are overcommitted until the victims are gone, and
-no other job is placed on them. Every cycle checks every nomination before all other requests:
+A nomination is charged to its nodes when it is made. Until the victims are gone, the nominated nodes are overcommitted,
+so no other job is placed on them. Every cycle checks every nomination before all other requests:
 
-- The job *starts* when two conditions are met. None of its nodes is overcommitted, if the amounts of later nominations
-  are not counted. And no terminating pod still uses a port or device of the job, or is separated from it by
-  anti-affinity or topology spread. The job needs no free capacity on the draft, because its nodes are already charged
-  for it.
+- The job *starts* when two conditions are met. First, without the amounts of later nominations, none of its nodes is
+  overcommitted. Second, no terminating pod blocks the job by a port, a device, anti-affinity or topology spread. The
+  job needs no free capacity on the draft, because its nodes are already charged for it.
 - The nomination is *withdrawn* in four cases. First, the job already runs, and has fallen below its minimum. Second, a
   node is gone, is not ready, or is now reserved for other jobs. Third, the pods that the job's pod affinity requires
   nearby now run in other topology domains. Fourth, the capacity of the terminating pods is no longer enough, for
   example because another scheduler has placed a pod on a node, or because a victim was not deleted before the scheduler
   restarted. The next cycle then decides about the job again.
-- Otherwise the nomination is *kept*, and the job reports which victims it waits for. After the time limit of the
-  nomination has passed, the nomination *moves* to other nodes as soon as all of the job's pods fit there.
+- Otherwise the nomination is *kept*, and the job reports which victims it waits for. If the time limit of the
+  nomination has passed, the nomination *moves* to other nodes as soon as all of the job's pods fit on them.
 
-A job may also be nominated to nodes that were requested from a node group. Such a nomination is kept until all of these
-nodes have joined the cluster, or until its time limit has passed.
+A job may also be nominated to nodes that were requested from a node group. A nomination to requested nodes is kept
+until all of them have joined the cluster, or until its time limit has passed.
 
 Pods above the minimum of a running job can be nominated too, and are placed when the capacity is free. A queued job
 loses its nomination when it is withdrawn or changed (`core.fold.fold`). A nominated pod above the minimum loses its
@@ -43,7 +42,8 @@ from phalanx.state.nodes.devices import DeviceUse, device_use
 from phalanx.state.nodes.pod_index import selector_matches, term_matches
 from phalanx.state.nodes.table import NodeTable
 
-# How long victims may take beyond their grace period; after that, the nomination may move to other nodes.
+# The time, after the end of their grace period, that victims may need to terminate, before the nomination may move to
+# other nodes.
 PATIENCE_S = 600.0
 
 
@@ -56,10 +56,10 @@ class NominationState(Enum):
 
 
 class LeavingPods:
-    """The terminating pods, which each cycle collects once.
+    """The terminating pods of all jobs. Each cycle creates this object once.
 
     `released`: row -> resource -> the amount that the pods on this node return.
-    `jobs_on`: node -> the jobs of the terminating pods on it."""
+    `jobs_on`: node -> the jobs with terminating pods on the node."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -119,8 +119,8 @@ def fell_below(cluster: Cluster, record: JobRecord) -> bool:
 
 
 def nominated_later(cluster: Cluster, record: JobRecord, row: int) -> Mapping[str, int]:
-    """Return the amounts that later nominations request on the node in this row. The jobs with later nominations wait
-    for the nomination of this job."""
+    """Return the amounts that later nominations request on the node in this row. Jobs with later nominations must wait
+    for the start of this job."""
     order = list(cluster.nominated)
     return nominated_in(cluster, row, dict.fromkeys(order[order.index(record.job.id) + 1 :]))
 
@@ -162,9 +162,9 @@ def makes_uneven(demand: Demand, other: Demand) -> bool:
 
 
 def lacks_required_neighbor(cluster: Cluster, record: JobRecord, slot: Slot, node: str) -> bool:
-    """Return True if the pods that the slot's required affinity selects run only in other domains than the node's. If
-    no such pod runs at all, return False: that the slot's pod may be the first was checked when the nomination was
-    made."""
+    """Return True if the pods that the slot's required affinity selects run only in other domains than the node's.
+    Return False if no selected pod runs at all, because the slot's pod was allowed to be the first one when the
+    nomination was made."""
     shape = record.gang.demands[slot.role].shape
     terms = [term for term in shape.near if not term.weight]
     if not terms:
@@ -197,8 +197,8 @@ def other_running_pods(cluster: Cluster, record: JobRecord) -> Iterator[tuple[Af
 
 
 def leaving_slots(cluster: Cluster) -> Iterator[tuple[JobRecord, Slot]]:
-    """Yield (record, slot) of all terminating pods. A search for victims counts their capacity as free, however long
-    they take to terminate (rule R17)."""
+    """Yield (record, slot) of all terminating pods. A search for victims counts the capacity of terminating pods as
+    free, however long they take to terminate (rule R17)."""
     for job in cluster.leaving:
         record = cluster.jobs[job]
         for slot in sorted(record.leaving):
@@ -217,8 +217,8 @@ def leave_enough(cluster: Cluster, rows: set[int], others: LeavingPods) -> bool:
 
 
 def lower_nominated(cluster: Cluster, record: JobRecord) -> Iterator[JobRecord]:
-    """Yield the nominated jobs of lower priority in the job's queue. These include running jobs with nominated pods
-    above their minimums."""
+    """Yield the nominated jobs of lower priority in the job's queue. Running jobs with nominated pods above their
+    minimums are included."""
     queue = record.queue
     for name in list(cluster.nominated):
         other = cluster.jobs[name]
@@ -228,8 +228,8 @@ def lower_nominated(cluster: Cluster, record: JobRecord) -> Iterator[JobRecord]:
 
 
 def place_elsewhere(cluster: Cluster, draft: Draft, record: JobRecord, now_s: float) -> list[Placement]:
-    """Place all nominated pods on nodes that are not overcommitted, and leave them on the draft. Return the placements;
-    none if the pods do not fit, or if the job runs and has a topology request."""
+    """Place all nominated pods of the job on nodes that are not overcommitted, and leave the pods on the draft. Return
+    the placements; an empty list if the pods do not fit, or if the job runs and has a topology request."""
     if record.phase is not Phase.QUEUED and record.gang.tree is not None:
         return []
     drafted, devices = draft.mark(), record.devices
@@ -242,9 +242,10 @@ def place_elsewhere(cluster: Cluster, draft: Draft, record: JobRecord, now_s: fl
 
 
 def place_pods(cluster: Cluster, draft: Draft, record: JobRecord, pods: Sequence[int], now_s: float) -> list[Placement]:
-    """Place `pods[role]` pods of each role of the job on the draft. Return the placements; none if they do not fit."""
+    """Place `pods[role]` pods of each role of the job on the draft. Return the placements; an empty list if the pods do
+    not fit."""
     roles = tuple(replace(role, count=each, minimum=each) for role, each in zip(record.job.roles, pods, strict=True))
-    # all members of the group move together
+    # all pods must fit, so the groups get no minimum of members
     groups = tuple(replace(group, minimum=None) for group in record.gang.groups)
     crew = cluster.interned.gang(roles, groups, record.gang.closeness, record.gang.size)
     if record.flavors:
@@ -256,20 +257,20 @@ def place_pods(cluster: Cluster, draft: Draft, record: JobRecord, pods: Sequence
 
 def growing_jobs(cluster: Cluster, places: Iterable[str], actions: Sequence[Action]) -> set[str]:
     """Return the running jobs that get more pods in this cycle. `places`: the jobs for which pods were placed.
-    `actions`: the actions of the cycle; running jobs whose pods they nominate also count."""
+    `actions`: the actions of the cycle; a running job with a nomination among them also gets more pods."""
     nominated = (each.job for each in actions if isinstance(each, Nominate) and each.placements)
     return {*places, *(job for job in nominated if cluster.jobs[job].phase is not Phase.QUEUED)}
 
 
 def each_slot_once(placed: Sequence[Placement], nominated: Sequence[Placement]) -> list[Placement]:
-    """Return the placements that this cycle has made for a job, and the nominated placements of those slots that have
-    no placement from this cycle."""
+    """Return the placements that this cycle has made for a job, and the nominated placements of all slots for which
+    this cycle has made no placement."""
     known = {(each.role, each.ordinal) for each in placed}
     return [*placed, *(each for each in nominated if (each.role, each.ordinal) not in known)]
 
 
 def vacate(cluster: Cluster, draft: Draft, record: JobRecord, placements: Sequence[Placement]) -> None:
-    """Remove these pods of the job from the draft. Pods on nodes outside the draft are ignored."""
+    """Remove the pods with `placements` from the draft. Pods on nodes outside the draft are ignored."""
     position_of = {row: position for position, row in enumerate(draft.rows.tolist())} if placements else {}
     for each in placements:
         if (position := position_of.get(cluster.columns.row_of[each.node])) is not None:
@@ -277,7 +278,7 @@ def vacate(cluster: Cluster, draft: Draft, record: JobRecord, placements: Sequen
 
 
 def leavers(record: JobRecord, others: LeavingPods) -> Sequence[str]:
-    """Return the jobs with terminating pods on the nodes to which the job is nominated."""
+    """Return the jobs with terminating pods on the nodes to which the job of `record` is nominated."""
     return sorted({job for node in set(record.nominated.values()) for job in others.jobs_on.get(node, ())})
 
 
@@ -285,8 +286,8 @@ def with_overcommitted(cluster: Cluster, draft: Draft, others: LeavingPods) -> D
     """Return a draft that also has the nodes that are overcommitted only until the terminating pods (`others`) have
     left; None if no node is overcommitted in this way.
 
-    These nodes stay closed until a search for victims removes the terminating pods from the draft (rule R17). So if the
-    cluster has only one node, a second preemptor need not wait until the first has started."""
+    In the returned draft, overcommitted nodes stay closed until a search for victims removes the terminating pods (rule
+    R17). So if the cluster has only one node, a second preemptor can be nominated before the first has started."""
     columns = draft.columns
     leaving = [row for row in others.released if columns.attributes.ready[row] and columns.least_free(row) < 0]
     rows = [row for row in leaving if not is_short(columns, row, others.released[row])]
@@ -294,7 +295,8 @@ def with_overcommitted(cluster: Cluster, draft: Draft, others: LeavingPods) -> D
         return None
     free = {name: column.copy() for name, column in columns.free.items()}
     for column in free.values():
-        column[rows] = np.maximum(column[rows], 0)  # a draft leaves out rows that are overcommitted
+        # amounts below 0 are raised to 0, because a new draft leaves out overcommitted rows
+        column[rows] = np.maximum(column[rows], 0)
     wider = Draft(columns.with_free(free), draft.topologies, draft.score, draft.expected)
     for position in np.isin(wider.rows, rows).nonzero()[0].tolist():
         row = int(wider.rows[position])

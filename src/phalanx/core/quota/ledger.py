@@ -1,10 +1,10 @@
-"""The ledger has the charges of all queues as they will be after the decisions of this cycle. Like the draft, it has an
-undo log.
+"""The ledger: the charges of all queues, including the decisions of this cycle. Like the draft, it has an undo log.
 
 A charge is checked from the job's queue up to the root. At every level, the limits on amounts, on running jobs, and on
-users, groups and single jobs are checked. If the queue may not borrow, its guarantee is checked too. Finally, the
-amounts that queues keep for themselves are compared with the limits above these queues and with the capacity of the
-cluster (`state.queues.tree`). The first limit that does not allow the charge is the `QuotaShortfall`.
+users, groups and single jobs are checked. If the queue may not borrow, its guarantee is checked too. Finally, amounts
+that queues keep for themselves count as used when the limits of the queues above and the capacity of the cluster are
+checked (`state.queues.tree`). If a limit does not allow the charge, the result is a `QuotaShortfall` with the first
+such limit.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from phalanx.state.queues.branch import Branch, post_charge
 from phalanx.state.queues.quota import Charge, Cost, Key, QueueUsage, SubjectUsage
 from phalanx.state.queues.tree import QueueTree
 
-REMEMBERED = 256  # the largest number of computed shares that are stored for one branch
+REMEMBERED = 256  # at most this many computed shares are stored for one branch
 NOTHING = SubjectUsage()
 UNCHARGED = QueueUsage()
 
-# if a bound of one of these rules does not allow a job, preemption may help
+# the rules of bounds that may allow a job after other jobs are preempted
 RECLAIM_RULES = {Rule.LIMIT, Rule.GUARANTEE, Rule.POOL}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaShortfall:
-    """A limit that does not allow a charge. `bound`: the limit. `allowed`: the amount of the limit. `used`: the amount
-    that is already charged. `asked`: the amount that the charge would add."""
+    """The check of a limit that does not allow a charge. `bound`: the limit. `allowed`: the largest amount that the
+    limit allows. `used`: the amount that is already charged. `asked`: the amount that the new charge would add."""
 
     bound: Bound
     asked: Amount
@@ -44,10 +44,10 @@ class QuotaShortfall:
 
 
 class QuotaLedger:
-    """The charges of all queues as they will be when the decisions of this cycle have been folded into the state.
+    """The charges of all queues: the charges in the cluster state, plus the changes by the decisions of this cycle.
 
-    `of_jobs`: job -> charges that this cycle granted. `of_queues`: queue -> the jobs in `of_jobs` that belong to the
-    queue.
+    `of_jobs`: job -> the charges that this cycle has granted to it. `of_queues`: queue -> its jobs that are in
+    `of_jobs`.
     `version`: a number that changes with every charge."""
 
     def __init__(self, tree: QueueTree) -> None:
@@ -55,11 +55,11 @@ class QuotaLedger:
         self.of_jobs: dict[str, list[Charge]] = {}
         self.of_queues: dict[str, dict[str, None]] = {}
         self._ending: list[str] = []  # jobs of `of_jobs` with a time limit
-        self._looked_at = 0  # the number of jobs of `of_jobs` examined for `_ending`
+        self._looked_at = 0  # how many jobs of `of_jobs` were already searched for time limits
         self._over: dict[str, QueueUsage] = {}
         self.version = 0
         self._log: list[tuple[Charge, int]] = []
-        # The number of log entries that the accounts already include. Later entries are added only when an account is
+        # The number of log entries that are already added to the accounts. Later entries are added when an account is
         # read.
         self._entered = 0
         # Branch -> bound of this branch -> its largest consumers (`core.reasons.no_quota`), valid until the next
@@ -75,8 +75,7 @@ class QuotaLedger:
         return self._over.get(branch.name, branch.account)
 
     def share(self, branch: Branch, extra: Cost = ()) -> DominantShare:
-        """Return the weighted dominant share that the branch would have among its siblings if `extra` were also
-        charged."""
+        """Return the weighted dominant share of the branch among its siblings, after the further charge `extra`."""
         account = self.account(branch)
         known: DominantShare | None = account.shares.get(extra)
         if known is None:
@@ -94,7 +93,7 @@ class QuotaLedger:
         return self._ending
 
     def charge(self, charge: Charge, sign: int = 1) -> None:
-        """Add the charge (`sign` 1), or remove it (`sign` -1), as for a victim."""
+        """Add the charge (`sign` 1), or remove the charge (`sign` -1), for example of a victim."""
         self._log.append((charge, sign))
         self.version += 1
         self.had.clear()
@@ -120,11 +119,12 @@ class QuotaLedger:
         return [charge for charge, _ in self._log[mark:]]
 
     def rewind(self, mark: int) -> None:
-        """Restore the accounts as they were at the mark."""
+        """Restore the charges to their state at the mark."""
         if len(self._log) > mark:
             self.version += 1
             self.had.clear()
-        if self._entered - mark > mark:  # adding the remaining charges again is faster than undoing the later charges
+        # undoing the later charges would take longer than adding the remaining charges again
+        if self._entered - mark > mark:
             del self._log[mark:]
             self._over.clear()
             self._entered = 0
@@ -145,10 +145,11 @@ class QuotaLedger:
 
 
 class EmptyLedger(QuotaLedger):
-    """A ledger of a cluster in which no job runs. If even this ledger does not allow a charge, it can never be made."""
+    """A ledger of a cluster in which no job runs. A charge that even this ledger does not allow can never be
+    allowed."""
 
     def account(self, branch: Branch) -> QueueUsage:
-        """Return the usage of the branch when no job runs: only the amounts that queues keep for themselves."""
+        """Return the usage of the branch if no job ran. It consists of the amounts that queues keep for themselves."""
         claimed = self.tree.keeps_claimed.get(branch.name)
         if not claimed:
             return UNCHARGED
@@ -206,12 +207,12 @@ def branch_shortfall(ledger: QuotaLedger, branch: Branch, charge: Charge) -> Quo
 
 
 def is_firm(branch: Branch, bound: Bound) -> bool:
-    """Return whether only jobs that are not preemptible count for this bound of the branch."""
+    """Return whether the bound limits only the usage of jobs that are not preemptible."""
     return bound.rule is Rule.GUARANTEE and branch.counts_firm
 
 
 def may_end(tree: QueueTree, bound: Bound) -> bool:
-    """Return whether the bound may allow a job after other jobs are preempted."""
+    """Return whether the bound may allow a job after preemption of other jobs."""
     return bound.rule in RECLAIM_RULES and not is_firm(tree.branches[bound.queue], bound)
 
 
@@ -244,7 +245,7 @@ def quota_shortfall(bound: Bound, asked: Amount, used: Amount, allowed: int) -> 
 
 def key_beyond_guarantee(branch: Branch, usage: Mapping[Key, Amount], cost: Cost) -> Key | None:
     """Return the first (flavor, resource) key for which the sum of the usage and the cost would exceed the guarantee of
-    the branch; None if there is none. Keys without a guarantee do not count."""
+    the branch; None if there is none. Keys without a guarantee are ignored."""
     for key, asked in cost:
         allowed = branch.quota.guaranteed.get(key)
         if allowed is not None and usage.get(key, 0) + asked > allowed:
@@ -253,9 +254,9 @@ def key_beyond_guarantee(branch: Branch, usage: Mapping[Key, Amount], cost: Cost
 
 
 def kept_shortfall(ledger: QuotaLedger, branch: Branch, cost: Cost) -> QuotaShortfall | None:
-    """Return the first limit, from the queue up to the root, that does not allow the charge if kept amounts count; None
-    if all allow it. An amount that a queue keeps for itself counts as used in all queues above it, because these queues
-    cannot lend it to other queues."""
+    """Return the first limit, from the queue up to the root, that does not allow the charge if kept amounts count as
+    used; None if all limits allow it. Kept amounts count as used in all queues above, because they cannot be lent to
+    other queues."""
     for key, asked in cost:
         rising = asked
         for each in branch.path:
@@ -272,7 +273,7 @@ def kept_shortfall(ledger: QuotaLedger, branch: Branch, cost: Cost) -> QuotaShor
 def pool_shortfall(ledger: QuotaLedger, branch: Branch, cost: Cost) -> QuotaShortfall | None:
     """Return the shortfall of the cluster's capacity (the pool) for the charge; None if the capacity is enough. Only
     resources of which at least one queue keeps an amount for itself are compared. Kept amounts always count as used. So
-    as long as a charge fits into the amounts that queues on its path keep, it adds nothing to the usage of the pool."""
+    a charge that fits into the amounts kept by queues on its path adds nothing to the usage of the pool."""
     pool, path = ledger.tree.pool, branch.path
     root = ledger.account(path[-1])
     for key, asked in cost:
@@ -290,8 +291,7 @@ def pool_shortfall(ledger: QuotaLedger, branch: Branch, cost: Cost) -> QuotaShor
 
 
 def within_guarantee(ledger: QuotaLedger, branch: Branch, contested: set[Key], cost: Cost) -> bool:
-    """Return whether the branch would stay within its guarantee for each contested key if the cost were also
-    charged."""
+    """Return whether the usage of the branch plus `cost` stays within its guarantee for each key in `contested`."""
     total = ledger.account(branch).total
     return all(
         total.get(key, 0) + asked <= branch.quota.guaranteed.get(key, 0) for key, asked in cost if key in contested

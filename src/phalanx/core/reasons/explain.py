@@ -1,13 +1,14 @@
 """Compute the reason why a request was not placed, with the numbers that explain it.
 
-The first of these codes that applies is used. `NO_NODE_MATCHES`: no node matches the constraints of a role.
+The reason has the first of these codes that applies. `NO_NODE_MATCHES`: no node matches the constraints of a role.
 `NEVER_FITS`: a role, or all roles together, would not fit even on empty nodes (if counting cannot show this,
 `core.reasons.never` tries a placement). `ROOM_KEPT`: the gang would fit on empty nodes if no part of these nodes were
 reserved for other jobs. `NO_ROOM`: the gang would fit on empty nodes, but capacity is short at present.
 
-An attempt to place a gang may place some pods before it finds no node for the next pod. `placed` is the number of these
-pods. The amounts left per node are the amounts that were free after these pods were placed. The total free amounts are
-those before the attempt. All numbers are from the last cycle that tried the request class."""
+An attempt to place a gang may place some pods before it finds no node for the next pod. `placed` is the number of pods
+placed before. The amounts left per node are the free amounts at the moment at which the next pod found no node. The
+total free amounts are the free amounts before the attempt. All numbers are from the last cycle that tried the request
+class."""
 
 from __future__ import annotations
 
@@ -33,9 +34,9 @@ from phalanx.state.classes import Demand, Gang
 from phalanx.state.cluster import Cluster, JobRecord
 from phalanx.state.nodes.table import NodeTable
 
-QUEUES_NAMED = 10  # the number of queues that the reason names if the job's queue does not exist
-KEPT_NAMED = 3  # the number of reserved parts of nodes that a reason names
-GROUPS_NAMED = 3  # the number of node groups that a reason names
+QUEUES_NAMED = 10  # if the job's queue does not exist, the reason names at most this many existing queues
+KEPT_NAMED = 3  # a reason names at most this many reserved parts of nodes
+GROUPS_NAMED = 3  # a reason names at most this many node groups
 
 
 def why_not(cluster: Cluster, draft: Draft, gang: Gang, shortfall: PlacementShortfall, granted: CycleGrants) -> Reason:
@@ -53,8 +54,8 @@ def why_not(cluster: Cluster, draft: Draft, gang: Gang, shortfall: PlacementShor
 
 
 def with_group_limits(cluster: Cluster, gang: Gang, reason: Reason) -> Reason:
-    """Return the reason, to which a text about node groups is added if they cannot provide nodes for the gang: which
-    label or amount is missing, and what the user can change."""
+    """Return the reason. If node groups cannot provide nodes for the gang, add a text to it: which label or amount the
+    groups lack, and what the user can change."""
     groups = cluster.columns.groups.known.values()
     if any(group.on_demand is not None for group in groups):
         return reason
@@ -67,9 +68,9 @@ def with_group_limits(cluster: Cluster, gang: Gang, reason: Reason) -> Reason:
 
 
 def without_label(cluster: Cluster, demand: Demand) -> str:
-    """Consider the node groups whose nodes are large enough for the demand, and the labels that the demand requires
-    because of the job's flavor or node selector. Return a text that names a required label that none of these groups
-    has; empty if one of the groups has all required labels."""
+    """Consider only node groups whose nodes are large enough for the demand. Return a text that names a label which the
+    job's flavor or node selector requires, but which none of these groups has; empty if one group has all required
+    labels."""
     groups = [group for group in cluster.columns.groups.known.values() if holds(group, demand)]
     lacks = [set(demand.where.selector) - set(group.template.labels) for group in groups]
     if not all(lacks):
@@ -83,8 +84,7 @@ def without_label(cluster: Cluster, demand: Demand) -> str:
 
 def beyond_groups(cluster: Cluster, demand: Demand, role: Role) -> str:
     """If all node groups at their largest size are too small for the role's minimum, return a text that names them and
-    says what the user can change; otherwise return an empty text. Node selectors and taints are not compared with those
-    of the groups."""
+    says what the user can change; otherwise return an empty text. Node selectors and taints are not checked."""
     columns, groups = cluster.columns, cluster.columns.groups.known.values()
     useful = {group.name: group for group in groups if holds(group, demand)}
     if not useful:
@@ -119,8 +119,8 @@ def pods_of_a_node(group: NodeGroup, demand: Demand) -> int:
 
 
 def with_failed_requests(cluster: Cluster, gang: Gang, reason: Reason) -> Reason:
-    """Return the reason, to which a text is added about node groups that failed to add nodes which the gang could
-    use."""
+    """Return the reason. If a node group has failed to add nodes that the gang could use, add a text about the failure
+    to it."""
     now_s, notes = cluster.now_s, []
     for name, failed in cluster.columns.groups.failed.items():
         if name in cluster.columns.groups.known and any(
@@ -139,8 +139,8 @@ def with_failed_requests(cluster: Cluster, gang: Gang, reason: Reason) -> Reason
 
 
 def holds(group: NodeGroup, demand: Demand) -> bool:
-    """Return whether a node of the group has the amounts that a pod of the demand requests. The nodes of a group on
-    demand are not known in advance, so they count as having nothing."""
+    """Return whether a node of the group has the amounts that a pod of the demand requests. Return False for a group on
+    demand, because the amounts of its nodes are not known in advance."""
     has = {} if group.on_demand is not None else dict(group.template.allocatable)
     return all(has.get(name, 0) >= amount for name, amount in demand.asks)
 
@@ -159,9 +159,9 @@ def never(cluster: Cluster, draft: Draft, gang: Gang, near: Reason | None = None
 
 
 def unless_room_is_kept(cluster: Cluster, draft: Draft, gang: Gang, never: Reason) -> Reason:
-    """If the gang would fit on empty nodes if no amounts of them were reserved for other jobs, return a reason that
-    names these amounts; otherwise return `never`. It is unknown when the reserved amounts will be released. So this
-    reason, like `never`, does not let the gang block a strict queue."""
+    """If the gang does not fit on empty nodes only because parts of nodes are reserved for other jobs, return a reason
+    that names the reserved amounts; otherwise return `never`. It is unknown when reserved amounts will be released. So
+    with either reason, the gang does not block a strict queue."""
     columns, unkept = cluster.columns, unkept_table(cluster.columns)
     if unkept is None or never.code is not ReasonCode.NEVER_FITS or not fits_unkept(cluster, draft, gang, unkept):
         return never
@@ -179,8 +179,8 @@ def unless_room_is_kept(cluster: Cluster, draft: Draft, gang: Gang, never: Reaso
 
 
 def unkept_table(columns: NodeTable) -> NodeTable | None:
-    """Return a table of the nodes without pods, in which the amounts reserved for other jobs are given back to their
-    nodes; None if no amounts are reserved. The table is cached with the node attributes."""
+    """Return a table of the nodes without pods, in which amounts that are reserved for other jobs count as free; None
+    if no amounts are reserved. The table is cached with the node attributes."""
     known: tuple[NodeTable | None] | None = columns.attributes.derived.get(unkept_table)
     if known is None:
         known = (columns.unkept() if any(node.part_of for node in columns) else None,)
@@ -250,7 +250,7 @@ def impossible(cluster: Cluster, demand: Demand, role: Role) -> Reason | None:
 
 def no_node_matches(cluster: Cluster, demand: Demand, role: Role) -> Reason:
     facts, coming = cluster.columns.attributes, cluster.columns.groups.coming
-    # nodes that were requested from a node group and do not exist yet
+    # the names of nodes that were requested from a node group and do not exist yet
     requested = {name for name, each in coming.items() if not each.is_seen}
     rows = [row for row, node in enumerate(cluster.columns.nodes) if node is not None and node.name not in requested]
     left, total = np.zeros(facts.capacity, np.bool_), len(rows)
@@ -289,8 +289,8 @@ def larger_than_any_node(cluster: Cluster, demand: Demand, role: Role, rows: np.
 
 
 def together(cluster: Cluster, gang: Gang) -> Reason | None:
-    """Return the reason if all roles together request more of a resource than all ready nodes have; None if they do
-    not."""
+    """Return the reason of a gang whose roles together request more of a resource than all ready nodes have; None if no
+    resource is short in this way."""
     if len(gang.roles) == 1 or len(gang.required_roles) < len(gang.roles):
         return None
     rows = cluster.columns.attributes.ready.nonzero()[0]
@@ -309,8 +309,8 @@ def together(cluster: Cluster, gang: Gang) -> Reason | None:
 
 
 def of_slots(record: JobRecord, reason: Reason, granted: int) -> Reason:
-    """Return the reason of a started job that waits for nodes. It states how many pods of the job have a node, followed
-    by `reason`. `granted`: the number of pods that got a node in this cycle."""
+    """Return the reason of a started job that waits for nodes. Its text is the number of the job's pods that have a
+    node, followed by `reason`. `granted`: the number of pods that got a node in this cycle."""
     bound, waiting = len(record.placements) + granted, len(record.open) - granted
     return Reason(
         code=reason.code,
