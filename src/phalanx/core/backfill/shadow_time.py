@@ -2,9 +2,9 @@
 
 The computation starts from the free amounts of the cycle's draft. A running job is expected to release its capacity at
 its time limit (`state.running.ExpectedEnds`). A job without a limit never releases it, and a job beyond its limit
-releases it now. The free capacity at a later time is the present free capacity plus all releases up to that time, so it
-need not be stored for each time. To find the first time at which a count shows enough capacity, the releases are summed
-in blocks (`ReleaseBlock`). Each block is twice as long as the last.
+releases it now. The free capacity at a later time is not stored: it is the present free capacity plus all releases up
+to that time. To find the first time at which a count shows enough capacity, the releases are summed in blocks
+(`ReleaseBlock`). Each block has twice as many releases as the block before it.
 
 The forecast only considers amounts. Pod affinity and named devices are checked against the pods that run at present."""
 
@@ -30,7 +30,8 @@ from phalanx.state.nodes.table import NodeTable
 
 Free: TypeAlias = dict[str, NDArray[np.int64]]  # resource -> the free amount of each row
 
-FIRST_BLOCK = 16  # releases in the first block; each block is twice as long as the last
+# the number of releases in the first block; each further block has twice as many as the block before it
+FIRST_BLOCK = 16
 PLENTY = np.iinfo(np.int64).max
 
 
@@ -48,7 +49,7 @@ class HeldCapacity:
         return {resource: int(amounts.sum()) for resource, amounts in self.amounts.items()}
 
     def add_to(self, free: Free, sign: int) -> None:
-        """Add (`sign` 1) or subtract (-1) the held amounts."""
+        """Add the held amounts to `free` (`sign` 1), or subtract them (`sign` -1)."""
         for resource, amounts in self.amounts.items():
             if resource in free:
                 free[resource][self.rows] += sign * amounts
@@ -58,7 +59,7 @@ Release: TypeAlias = tuple[float, HeldCapacity]
 
 
 def held_capacity(columns: NodeTable, gang: Gang, where: Iterable[tuple[int, str]]) -> HeldCapacity:
-    """Return the capacity that these pods hold. `where`: (role, node) of each pod."""
+    """Return the capacity that pods of the gang hold. `where`: (role, node) of each pod."""
     rows: dict[int, int] = {}
     held: dict[str, dict[int, int]] = {}
     asks = [demand.asks for demand in gang.demands]
@@ -97,21 +98,21 @@ def held_by_job(cluster: Cluster, job: str) -> HeldCapacity:
 
 
 def held_by_slots(cluster: Cluster, job: str, slots: Collection[Slot]) -> HeldCapacity:
-    """Return the capacity that these slots of a started job hold."""
+    """Return the capacity that the slots `slots` of a started job hold."""
     record = cluster.jobs[job]
     where = ((slot.role, node) for slot, node in record.placements.items() if slot in slots)
     return held_capacity(cluster.columns, record.gang, where)
 
 
 def held_without(cluster: Cluster, job: str, slots: Collection[Slot]) -> HeldCapacity:
-    """Return the capacity that the other slots of a started job hold, without `slots`."""
+    """Return the capacity that a started job holds without the slots `slots`."""
     return held_by_slots(cluster, job, {*cluster.jobs[job].placements} - {*slots})
 
 
 def free_by_row(draft: Draft) -> Free:
-    """Return the free amounts of each row of the node table. For nodes that are not on the draft, these are the amounts
-    of the cluster state. A node that is closed only for this cycle counts with its free amounts, because it may be open
-    later."""
+    """Return the free amounts of each row of the node table. For nodes that are not on the draft, return the amounts in
+    the cluster state. If a node is closed only for this cycle, its free amounts are returned as well, because it may be
+    open later."""
     columns = draft.columns
     free = {resource: column.copy() for resource, column in columns.free.items()}
     for resource, column in draft.free.items():
@@ -126,8 +127,8 @@ def draft_over(draft: Draft, free: Free) -> Draft:
 
 
 def has_room(columns: NodeTable, free: Free, gang: Gang) -> bool:
-    """Return whether `free` has enough capacity for the minimum of each role, if that role were the only one, as far as
-    counting can show it. The result is exact for a gang with one role of unconstrained pods."""
+    """Return whether, as far as counting can show it, the minimum of each role would fit into `free` if the gang had no
+    other roles. The result is exact for a gang with one role of unconstrained pods."""
     for demand, role in zip(gang.demands, gang.roles, strict=True):
         if (
             role.minimum
@@ -138,17 +139,17 @@ def has_room(columns: NodeTable, free: Free, gang: Gang) -> bool:
 
 
 def pods_in_rows(free: Free, asks: Amounts, rows: NDArray[np.bool_]) -> int:
-    """Return the number of pods with the requests `asks` that fit on the nodes whose rows are in the mask `rows`."""
+    """Return the number of pods with the requests `asks` that fit on the nodes of the mask `rows`."""
     found = node_resources.rows_that_fit(free, asks, rows)
     return int(node_resources.pods_held(free, asks, found).sum()) if len(found) else 0
 
 
 class ReleaseTimeline:
-    """The future of free capacity.
+    """The free capacity over time.
 
     `free`: the free amounts now.
-    `releases`: the future releases, sorted by time. They are only read as far as needed. A release in the past counts
-    as a release at `now_s`."""
+    `releases`: the future releases, sorted by time. The iterator is read only as far as needed. A release in the past
+    counts as a release at `now_s`."""
 
     def __init__(self, columns: NodeTable, now_s: float, free: Free, releases: Iterable[Release]) -> None:
         self.columns, self.now_s, self.free = columns, now_s, free
@@ -171,7 +172,7 @@ class ReleaseTimeline:
             at += 1
 
     def _release(self, at: int) -> Release | None:
-        """Return the release with the index `at`; None if there are fewer releases."""
+        """Return the release with the index `at`, in the order of time; None if there are fewer releases."""
         self._read += islice(self._releases, max(0, at + 1 - len(self._read)))
         return self._read[at] if at < len(self._read) else None
 
@@ -192,7 +193,7 @@ class ReleaseTimeline:
 
 
 class ReleaseBlock:
-    """A run of consecutive releases, stored as arrays with one entry for each node row of each release."""
+    """Consecutive releases, stored as arrays. Each release has one entry for each row on which it releases capacity."""
 
     def __init__(self, held: Sequence[HeldCapacity]) -> None:
         self.held, self.size = held, len(held)
@@ -218,8 +219,8 @@ class ReleaseBlock:
             np.add.at(column, self.rows[:entries], self.amounts(resource)[:entries])
 
     def first(self, columns: NodeTable, free: Free, gang: Gang) -> int | None:
-        """Return the number of releases after which `has_room` is true; None if it is not even true after all releases
-        of the block."""
+        """Return the number of releases of the block after which the gang fits, by `has_room`; None if it does not even
+        fit after all of them."""
         most = 0
         for demand, role in zip(gang.demands, gang.roles, strict=True):
             if role.minimum:
@@ -231,8 +232,8 @@ class ReleaseBlock:
         return most
 
     def _first_of(self, free: Free, asks: Amounts, allowed: NDArray[np.bool_], missing: int) -> int | None:
-        """Return how many releases must happen until `missing` more pods that request `asks` fit on the `allowed` rows;
-        None if all releases of the block are not enough."""
+        """Return the number of releases of the block after which `missing` more pods with the requests `asks` fit on
+        the rows of the mask `allowed`; None if even all releases are not enough."""
         if missing <= 0:
             return 0
         if not len(self.rows) or any(resource not in free for resource, _ in asks):

@@ -2,21 +2,21 @@
 its array. Also report missed deadlines.
 
 The rules are those of Slurm's --begin, --deadline, --dependency and --array=...%cap (man sbatch). If a job may not
-start, the result of the check is a `NotEligible` with the reason. If the job may start at a known time, the result also
-has that time, at which the job is checked again. All other results change only when something happens to another job;
-`affected_jobs` lists the jobs that must then be checked again.
+start, the result of the check is a `NotEligible` with the reason. If the job may start from a known time on, the result
+has this time, and the job is checked again then. All other results can only change by an event about another job;
+`affected_jobs` lists the jobs that such an event concerns.
 
 - *begin*: the job does not start before `begin_s`.
 - *deadline*: a job that cannot end by its deadline, even if it started now, is never started. A job without a time
   limit is assumed to end at once.
 - *dependencies*: all dependencies in `after` must be met or, with `requires_any`, one of them. A dependency on an
-  unknown job counts as not yet met, because that job may still be submitted (objects may be created in any order). If a
-  dependency can never be met, for example because dependencies form a circle, the job's reason states that. The job
-  stays pending, and its owner decides what to do.
-- *singleton*: of the live jobs of a user that have the same name, only one runs at a time, in the order of submission.
-- *array*: at most `array_cap` jobs of an array run or are candidates for a start at a time, the earliest first.
-  Candidates count against the cap, because one cycle could start several of them. A job that can never start, or that
-  also waits for another condition, does not count."""
+  unknown job counts as not yet met, because the unknown job may still be submitted (objects may be created in any
+  order). If a dependency can never be met, for example because dependencies form a circle, the job's reason states
+  this. The job stays pending until its owner changes or deletes it.
+- **singleton*: of a user's live jobs with the same name, only one runs at a time, in the order of submission.
+- *array*: at any time, at most `array_cap` jobs of an array run or are candidates for a start, the earliest first.
+  Candidates count against the cap, because one cycle could start several candidates. A job that can never start, or
+  that also waits for another condition, does not count against the cap."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ from phalanx.state.cluster import Cluster, JobRecord
 from phalanx.state.dependencies import JobFamily
 from phalanx.state.pending.request_class import Request
 
-CIRCLE_STEPS = 1000  # a longer circle of dependencies is not recognised, and its jobs wait without this reason
+# a circle of dependencies with more steps is not recognised; its jobs wait as for an unmet dependency
+CIRCLE_STEPS = 1000
 
 
 class DependencyState(Enum):
@@ -43,10 +44,10 @@ class DependencyState(Enum):
 def not_eligible(
     cluster: Cluster, record: JobRecord, now_s: float, cleared: dict[JobFamily, int] | None = None
 ) -> NotEligible | None:
-    """Return why the queued job may not be a candidate at `now_s`; None if it may.
+    """Return why the queued job may not be a candidate at `now_s`; None if it may be a candidate.
 
-    `cleared`: array -> the number of its jobs that were admitted, but that the state does not yet count as active. When
-        this function admits a job of an array, it adds 1 to the array's number."""
+    `cleared`: array -> the number of its jobs that were admitted by this function, but are not yet counted as active in
+        the state. The function adds 1 to the number of an array when it admits one of its jobs."""
     job = record.job
     if job.deadline_s is not None and now_s > latest_start_s(job):
         return NotEligible(deadline_missed(job, now_s))
@@ -64,8 +65,8 @@ def not_eligible(
 
 
 def cleared(cluster: Cluster) -> dict[JobFamily, int]:
-    """Return a mapping: array -> the number of its jobs that a decision has admitted, but that the state does not yet
-    count as active."""
+    """Return a mapping: array -> the number of its jobs that were admitted by a decision, but are not yet counted as
+    active in the state."""
     found: dict[JobFamily, int] = {}
     for request in cluster.pending.unreported:
         job = cluster.jobs[request.job].job
@@ -75,7 +76,8 @@ def cleared(cluster: Cluster) -> dict[JobFamily, int]:
 
 
 def latest_start_s(job: Job) -> float:
-    """Return the latest start with which the job can end by its deadline; infinite without a deadline."""
+    """Return the latest start time (seconds since the epoch) with which the job can end by its deadline; infinity if it
+    has no deadline."""
     return float("inf") if job.deadline_s is None else job.deadline_s - max(0.0, job.limit_s or 0.0)
 
 
@@ -91,8 +93,8 @@ def affected_jobs(cluster: Cluster, job: Job) -> Iterator[str]:
 
 
 def displaced_by(cluster: Cluster, job: Job) -> str | None:
-    """Return the queued job that `job` has displaced as the first of its singleton, because `job` was submitted
-    earlier, but became known later; None if it has displaced none."""
+    """Of jobs with the same singleton, the first submitted one starts first. If `job` became known late, it displaces a
+    job that was submitted later: return the displaced queued job; None if there is none."""
     members = cluster.dependencies.singletons[job.user, job.singleton]
     if len(members) > 1 and members[0][1] == job.id and queued(cluster, members[1][1]):
         return members[1][1]
@@ -100,8 +102,7 @@ def displaced_by(cluster: Cluster, job: Job) -> str | None:
 
 
 def next_of_array(cluster: Cluster, job: Job) -> str | None:
-    """Return the first job of the array that waits only because its array runs as many jobs as its cap allows; None if
-    there is none."""
+    """Return the first job of the same array that waits only because of the array's cap; None if no job does."""
     for _, name in cluster.dependencies.arrays.get((job.user, job.array), ()):
         if name != job.id and waits_idly(cluster, name) and waits_for_turn(cluster.jobs[name]):
             return name
@@ -109,13 +110,13 @@ def next_of_array(cluster: Cluster, job: Job) -> str | None:
 
 
 def waits_for_turn(record: JobRecord) -> bool:
-    """Return whether the job reported that its array runs as many jobs as its cap allows."""
+    """Return whether the job has reported that it waits because of the cap of its array."""
     return record.reason is not None and record.reason.code is ReasonCode.ARRAY_LIMIT
 
 
 def contends(record: JobRecord) -> bool:
-    """Return whether a job that is in a request class could still start at some time. This is assumed unless the job's
-    reason states that it can never start."""
+    """Return False if the reason of the job states that it can never start; otherwise True. The job is in a request
+    class."""
     return record.reason is None or record.reason.code not in NEVER
 
 
@@ -126,8 +127,7 @@ def queued(cluster: Cluster, name: str) -> bool:
 
 
 def waits_idly(cluster: Cluster, name: str) -> bool:
-    """Return whether the job is queued, and is not among the requests that the next cycle adds to request classes
-    anyway."""
+    """Return whether the job is queued, but is not among the requests that the next cycle checks in any case."""
     return queued(cluster, name) and Request(name) not in cluster.pending.fresh
 
 
@@ -149,7 +149,8 @@ def begins_later(begin_s: float, now_s: float) -> Reason:
 
 
 def dependencies(cluster: Cluster, job: Job) -> Reason | None:
-    """Return why the job cannot start yet, or can never start, because of its dependencies; None if they are met."""
+    """Return the reason if unmet dependencies prevent the start of the job, for now or for ever; None if all
+    dependencies are met."""
     states = [met(cluster, dependency) for dependency in job.after]
     enough = any if job.requires_any else all
     if enough(state is DependencyState.YES for state in states):
@@ -202,7 +203,7 @@ def never_satisfied(cluster: Cluster, dependency: Dependency) -> Reason:
 
 
 def ended_text(outcome: Outcome) -> str:
-    """Return the outcome as a part of a sentence."""
+    """Return the outcome of a job as a part of a sentence."""
     return "was deleted" if outcome is Outcome.DELETED else str(outcome)
 
 
@@ -219,8 +220,8 @@ def dependency_text(cluster: Cluster, dependency: Dependency) -> str:
 
 
 def dependency_cycle(cluster: Cluster, job: Job) -> tuple[str, ...]:
-    """Return the jobs of a circle of dependencies, which leads from the job back to itself. Only dependencies that must
-    be met are followed. The result is empty if there is no circle."""
+    """Return the jobs of a circle of dependencies that leads from the job back to itself; empty if there is no circle.
+    Alternative dependencies (`requires_any`) are not followed."""
     came_from: dict[str, str] = {}
     reached = [] if job.requires_any and len(job.after) > 1 else [(each.job, job.id) for each in job.after]
     while reached and len(came_from) < CIRCLE_STEPS:
@@ -239,8 +240,8 @@ def dependency_cycle(cluster: Cluster, job: Job) -> tuple[str, ...]:
 
 
 def path_back(came_from: dict[str, str], name: str) -> tuple[str, ...]:
-    """Return the jobs of the circle through `name`, in order. `came_from`: job -> the job from which the search reached
-    it."""
+    """Return the jobs of the circle through the job `name`, in order. `came_from`: job -> the job from which the search
+    reached it."""
     way = [name]
     while (by := came_from[way[-1]]) != name:
         way.append(by)
@@ -248,7 +249,7 @@ def path_back(came_from: dict[str, str], name: str) -> tuple[str, ...]:
 
 
 def singleton(cluster: Cluster, job: Job) -> Reason | None:
-    """Return why the job cannot start because of its singleton; None if it may start."""
+    """Return the reason if another job of the same singleton prevents the start of the job; None if no job does."""
     members = cluster.dependencies.singletons[job.user, job.singleton]
     first = members[0][1] == job.id
     if first and all(queued(cluster, name) for _, name in members):
@@ -262,7 +263,7 @@ def singleton(cluster: Cluster, job: Job) -> Reason | None:
 
 
 def array_full(cluster: Cluster, job: Job, cleared: dict[JobFamily, int]) -> Reason | None:
-    """Return why the job cannot start because of the cap of its array; None if it may start."""
+    """Return the reason if the cap of its array prevents the start of the job; None if the cap allows it."""
     kin, cap = (job.user, job.array), max(0, job.array_cap or 0)
     if cluster.dependencies.contends(job):
         return None

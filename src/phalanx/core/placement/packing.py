@@ -6,24 +6,26 @@ capacity is too small. Several roles compete for the same nodes, so their order 
 
 1. Place the roles one after the other, in the order of the size of their pods, the largest first.
 
-2. If that fails although each role would fit alone, try other orders, at most `ORDERS` in total. The first of them
-   begins with the scarcest role, that is, the role for which the capacity is the smallest multiple of its minimum.
+2. If step 1 fails although each role would fit alone, try other orders, at most `ORDERS` in total. The first other
+   order begins with the scarcest role, that is, the role with the smallest quotient (number of its pods that would fit
+   / its minimum).
 
-3. If that fails too, first place the other roles only on nodes that the scarcest role cannot use, then place the
+3. If step 2 fails, first place the other roles only on nodes that the scarcest role cannot use, and then place the
    scarcest role.
 
 4. As a last step, if at most `SEARCH_NODES` nodes can hold any of the pods, make a depth-first search over the number
    of pods of each role on each node. Give up after `SEARCH_STEPS` steps.
 
-The search places the roles with the largest pods first, and goes through the nodes once for each role. On each node it
-first tries the largest number of pods that fits, then one fewer, and so on down to none. It abandons a branch of the
-search as soon as the remaining nodes cannot hold the remaining pods of the role. It never examines a failed state a
-second time.
+The search places the roles with the largest pods first, and goes through the nodes once for each role. On each node the
+search first tries the largest number of pods that fits, then one fewer, and so on down to none. A branch of the search
+is abandoned as soon as the remaining nodes cannot hold the remaining pods of the role. Failed states are stored, and
+never examined a second time.
 
-If more nodes are possible, or the steps are used up, roles that would just fit together may remain unplaced. (The
-problem is multi-dimensional bin packing, which is NP-hard.)
+With more than `SEARCH_NODES` nodes or `SEARCH_STEPS` steps, roles that would just fit together may remain unplaced.
+(The problem is multi-dimensional bin packing, which is NP-hard.)
 
-In every function, `within` is the mask of the positions in the draft (nodes) that may be used; None: all."""
+In every function, the parameter `within` is the mask of the positions (nodes of the draft) that may be used; None if
+all may be used."""
 
 from __future__ import annotations
 
@@ -45,7 +47,7 @@ from phalanx.state.classes import Demand, Gang
 
 ORDERS = 6
 
-# (role, position in the draft, number of its pods there)
+# (role, position in the draft, number of the role's pods at the position)
 PackedPods: TypeAlias = tuple[int, int, int]
 
 
@@ -71,13 +73,14 @@ class NearestDomain:
 
 
 class PlacementShortfall(NamedTuple):
-    """How many pods the first attempt to place a gang has placed, and what was missing then.
+    """The result of a failed attempt to place a gang: how many pods were placed, and how much was free for the next
+    pod.
 
     `wanted`: the number of pods in the gang's minimum. `placed`: the number of these pods that were placed when `role`
         found no more capacity.
-    `left`: for each requested resource of the role, the largest amount that was then free on one matching node.
-    `nearest`: the domain that could hold most pods, if all nodes together have enough capacity for the gang, but no
-    domain of the requested level has."""
+    `left`: for each requested resource of the role, the largest amount that was free on one matching node at that
+    moment. `nearest`: the domain that could hold most pods, if all nodes together have enough capacity for the gang,
+    but no domain of the requested level has."""
 
     role: int
     placed: int
@@ -89,8 +92,8 @@ class PlacementShortfall(NamedTuple):
 def pack(
     draft: Draft, gang: Gang, roles: Sequence[int], within: Rows | None, shares: list[PackedPods]
 ) -> PlacementShortfall | None:
-    """Place the minimums of these roles, and add them to `shares`. Return None if that succeeds. Otherwise return the
-    shortfall, and leave the draft and `shares` unchanged."""
+    """Place the minimums of the roles `roles`, and add the placed pods to `shares`. Return None on success. Otherwise
+    return the shortfall, and leave the draft and `shares` unchanged."""
     if len(roles) == 1:
         return try_in_order(draft, gang, roles, within, shares)
     shortfall = try_in_order(draft, gang, by_size(draft, gang, roles), within, shares)
@@ -102,8 +105,8 @@ def pack(
 def try_in_order(
     draft: Draft, gang: Gang, order: Sequence[int], within: Rows | None, shares: list[PackedPods]
 ) -> PlacementShortfall | None:
-    """Fill the minimums role by role in this order. Return None if all of them fit. Otherwise return the shortfall of
-    the first role that does not fit, and leave the draft unchanged."""
+    """Place the minimums of the roles, one role after the other, in the order `order`. Return None if all minimums fit.
+    Otherwise return the shortfall of the first role that does not fit, and leave the draft unchanged."""
     mark, before, placed = draft.mark(), len(shares), 0
     for role in order:
         minimum = gang.minimums[role]
@@ -119,7 +122,7 @@ def try_in_order(
 
 
 def rearrange(draft: Draft, gang: Gang, roles: Sequence[int], within: Rows | None, shares: list[PackedPods]) -> bool:
-    """Try to place the roles by steps 2 to 4 above. Return whether that was possible."""
+    """Try to place the roles by steps 2 to 4 of the module docstring. Return whether the roles were placed."""
     rooms = {role: draft.room(gang.demands[role], within) for role in roles}
     if any(room < gang.roles[role].minimum for role, room in rooms.items()):
         return False
@@ -129,7 +132,7 @@ def rearrange(draft: Draft, gang: Gang, roles: Sequence[int], within: Rows | Non
     if scarcest_first(draft, gang, rooms, within, shares):
         return True
     if not all(draft.ordinary(gang.demands[role]) for role in roles):
-        return False  # the exact search considers amounts only
+        return False  # the exact search only considers amounts, so it cannot be used for pods with other rules
     found = exact_search(draft, gang, roles, within)
     for role, position, count in found or ():
         draft.put(position, gang.demands[role], count)
@@ -141,7 +144,7 @@ def scarcest_first(
     draft: Draft, gang: Gang, rooms: dict[int, int], within: Rows | None, shares: list[PackedPods]
 ) -> bool:
     """Place the other roles only on nodes that the scarcest role cannot use, and then place the scarcest role. Return
-    whether that was possible."""
+    whether all roles were placed."""
     scarcest, *others = sorted(rooms, key=lambda role: rooms[role] / max(1, gang.minimums[role]))
     mark, before = draft.mark(), len(shares)
     elsewhere = np.ones(len(draft), np.bool_) if within is None else within.copy()
@@ -168,14 +171,14 @@ def other_orders(rooms: dict[int, int], roles: Sequence[Role]) -> Iterator[Seque
 def fill(
     draft: Draft, demand: Demand, role: int, count: int, shares: list[PackedPods], within: Rows | None = None
 ) -> int:
-    """Place `count` pods of the demand on the draft, on the fullest nodes first, and append them to `shares`. Return
-    the number of pods for which there was no capacity."""
+    """Place `count` pods of the demand on the draft, on the fullest nodes first, and append the placed pods to
+    `shares`. Return the number of pods for which there was no capacity."""
     if not count:
         return 0
     if draft.ordinary(demand):
         return draft.fill(demand, role, count, shares, within)
     if draft.asked(demand) is None:
-        return count  # no node has one of the resources
+        return count  # a requested resource exists on no node
     return constrained.fill_constrained(draft, demand, role, count, shares, within)
 
 
@@ -186,8 +189,8 @@ SEARCH_STEPS = 4000
 def exact_search(
     draft: Draft, gang: Gang, roles: Sequence[int], within: matching.Rows | None
 ) -> list[tuple[int, int, int]] | None:
-    """Return a solution that places the minimum of each of these roles, as (role, position, number of pods); None if
-    there is no solution, or if the search was not possible within its limits."""
+    """Search nodes for the minimums of all roles in `roles`. Return the solution as (role, position, number of pods);
+    None if there is no solution, or if the limits of the search were exceeded."""
     found = (position for role in roles for position in candidate_nodes(draft, gang.demands[role], within))
     positions = sorted(set(found))
     if len(positions) > SEARCH_NODES:
@@ -196,8 +199,8 @@ def exact_search(
 
 
 def candidate_nodes(draft: Draft, demand: Demand, within: matching.Rows | None) -> list[int]:
-    """Return the matching positions at which at least one pod of the demand fits; at most `SEARCH_NODES` + 1 of
-    them."""
+    """Return the matching positions at which at least one pod of the demand fits; at most `SEARCH_NODES` + 1
+    positions."""
     allowed = draft.allowed(demand.where)
     everywhere = np.ones(len(draft), np.bool_) if allowed is None else allowed
     everywhere = everywhere if within is None else everywhere & within
@@ -229,12 +232,12 @@ class ExactSearch:
         return self.shares if self.place_role(0) else None
 
     def place_role(self, at: int) -> bool:
-        """Place the role `order[at]` and all roles after it; return whether that was possible."""
+        """Place the role `order[at]` and all roles after it in `order`. Return whether a solution was found."""
         return at == len(self.order) or self.place_pods(at, 0, self.minimum[self.order[at]])
 
     def place_pods(self, at: int, node: int, missing: int) -> bool:
-        """Place `missing` more pods of the role `order[at]` on the node `node` and the nodes after it, and then all
-        later roles; return whether that was possible."""
+        """Place `missing` more pods of the role `order[at]` on the node with the index `node` and the nodes after it,
+        and then all later roles. Return whether a solution was found."""
         if not missing:
             return self.place_role(at + 1)
         self.steps += 1
@@ -250,8 +253,8 @@ class ExactSearch:
         return False
 
     def with_pods(self, at: int, node: int, count: int, missing: int) -> bool:
-        """Place `count` pods of the role `order[at]` on the node, and continue with the next node. Return whether that
-        led to a solution."""
+        """Place `count` pods of the role `order[at]` on the node, and continue with the next node. Return whether a
+        solution was found in this way."""
         role = self.order[at]
         self.add(role, node, count)
         if count:

@@ -1,18 +1,18 @@
-"""Find nodes for pods of a started gang that have lost their node or were never placed. The new pods are placed close
-to the other pods of their gang.
+"""Find nodes for pods of a started gang that have lost their node or were never placed. If the gang has a topology
+request, the new pods are placed close to the gang's other pods.
 
-A topology domain is given by node labels. So a request to be close to the other pods can be expressed as node
-constraints in the new pod's own shape: if the topology request is required, the labels of their domain become required
-node labels. If it is only preferred, the labels become preferred, with a higher weight for finer levels. Slots that
-belong to different domains then have different demands, and are in different request classes. The scheduler counts and
-explains these pods like all other pods.
+A topology domain is given by node labels. So a topology request can be turned into node constraints of the new pod. If
+the request is required, the labels of the other pods' domain become required node labels. If the request is preferred,
+the labels become preferred node labels, with a higher weight for finer levels. So slots that belong to different
+domains have different demands and are in different request classes. The scheduler treats the new pods like all other
+pods.
 
-The job, each group that contains the role, the role, and the slot's slice may each have a topology request. For each of
-these requests, "the other pods" are the placed pods of the unit (job, group, role or slice) that has the request.
-Sometimes none of these pods is left, or all of them are on removed nodes, whose domains are unknown. The open slots of
-the unit are then placed *together*, as a separate gang with the same topology request. In the request class, the first
-of these slots represents all of them. If the job was started without some member of a group, this member is also placed
-as a whole, whether it has a topology request or not.
+The job, each group that contains the role, the role, and the slot's slice may each have a topology request. For each
+topology request, "the other pods" are the placed pods of the unit (job, group, role or slice) that has the request.
+Sometimes no other pod is left, or all other pods are on removed nodes, whose domains are unknown. The open slots of the
+unit are then placed *together*, as a separate gang with the same topology request. In the request class, the first of
+the slots that are placed together represents all of them. If the job was started without some member of a group, the
+missing member is also placed as a whole, even if it has no topology request.
 
 A job that was assigned node flavors keeps its flavors."""
 
@@ -30,15 +30,16 @@ from phalanx.model.pod import NodePreference, Operator, Requirement, Shape
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster, JobRecord, is_growth
 
-LIGHTEST = 10  # the weight of the coarsest preferred level; the weight grows by the same amount with each finer level
+# the weight of a preference for the coarsest level; each finer level has a weight that is higher by the same number
+LIGHTEST = 10
 
 
 def slots_together(cluster: Cluster, record: JobRecord, slot: Slot) -> tuple[Slot, ...]:
     """Return the open slots that must be placed together with this slot, in order; only the slot itself if it can be
-    placed alone. Of the unit or slice that must be placed as a whole, these are the open slots of the minimum or, if no
-    slot of the minimum is open, all open slots. If the ordinals of a sliced role have gaps, only slots of the first
-    slice are returned. A job that grows either by all missing pods or not at all (Kueue's elastic jobs) gets all pods
-    of a role together."""
+    placed alone. If a unit or slice must be placed as a whole, return the open slots of its minimum or, if no slot of
+    the minimum is open, all of its open slots. If the ordinals of a sliced role have gaps, only slots of the first
+    slice are returned. For a job that grows either by all missing pods or not at all (Kueue's elastic jobs), all open
+    slots of a role are returned."""
     if (unit := missing_unit(cluster, record, slot)) is not None:
         roles = set(unit.roles())
         inside = sorted(each for each in record.open if each.role in roles)
@@ -54,7 +55,7 @@ def slots_together(cluster: Cluster, record: JobRecord, slot: Slot) -> tuple[Slo
 
 
 def replacement_gang(cluster: Cluster, topologies: Sequence[Topology], record: JobRecord, slot: Slot) -> Gang:
-    """Return the gang of this slot and of all slots that must be placed together with it."""
+    """Return the replacement gang: the pods of this slot and of all slots that must be placed together with it."""
     unit, roles = missing_unit(cluster, record, slot), roles_together(cluster, record, slot)
     found = [bound_to_others(cluster, topologies, record, slot, role) for role in roles]
     together = slots_together(cluster, record, slot)
@@ -93,8 +94,9 @@ def missing_unit(cluster: Cluster, record: JobRecord, slot: Slot) -> GangTree | 
     """Return the outermost subtree around the slot that can only be placed whole, has no placed pod, and needs more
     than one pod; None if there is no such subtree.
 
-    A subtree must be placed as a whole in two cases. Either it has a topology request; pods on removed nodes then do
-    not count as placed. Or the queue has gang scheduling, and the group around the subtree can start without it."""
+    A subtree must be placed as a whole in two cases. First, the subtree has a topology request; in this case pods on
+    removed nodes do not count as placed. Second, the queue has gang scheduling, and the group around the subtree can
+    start without the subtree."""
     units = [] if record.gang.tree is None else path(record.gang.tree, slot.role)
     for above, unit in zip((None, *units), units, strict=False):
         roles = set(unit.roles())
@@ -109,8 +111,8 @@ def missing_unit(cluster: Cluster, record: JobRecord, slot: Slot) -> GangTree | 
 
 
 def missing_layers(cluster: Cluster, record: JobRecord, slot: Slot) -> tuple[SliceLayer, ...]:
-    """Return the layers of slices, from the coarsest on, in which the slice of this slot has no pod on an existing
-    node, but several open slots; empty if there is no such layer."""
+    """Return the layers of slices, coarse to fine, in which this slot's slice must be placed as a whole: the slice has
+    no pod on an existing node, and several open slots. Return an empty tuple if there is no such layer."""
     layers = layers_around(record, slot.role)
     for at, (pods, _) in enumerate(layers):
         there = (record.placements[each] for each in slice_of(record.placements, slot, pods))
@@ -120,9 +122,9 @@ def missing_layers(cluster: Cluster, record: JobRecord, slot: Slot) -> tuple[Sli
 
 
 def numbered_alike(slots: list[Slot], layers: Sequence[SliceLayer]) -> list[Slot]:
-    """Return the slots of a role that can be placed together. Placed pods are numbered without gaps, so slots with gaps
-    could end up in the wrong slices. In that case, return only the slots that are in the same slice as the first
-    slot."""
+    """Return the slots of a role that can be placed together. If the ordinals of `slots` have gaps, return only the
+    slots in the same slice as the first slot, because the placed pods are numbered without gaps and could get into
+    wrong slices."""
     for pods, _ in layers:
         first, last = slots[0].ordinal, slots[-1].ordinal
         if first % pods == 0 and last - first < len(slots):
@@ -154,8 +156,8 @@ def is_somewhere(cluster: Cluster, record: JobRecord, roles: Collection[int]) ->
 
 
 def can_be_spared(cluster: Cluster, record: JobRecord, above: GangTree | None, unit: GangTree) -> bool:
-    """Return whether the group `above` can run without the subtree. Such a subtree is placed as a whole, because a part
-    of it would be of no use."""
+    """Return whether the group `above` can run without the subtree `unit`. If so, the subtree is placed as a whole,
+    because a part of it would be of no use."""
     if above is None or above.minimum == len(above.members) or (unit.role >= 0 and unit.minimum < 2):
         return False
     queue = cluster.queues.get(record.queue)
@@ -168,7 +170,7 @@ def part_of_job(
     """Return the roles, the groups and the topology request of the subtree, as if it were a job with one pod for each
     slot."""
     fewer = unit.role < 0 and unit.minimum < len(unit.members)
-    # A job has no field for a minimum of members, so the group becomes the only member of a new job.
+    # The top of a job's tree cannot have a minimum of members, so the group becomes the only member of a new top.
     job = GangTree(name="", members=(unit,)) if fewer else unit
     groups = {each.name: each for each in groups_of(job, "", set(roles))}
     found = []
@@ -184,7 +186,7 @@ def part_of_job(
 
 def groups_of(unit: GangTree, parent: str, roles: set[int]) -> Iterator[Group]:
     """Yield the groups inside the subtree that have any of the roles. If a group can start without some of its members,
-    this is also true in the result."""
+    the yielded group can as well."""
     for member in unit.members:
         if member.role < 0 and not roles.isdisjoint(member.roles()):
             alive = sum(not roles.isdisjoint(each.roles()) for each in member.members)
@@ -194,7 +196,7 @@ def groups_of(unit: GangTree, parent: str, roles: set[int]) -> Iterator[Group]:
 
 
 def bound_to_others(cluster: Cluster, topologies: Sequence[Topology], record: JobRecord, slot: Slot, role: int) -> Role:
-    """Return the role with a shape whose node constraints require or prefer the topology domains of the other pods."""
+    """Return the role with changed node constraints, which require or prefer the topology domains of the other pods."""
     asked, tree = record.job.roles[role], record.gang.tree
     shape = asked.shape
     for near, nodes in () if tree is None else requests_around(tree, record, slot):
@@ -217,7 +219,7 @@ def requests_around(tree: GangTree, record: JobRecord, slot: Slot) -> Iterator[t
 
 
 def path(unit: GangTree, role: int) -> list[GangTree]:
-    """Return the subtrees from this one down to the role."""
+    """Return the subtrees on the way from `unit` down to the role."""
     if unit.role == role:
         return [unit]
     below = (path(member, role) for member in unit.members)
@@ -228,8 +230,8 @@ def path(unit: GangTree, role: int) -> list[GangTree]:
 def bound_to_domain(
     cluster: Cluster, topologies: Sequence[Topology], shape: Shape, near: TopologyRequest, nodes: Iterable[str]
 ) -> Shape:
-    """Return the shape with node constraints for one domain of the requested level. It is the domain of the first of
-    `nodes` that is in such a domain. If no node is in one, return the shape unchanged."""
+    """Return the shape with node constraints for one domain of the requested level. The domain is that of the first
+    node in `nodes` that is in a domain of this level. If no node is, return the shape unchanged."""
     levels = topology.hierarchy(topologies, near.level)
     keys = levels[: levels.index(near.level) + 1]
     for name in nodes:

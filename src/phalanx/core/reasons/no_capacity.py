@@ -1,15 +1,15 @@
 """Compute the reason of a job for which capacity is short. The reason states the missing resource, the amounts, the
-jobs that hold this resource, and the time at which enough of it is expected to be released.
+jobs that hold the missing resource, and the time at which enough is expected to be released.
 
-This reason is computed more often than all others, but users read only a few of them. So a cycle does not write the
-sentence. It only stores the facts that may change later (`NoRoom`), and the sentence is written when a user reads it
+Reasons for missing capacity are computed more often than all others, but users read only a few of them. So a cycle
+stores only the facts that may change later (`NoRoom`). The text is composed when a user reads the reason
 (`model.reason.LazyReason`).
 
-This module also computes the time at which enough of a missing amount is expected to be released.
+This module also computes the time at which running jobs are expected to have released a missing amount.
 
-To find this time, the amounts of running jobs are added up in the order of their expected ends, until the sum reaches
-the missing amount. At that time there is enough in total, but perhaps not on one node. `report.forecast` computes the
-expected start of a job. A job without a time limit has no expected end."""
+To find the time of release, the amounts of running jobs are added up in the order of their expected ends, until the sum
+reaches the missing amount. The sum may be spread over several nodes, so the job need not fit at that time.
+`report.forecast` computes the expected start of a job. A job without a time limit has no expected end."""
 
 from __future__ import annotations
 
@@ -31,18 +31,19 @@ from phalanx.state.classes import Gang, NodeConstraints
 from phalanx.state.cluster import Cluster, time_limit_s
 from phalanx.state.running import LEAVING_S, LargestConsumers
 
-LOOKED_AT = 256  # the largest number of expected ends that are examined; a later release is unknown
-LARGEST = 3  # the number of holders that a reason names
-SEARCHED = 64  # if a pod may use only some nodes: how many of the largest holders on all nodes are examined
+# at most this many expected ends of jobs are examined; if they are not enough, the time of release is unknown
+LOOKED_AT = 256
+LARGEST = 3  # a reason names at most this many jobs that hold the missing resource
+SEARCHED = 64  # if a pod may use only some nodes, at most this many jobs (the largest on all nodes) are examined
 NOTHING: Amount = 0
-# if a pod may use only some nodes: at most about this many pods are examined; further jobs count as 0
+# If a pod may use only some nodes, the search for the largest jobs on these nodes examines at most about this many
+# pods; further jobs count as holding nothing.
 PODS_EXAMINED = 4096
 
 
 class CycleGrants(LargestConsumers):
-    """The grants of a cycle so far: jobs and their placements. `given`: job -> its grants. `found_on`: (resource, node
-    constraints) -> the amounts that jobs hold on the matching nodes, as far as reasons have computed them since the
-    last grant."""
+    """The grants of a cycle so far: jobs and their placements. `given`: job -> its grants. `found_on`: a cache:
+    (resource, node constraints) -> the amounts that jobs hold on the matching nodes. It is emptied by each grant."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,7 +51,7 @@ class CycleGrants(LargestConsumers):
         self.found_on: dict[tuple[str, NodeConstraints], dict[str, Amount]] = {}
 
     def note(self, gang: Gang, job: str, placements: Sequence[Placement]) -> None:
-        """Note a grant."""
+        """Add a grant of this cycle: the job and its placements."""
         self.found_on.clear()
         self.given.setdefault(job, []).append((gang, placements))
         for role, demand in enumerate(gang.demands):
@@ -60,11 +61,12 @@ class CycleGrants(LargestConsumers):
 
 
 class ResourceConsumers:
-    """The amounts of one resource that jobs hold on the nodes that a pod may use, including the grants of this cycle.
+    """The amounts of one resource that jobs hold on the nodes that a pod may use (the usable nodes). The grants of this
+    cycle are included.
 
     The cluster state stores how much each job holds on all nodes together (`state.running.LargestConsumers`). If a
     selector, taints, a flavor or cordons exclude nodes, the amounts on the remaining nodes are computed job by job,
-    beginning with the largest job, until the largest jobs on these nodes are known."""
+    beginning with the largest job, until the largest jobs on the usable nodes are known."""
 
     def __init__(self, cluster: Cluster, granted: CycleGrants, resource: str, where: NodeConstraints) -> None:
         self.cluster, self.granted, self.resource = cluster, granted, resource
@@ -74,10 +76,10 @@ class ResourceConsumers:
         self.held: Mapping[str, Amount] = cluster.consumers.held.get(resource, {})
         self.given: Mapping[str, Amount] = granted.held.get(resource, {})
         self._known = granted.found_on.setdefault((resource, where), {})
-        self._pods = 0  # the number of pods that were examined so far
+        self._pods = 0  # the number of pods that the search has examined so far
 
     def by(self, job: str) -> Amount:
-        """Return the amount that the job holds on these nodes."""
+        """Return the amount of the resource that the job holds on the usable nodes."""
         if self.usable is None:
             return self.held.get(job, 0) + self.given.get(job, 0)
         if job not in self._known:
@@ -100,7 +102,7 @@ class ResourceConsumers:
         return self.usable is None or bool(self.usable[self.cluster.columns.row_of[node]])
 
     def largest(self) -> tuple[tuple[str, Amount, str], ...]:
-        """Return the largest consumers of the resource on these nodes: (job, amount, queue of the job)."""
+        """Return the largest consumers of the resource on the usable nodes: (job, amount, queue of the job)."""
         cluster, held, given = self.cluster, self.held, self.given
         most = LARGEST if self.usable is None else SEARCHED
         in_all = cluster.consumers.largest(self.resource, most)
@@ -119,14 +121,15 @@ class ResourceConsumers:
         )
 
     def by_others(self) -> int:
-        """Return the amount that pods of other schedulers hold on these nodes."""
+        """Return the amount that pods of other schedulers hold on the usable nodes."""
         if self.usable is None:
             return self.cluster.foreign_usage.get(self.resource, 0)
         held = ((node, amounts.get(self.resource, 0)) for node, amounts in self.cluster.foreign_usage_on.items())
         return sum(amount for node, amount in held if amount and self.is_usable(node))
 
     def nominated(self) -> int:
-        """Return the amount that is nominated to jobs on these nodes. Jobs that start in this cycle are left out."""
+        """Return the amount that nominated jobs will take on the usable nodes. Jobs that start in this cycle are left
+        out."""
         has, total = self.granted.held.get(self.resource, {}), 0
         for record in (self.cluster.jobs[job] for job in self.cluster.nominated if job not in has):
             for slot, node in record.nominated.items():
@@ -136,8 +139,8 @@ class ResourceConsumers:
 
 
 def consumers_text(held: Sequence[tuple[str, Amount, str]], resource: str) -> str:
-    """Return the consumers as a part of a sentence: `queue a by x (6), y (2) and in queue b by z (4)`, the queue with
-    the largest consumer first."""
+    """Return the consumers as a part of a sentence: `queue a by x (6), y (2) and in queue b by z (4)`, where the queue
+    with the largest consumer comes first."""
     by_queue: dict[str, list[str]] = {}
     for job, amount, queue in held:
         by_queue.setdefault(queue, []).append(f"{job} ({format_amount(resource, amount)})")
@@ -151,11 +154,11 @@ def expected_release_s(
     granted: Iterable[str] = (),
     looked_at: int = LOOKED_AT,
 ) -> float | None:
-    """Return the time at which the missing amount is expected to be released (seconds since the epoch); None if this
+    """Return the time at which the missing amount is expected to be released (seconds since the epoch); None if the
     time is unknown, or if nothing is missing.
 
     `gives`: job -> the amount that is released when the job ends.
-    `granted`: jobs that this cycle starts."""
+    `granted`: the jobs that this cycle starts."""
     if missing <= 0:
         return None
     starting = [(cluster.now_s + limit_s, job) for job in granted if (limit_s := limit_of(cluster, job)) is not None]
@@ -168,17 +171,17 @@ def expected_release_s(
 
 
 def limit_of(cluster: Cluster, job: str) -> float | None:
-    """Return the time limit of the job, in seconds; None: it has none."""
+    """Return the time limit of the job, in seconds; None if it has no limit."""
     return time_limit_s(cluster, cluster.jobs[job].job)
 
 
 def days(cluster: Cluster, end_s: float) -> int:
-    """Return the number of whole days from now until `end_s`; -1 if that time is not in the future."""
+    """Return the number of whole days from now until `end_s`; -1 if `end_s` is not in the future."""
     return -1 if end_s <= cluster.now_s else int((end_s - cluster.now_s) // DAY_S)
 
 
 def release_text(end_s: float, days: int) -> str:
-    """Return the part of the reason's sentence that states the expected release."""
+    """Return the part of the reason's text that states the expected time of release."""
     if end_s == LEAVING_S:
         return "enough is on its way back"
     if days < 0:
@@ -189,15 +192,16 @@ def release_text(end_s: float, days: int) -> str:
 
 
 class NoRoom(NamedTuple):
-    """The facts of the reason.
+    """The facts from which the reason for missing capacity is composed.
 
-    `wanted`: the number of pods that had to be placed. `placed`: how many of them the failed attempt has placed.
-    `left`: the largest amounts that were then free on one node for the next pod, which has the role `role`.
+    `wanted`: the number of pods that had to be placed. `placed`: how many pods the failed attempt has placed. `left`:
+    after `placed` pods were placed, the largest amounts that were free on one node. `role`: the role of the next pod,
+    which found no node.
     `free`: the total amounts that were free before the placement. `left` and `free` are in the order of the pod's
     requests.
     `held`: the largest consumers of the scarcest `resource` on nodes that the pod may use: (job, amount, queue).
     `enough`: the expected release of the missing amount: (seconds since the epoch, days from now).
-    `others`: the amount of the resource that pods of other schedulers hold. `overfull`: the number of overcommitted
+    `others`: the amount of `resource` that pods of other schedulers hold. `overfull`: the number of overcommitted
     nodes, on which no new pods are placed."""
 
     gang: Gang
@@ -255,8 +259,8 @@ def no_room(cluster: Cluster, draft: Draft, gang: Gang, shortfall: PlacementShor
     """Return the reason of a gang for which only capacity is missing. `granted`: the grants of this cycle so far."""
     demand, left = gang.demands[shortfall.role], shortfall.left
     free = draft.free_in_all(demand)
-    # Choose the scarcest resource: the one for which the largest amount left on a node is the smallest part of the
-    # request. If parts are equal, the name decides.
+    # Choose the scarcest resource: divide the largest amount left on one node by the request; the resource with the
+    # smallest quotient is the scarcest. If quotients are equal, the name decides.
     _, resource, at = min((left[at][1] / amount, name, at) for at, (name, amount) in enumerate(demand.asks))
     asked, holds = demand.asks[at][1], ResourceConsumers(cluster, granted, resource, demand.where)
     missing = max(gang.asked[resource] - free[at], asked - left[at][1])
@@ -280,7 +284,7 @@ def no_room(cluster: Cluster, draft: Draft, gang: Gang, shortfall: PlacementShor
 
 
 def met(asks: Mapping[str, int], left: Mapping[str, int], resource: str, placed: int) -> str:
-    """Return the part of the reason's sentence that states the amounts that were left when a pod found no node."""
+    """Return the part of the reason's text that states the amounts that were left when a pod found no node."""
     if left[resource] >= asks[resource]:
         return f"no {'other ' if placed else ''}node has {written(tuple(asks.items()))} free at once"
     has, asked = format_amount(resource, left[resource]), format_amount(resource, asks[resource])

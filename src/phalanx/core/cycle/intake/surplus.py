@@ -1,13 +1,13 @@
 """The second pass of a cycle: place the *surplus*, that is, the pods above the minimums of jobs that start in this
 cycle (rule R10).
 
-Before `core.cycle.steps` tries a request, it calls `priorities`, and then `place` for each priority for which the
-minimums of all jobs were already tried. The next pod goes to the queue with the smallest share and, in this queue, to
-the job that comes first in the queue's order.
+Before `core.cycle.steps` tries a request, it calls `priorities`, and then `place` for each priority of which no request
+is left to try. Each pod is given to the queue with the smallest share, and in this queue to the first job in the
+queue's order.
 
-The surplus of a gang with groups or a topology request is placed together with its minimum, because both must be in one
-domain. All pods of a job of fixed size are placed in the first pass. So the second pass places no pods of these two
-kinds of jobs."""
+The surplus of a gang with groups or a topology request is placed together with its minimum in the first pass, because
+both must be in one domain. Also in the first pass, a job of fixed size gets all of its pods. So the second pass places
+no pods of these two kinds of jobs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ class Growing:
     @property
     def start(self) -> Start:
         start = self.actions[self.at]
-        assert isinstance(start, Start)  # `note` stores the index of a start, and only later actions are ever removed
+        # `at` is the index of a start, which stays valid, because only later actions are ever removed
+        assert isinstance(start, Start)
         return start
 
     @property
@@ -59,15 +60,15 @@ class Growing:
 
 
 def first_pass_gang(state: CycleState, request: Request, offer: FlavorAssignment) -> Gang:
-    """Return the part of the offer's gang that is placed in the first pass. This is only called for gangs that can
-    start with fewer pods than they request."""
+    """Return the part of the offer's gang that is placed in the first pass. Precondition: the gang can start with fewer
+    pods than it requests."""
     if takes_all_at_once(state.cluster.jobs[request.job]):
         return flavor_assignment.capped_gang(state.cluster, state.ledger, offer)
     return minimum_gang(state.cluster, offer.gang)
 
 
 def takes_all_at_once(record: JobRecord) -> bool:
-    """Return whether the job's pods above the minimum are placed together with the minimum. This is also so for a job
+    """Return whether the job's pods above the minimum are placed together with the minimum. Also return True for a job
     without a minimum, because it would otherwise start without pods."""
     if record.gang.tree is not None or record.job.size is GangSize.FIXED_AT_START:
         return True
@@ -75,8 +76,8 @@ def takes_all_at_once(record: JobRecord) -> bool:
 
 
 class Surplus:
-    """The pods above the minimums of jobs that start in one cycle. `closed`: strict queue -> its first request, if this
-    request must wait. `growing`: the jobs that may still get pods."""
+    """The pods above the minimums of jobs that start in one cycle. `closed`: strict queue -> its first request, if the
+    first request cannot start. `growing`: the jobs that may still get pods."""
 
     def __init__(self, state: CycleState, closed: Mapping[str, Candidate], growing: dict[str, Growing]) -> None:
         self.state, self.closed, self.growing = state, closed, growing
@@ -98,7 +99,7 @@ class Surplus:
         return sorted({each.priority for each in self.growing.values() if in_turn or not each.is_in_turn}, reverse=True)
 
     def place(self, priorities: Collection[int], reserving: Reserving) -> None:
-        """Place pods above the minimums of the jobs of these priorities, as far as quota and nodes allow."""
+        """Place pods above the minimums of jobs with one of the `priorities`, as far as quota and nodes allow."""
         left = {job: each for job, each in self.growing.items() if each.priority in priorities}
         for job in left:
             del self.growing[job]
@@ -110,13 +111,14 @@ class Surplus:
 
     def grow_in_turn(self, contest: Tournament, head: Candidate, reserving: Reserving) -> bool:
         """Place the next pod of a job with `GangSize.IN_TURN`, if the pod comes before the head of the tournament.
-        Return whether there was a job whose next pod comes before the head."""
+        Return False if no such pod comes before the head."""
         due = [each for each in self.growing.values() if each.is_in_turn and self.comes_before(each, contest, head)]
         if not due:
             return False
         best = self.poorest(self.state.cluster.tree.root, due)
         if self.is_behind_head(best) or not self.grow(best, reserving, alone=False):
-            del self.growing[best.record.job.id]  # the job may get its missing pods in later cycles
+            # the pod could not be placed; the job may get more pods in later cycles
+            del self.growing[best.record.job.id]
         return True
 
     def comes_before(self, growing: Growing, contest: Tournament, head: Candidate) -> bool:
@@ -184,7 +186,7 @@ class Surplus:
         return borrows, share, rank(growing, parent.order)
 
     def next_role(self, growing: Growing) -> int:
-        """Return the first role that has fewer pods than its count; the last role if all roles are complete."""
+        """Return the first role with fewer placed pods than its count; the last role if all roles are complete."""
         placed = self.placed(growing)
         roles = growing.record.job.roles
         return next((at for at, role in enumerate(roles) if placed[at] < role.count), len(roles) - 1)
@@ -204,8 +206,8 @@ class Surplus:
         return Charge(growing.branch.name, job.user, job.group, cost, 0, job.id, job.preemptible)
 
     def grow(self, growing: Growing, reserving: Reserving, *, alone: bool) -> bool:
-        """Place the next pod of the job. `alone`: True if no other queue competes, so that as many pods as fit are
-        placed at once. Return whether a pod was placed."""
+        """Place the next pod of the job. `alone`: True if no other job competes for the capacity; then as many pods as
+        fit are placed at once. Return whether a pod was placed."""
         placed = self.placed(growing)
         for at, role in enumerate(growing.record.job.roles):
             missing = role.count - placed[at]
@@ -228,7 +230,7 @@ class Surplus:
         return low
 
     def add(self, growing: Growing, role: int, pods: int, first: int, reserving: Reserving) -> bool:
-        """Place up to `pods` pods of the role. Their ordinals begin with `first`. Return whether a pod was placed."""
+        """Place up to `pods` pods of the role, with ordinals from `first` on. Return whether a pod was placed."""
         cluster, start, job = self.state.cluster, growing.start, growing.record.job
         asked = replace(job.roles[role], count=pods, minimum=1, group="", closeness=None)
         gang = cluster.interned.gang((asked,))

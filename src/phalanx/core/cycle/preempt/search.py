@@ -1,18 +1,19 @@
 """The preemption step of a cycle. Existing nominations are checked first. Then requests for which no capacity was found
 may search for victims.
 
-`core.cycle.steps` calls `make_room` for each of these requests. After that, the request starts, is nominated, or
+`core.cycle.steps` calls `make_room` for each request without capacity. The request then starts, is nominated, or
 continues to wait.
 
-- There is no search if the queue of the request may not preempt jobs, or if its preemption delay has not passed.
-- A failed search is stored together with the version of the running jobs (`Pending.changes`) and the reservations that
-  it had to respect. As long as both are the same, the search would fail again. Nevertheless it is repeated in two
-  cases: if this cycle has already made a decision, or if a victim has become available by the passing of time (because
-  a minimum run time has ended, or an hour of a preemption budget).
-- The cost of all searches of a cycle is limited by `EFFORT`. A search costs more if more jobs run. If not all searches
-  can be made, the next cycle follows at once and makes the others.
-- The result of a search is stored until the next decision. So a search that was made to rank a queue is not repeated
-  when its request is tried.
+- There is no search if the queue of the request may not preempt jobs, or if the queue's preemption delay has not
+  passed.
+- A failed search is stored with the version of the running jobs (`Pending.changes`) and the reservations that it had to
+  respect. As long as neither has changed, the search is not repeated, with two exceptions: this cycle has already made
+  a decision; or with time a job has become preemptible, because its minimum run time or an hour of a preemption budget
+  has ended.
+- The cost of all searches of a cycle is limited by `EFFORT`. A search costs more if more jobs run. If the limit is
+  reached before all searches are made, the next cycle follows at once and makes the remaining searches.
+- The result of a search is stored until the next decision. So if a search was made to rank a queue, the same search is
+  not made again when the request is tried.
 - If a search fails, the request may get the nodes to which a job of lower priority in the same queue is nominated (rule
   R23)."""
 
@@ -48,12 +49,12 @@ from phalanx.state.pending.request_class import (
 
 EFFORT = 256
 JOBS_OF_EFFORT = 128  # the cost of a search increases by 1 for every 128 running jobs
-DELAYED = -1  # the value of `Search.changes` if no search was made because the preemption delay had not passed
+DELAYED = -1  # stored in `Search.changes` if no search was made, because the preemption delay had not passed
 
 
 class Found(NamedTuple):
-    """A successful search. `aside`: the guard which ensures that the plan delays no reservation. `instead_of`: the job
-    whose nomination is withdrawn for this plan; None if no nomination is withdrawn."""
+    """A successful search. `aside`: the guard that has checked that the plan delays no reservation. `instead_of`: a job
+    whose nomination must be withdrawn to carry out the plan; None if no nomination is withdrawn."""
 
     plan: PreemptionPlan
     aside: guard.ReservationGuard
@@ -61,15 +62,17 @@ class Found(NamedTuple):
 
 
 class CyclePreemption:
-    """The preemption of one cycle.
+    """The preemption step of one cycle: nominations and searches for victims.
 
     `effort`: the cost of all searches of this cycle so far.
     `known`: the results of searches since the last decision. `known_at`: (number of decisions, whether there was a
-        reservation) when these results were found. If one of the two has changed, the results are no longer valid.
+        reservation) at the time of the results in `known`. If one of the two has changed, the results are no longer
+        valid.
     `behind_growth`: the searches in `known` that only fail because of pods that this cycle has placed above minimums.
-        The next cycle can preempt these pods. So when a request is tried whose search is in this set, this cycle ends.
-    `has_taken_back`: True if requests that failed before may now be able to start, because pods that this cycle had
-        placed for victims were taken back, or because the first reservation has changed."""
+        The next cycle can preempt such pods. So this cycle ends when it tries a request whose search is in
+        `behind_growth`.
+    `has_taken_back`: True if requests that failed before may now start: pods that this cycle had placed for victims
+        were removed again, or the first reservation has changed."""
 
     def __init__(self, state: CycleState) -> None:
         self.state, self.cluster, self.ledger, self.now_s = state, state.cluster, state.ledger, state.now_s
@@ -79,7 +82,7 @@ class CyclePreemption:
         self.known_at: tuple[int, bool] | None = None
         self.has_taken_back = False
         self.behind_growth: set[tuple[Request, tuple[tuple[str, ...], ...]]] = set()
-        self.reserved: object = None  # `Reserving.mark` of the reservations that searches must not delay
+        self.reserved: object = None  # the value of `Reserving.mark` for the reservations that searches must not delay
 
     # Existing nominations
 
@@ -95,14 +98,14 @@ class CyclePreemption:
                 self.state.kept_nominations.append(job)
 
     def move(self, record: JobRecord) -> None:
-        """Move the nomination of a job whose victims take too long to leave its nodes: nominate the job to other nodes,
-        if all of its pods fit on them."""
+        """Nominate the job to other nodes if all of its pods fit there. The caller does this if victims take too long
+        to leave the present nodes."""
         if elsewhere := nomination.place_elsewhere(self.cluster, self.state.draft, record, self.now_s):
             self.withdraw(record, elsewhere)
 
     def withdraw(self, record: JobRecord, instead: Sequence[Placement] = ()) -> None:
-        """Withdraw the job's nomination. `instead`: the new placements if the nomination moves to other nodes;
-        otherwise empty, and the next cycle decides about the job again."""
+        """Withdraw the job's nomination. `instead`: the new placements, if the nomination moves to other nodes. If
+        `instead` is empty, the next cycle decides about the job again."""
         self.actions.append(Nominate(record.job.id, tuple(instead), record.flavors, self.now_s + nomination.PATIENCE_S))
         self.state.withdrawn[record.job.id] = None
         self.state.is_over = True
@@ -111,8 +114,8 @@ class CyclePreemption:
 
     def may_search(self, request_class: RequestClass, reserved: object) -> bool:
         """Return whether a new search may succeed: running jobs or reservations have changed since the failed search,
-        its retry time (`Search.again_s`) has come, or this cycle has granted or preempted something. `reserved`: the
-        value of `Reserving.mark`, which changes with the reservations that must not be delayed."""
+        its retry time (`Search.again_s`) has come, or this cycle has granted a request or preempted a job. `reserved`:
+        the present value of `Reserving.mark`."""
         search = self.pending.searched.get(request_class.key)
         if search is None or self.now_s >= search.again_s:
             return True
@@ -142,7 +145,7 @@ class CyclePreemption:
         return False
 
     def is_delayed(self, candidate: Candidate) -> bool:
-        """Return whether the request must still wait because of the preemption delay of its queue."""
+        """Return whether the preemption delay of the request's queue has not passed yet."""
         request_class, entry = candidate
         if (ready_s := self.ready_s(request_class.key, entry.request)) > self.now_s:
             later_s = (each_s for _, each_s in self.first_ready(request_class) if each_s > self.now_s)
@@ -157,7 +160,7 @@ class CyclePreemption:
 
     def first_ready(self, request_class: RequestClass) -> Iterator[tuple[QueuedRequest, float]]:
         """Yield (waiting request, end of its preemption delay) for the first requests of the class, up to the first job
-        that was never preempted. After a preemption the delay starts again, so the delay of a later request of the
+        that was never preempted. The delay of a preempted job starts again, so the delay of a later request of the
         class may end earlier."""
         for each in self.state.all_waiting(request_class):
             yield each, self.ready_s(request_class.key, each.request)
@@ -165,10 +168,9 @@ class CyclePreemption:
                 return
 
     def next_ready(self, candidate: Candidate) -> QueuedRequest | None:
-        """Return another request of the class that may search for victims now, and may find victims although this
-        request finds none; None if the class has no request of this kind. The searches may have different results
-        because the preemption delay of this request has not passed, or because its job was preempted more often (rule
-        R15)."""
+        """The request of `candidate` found no victims. Return another request of its class that may search for victims
+        now and might find some; None if there is no such request. The other search may succeed if the preemption delay
+        of `candidate` has not passed, or if its job was preempted more often (rule R15)."""
         request_class, entry = candidate
         jobs = self.cluster.jobs
         most = inf if self.ready_s(request_class.key, entry.request) > self.now_s else jobs[entry.request.job].preempted
@@ -176,8 +178,8 @@ class CyclePreemption:
         return next((each for each in ready if jobs[each.request.job].preempted < most), None)
 
     def may_try_again(self, number: int, across: bool) -> bool:
-        """Return whether a search of the request class has failed and may be repeated in this cycle. `across`: True if
-        only classes that may preempt jobs of other queues count."""
+        """Return whether a search of the request class has failed and may be repeated in this cycle. `across`: if True,
+        return False for classes that may not preempt jobs of other queues."""
         request_class = self.pending.columns.request_classes[number]
         if request_class is None or self.is_spent() or self.state.first_waiting(request_class) is None:
             return False
@@ -215,7 +217,8 @@ class CyclePreemption:
                 found = None
                 self.behind_growth.add(asked)
         if found is None and nomination.growing_jobs(self.cluster, self.state.places, self.actions) - {request.job}:
-            self.state.has_postponed = True  # the next cycle may preempt pods that this cycle places or nominates
+            # the next cycle must search again, because it may preempt pods that this cycle places or nominates
+            self.state.has_postponed = True
         return self.known.setdefault(asked, found)
 
     def is_behind_growth(self, candidate: Candidate, offers: Sequence[FlavorAssignment]) -> bool:
@@ -224,12 +227,13 @@ class CyclePreemption:
         return (candidate.entry.request, tuple(offer.flavors for offer in offers)) in self.behind_growth
 
     def is_spent(self) -> bool:
-        """Return whether the limit for the cost of searches is reached, so that no further search may be made in this
-        cycle."""
+        """Return whether the cost of all searches has reached the limit for this cycle. If so, no further search is
+        made."""
         return self.effort >= EFFORT
 
     def carry_out(self, candidate: Candidate, found: Found, forecast: BackfillForecast | None) -> None:
-        """Preempt the victims, and nominate the request to their nodes, or start it."""
+        """Carry out the plan that a search has found: preempt the victims, and nominate the request to their nodes or
+        start it."""
         key, request = candidate.request_class.key, candidate.entry.request
         context, plan, mark = self.context, found.plan, self.ledger.mark()
         found.aside.enter(plan)
@@ -242,20 +246,21 @@ class CyclePreemption:
         self.state.charge_preemptor(mark, plan.offer.charge)
         self.has_taken_back |= forecast is not None and forecast.renew_first()
         self.state.stopped |= {victim.job for victim in plan.victims if not victim.slots}
-        self.state.has_postponed |= is_free and not plan.at_once  # the next cycle starts the job, if possible
+        # nodes are free: the next cycle follows at once, and starts the job if possible
+        self.state.has_postponed |= is_free and not plan.at_once
         self.state.searched.pop(key, None)
 
     def await_change(self, key: RequestClassKey) -> None:
-        """Record that the request class must not search again before running jobs have changed, because at present no
-        eviction can help it. Without this record the class would search in each cycle, and there might not be enough
-        effort left for the searches of other classes."""
+        """Record that the request class must not search again before running jobs have changed, because no eviction can
+        help it now. Otherwise the class would search in each cycle and could use up the effort for the searches of
+        other classes."""
         self.state.searched[key] = Search(self.pending.changes, inf, self.reserved)
 
     def take_over(
         self, record: JobRecord, offers: Sequence[FlavorAssignment], aside: guard.ReservationGuard
     ) -> Found | None:
         """Return a plan in which the nomination of a job with a lower priority in the same queue is withdrawn, so that
-        this job fits (rule R23). Return None if it would not fit after any of these nominations is withdrawn."""
+        the job of `record` fits (rule R23). Return None if no withdrawal of a single nomination is enough."""
         context, decided = self.context, {each.job for each in self.actions if isinstance(each, Nominate)}
         for other in nomination.lower_nominated(self.cluster, record):
             if other.job.id not in self.state.kept_nominations or other.job.id in decided | self.state.stopped:

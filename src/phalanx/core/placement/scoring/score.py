@@ -2,23 +2,24 @@
 
 Each policy is a list of criteria, the strongest first. A criterion gives each node a number, and the node with the
 highest number is chosen. If nodes are equal in all criteria, the node with the smallest row is chosen, which is usually
-the oldest. `PACK` has no criteria, because the draft's packing order already decides. On the chosen node, a request for
-a part of a device uses the shared device with the least free capacity, unless the policy decides otherwise.
+the oldest. `PACK` has no criteria, because the draft's packing order already decides. On the chosen node, a pod that
+requests a part of a device gets the shared device with the least free capacity, unless the policy chooses another
+device.
 
 - SPREAD: the node with the highest mean free part of the requested resources after the pod is placed.
 - LOAD: the node with the smallest (measured use + grants of this cycle + request of the pod) / allocatable, for the
   resource with the highest such value. On a node without measurements, the charges of the node are used instead of
   measured use + grants.
-- FRAGMENTATION: the node where fragmentation (`core.placement.scoring.fragmentation`) grows least, rounded as in FGD's
-  program.
+- FRAGMENTATION: the node on which fragmentation (`core.placement.scoring.fragmentation`) grows least, rounded as in the
+  program of the FGD paper.
 - FEWEST_LOST (Phalanx's own): the node where `TypicalPods.wasted` grows least, rounded to 1/100,000 of a device; among
   equal nodes, BEST_FIT decides.
 - BEST_FIT, DOT_PRODUCT, DEVICE_PACKING, DEVICE_CLUSTERING, RANDOM: the policies with which the paper (ATC'23, section
   6) compares FGD. They use the weights and roundings of the paper's simulator. Cpu and devices count half each,
   relative to the largest node; scores are whole numbers from 0 to 100.
 
-Some policies use the pods that are expected in the future. The settings of the policy can state these typical pods. If
-they do not, the pods of all known jobs are used."""
+Some policies use typical pods, which are the pods expected in the future. They are set in the settings of the policy;
+if they are not set, the pods of all known jobs are used."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ Positions: TypeAlias = NDArray[np.intp]
 Floats: TypeAlias = NDArray[np.float64]
 Criterion: TypeAlias = Callable[[Draft, Demand, Positions], Floats]
 
-TOUCHED = -2  # the stamp of a row that the draft has changed; its scores are not cached
+TOUCHED = -2  # marks a row that the draft has changed, so that its scores are not cached
 BY_FRAGMENTATION = {ScoringStrategy.FRAGMENTATION, ScoringStrategy.FEWEST_LOST}
 
 
@@ -51,8 +52,8 @@ def criteria(score: ScoringStrategy) -> tuple[Criterion, ...]:
 
 
 def device(draft: Draft, demand: Demand, position: int) -> int | None:
-    """Return the device that the strategy chooses for a share at the position; None if the strategy does not choose
-    devices."""
+    """Return the device that the strategy chooses for a pod that requests a part of a device at the position; None if
+    the strategy does not choose devices."""
     share = demand.shape.share
     if share is None or share.count != 1:
         return None
@@ -75,8 +76,8 @@ def spread(draft: Draft, demand: Demand, found: Positions) -> Floats:
 
 
 def load(draft: Draft, demand: Demand, found: Positions) -> Floats:
-    """Score by measured use. Compute the use after the pod is placed, as a part of the allocatable amount, for the
-    resource of which this part is largest. A higher score means less use."""
+    """Score by measured use. The used part of the allocatable amount, with the pod, is computed for each resource, and
+    the largest part decides. A higher score means less use."""
     rows, worst = draft.rows[found], np.zeros(len(found))
     for name, amount in demand.asks:
         has = draft.columns.allocatable[name][rows]
@@ -88,7 +89,7 @@ def load(draft: Draft, demand: Demand, found: Positions) -> Floats:
 
 
 def measured(draft: Draft, row: int, resource: str) -> int:
-    """Return the measured use of the row's node; -1 if it is not measured."""
+    """Return the measured use of the resource on the row's node; -1 if it is not measured."""
     node = draft.columns.nodes[row]
     return next((amount for name, amount in node.used if name == resource), -1) if node is not None else -1
 
@@ -135,7 +136,7 @@ def device_clustering(draft: Draft, demand: Demand, found: Positions) -> Floats:
 
 
 def kind(demand: Demand, resource: str) -> int:
-    """Return the number of whole devices that the demand requests; 0 if it requests a share."""
+    """Return the number of whole devices that the demand requests; 0 if it requests a part of a device."""
     asks = device_request(demand.shape, resource)
     return asks.devices if asks.milli == MILLI else 0
 
@@ -145,8 +146,8 @@ def by_chance(draft: Draft, demand: Demand, found: Positions) -> Floats:
 
 
 def chance(draft: Draft, found: Positions) -> NDArray[np.uint64]:
-    """Return a pseudo-random number for each of these positions, computed from its row and from the number of changes
-    of nodes so far (splitmix64)."""
+    """Return a pseudo-random number for each position in `found`. It is computed from the position's row and from the
+    number of changes of nodes so far (splitmix64)."""
     seed = np.uint64(draft.changes() * 0xD1B54A32D192ED03 % 2**64)
     mixed = draft.rows[found].astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + seed
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -155,8 +156,8 @@ def chance(draft: Draft, found: Positions) -> NDArray[np.uint64]:
 
 
 def least_lost(draft: Draft, demand: Demand, found: Positions) -> Floats:
-    """Score each of these positions by the best gain of its devices. The score of a row is cached until the row
-    changes."""
+    """Score each position in `found` by the best gain of its devices (see `gains_at`). The score of a row is cached
+    until the row changes."""
     if typical_pods(draft) is None:
         return np.zeros(len(found))
     columns, rows = draft.columns, draft.rows[found]
@@ -171,9 +172,9 @@ def least_lost(draft: Draft, demand: Demand, found: Positions) -> Floats:
 
 
 def gains_at(draft: Draft, demand: Demand, found: Positions) -> Floats | None:
-    """Return the gain that results from using each device, as [index in `found`, device], by the measure and rounding
-    of the strategy; None if no expected pod requests devices. Because of the rounding, the gains are the same on every
-    machine."""
+    """Return for each device the gain if the pod used it, as [index in `found`, device]; None if no expected pod
+    requests devices. The strategy sets the measure and the rounding; because of the rounding, gains are the same on
+    every machine."""
     if (typical := typical_pods(draft)) is None:
         return None
     free, left = stock(draft, found)
@@ -199,12 +200,12 @@ def typical_pods(draft: Draft) -> TypicalPods | None:
 
 
 def stock(draft: Draft, found: Positions) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return (free cpu, free thousandths of each device) of each of these positions."""
+    """Return (free cpu, free thousandths of each device) of each position in `found`."""
     return draft.free[CPU][found], left_of(draft.ledger, counted(draft), draft.rows[found])
 
 
 def left_after(draft: Draft, demand: Demand, found: Positions) -> tuple[Floats, Floats]:
-    """Return the free cpu and the free devices of each of these positions after the pod is placed, as parts of the cpu
+    """Return the free cpu and the free devices of each position in `found` after the pod is placed, divided by the cpu
     and the devices of the largest node."""
     most_cpu, most_devices = largest(draft)
     asks, (free, left) = device_request(demand.shape, counted(draft)), stock(draft, found)
@@ -213,8 +214,7 @@ def left_after(draft: Draft, demand: Demand, found: Positions) -> tuple[Floats, 
 
 def largest(draft: Draft) -> tuple[int, int]:
     """Return the largest number of millicores of a node, and the largest number of thousandths of devices of a node.
-    The answer is cached with the node
-    attributes."""
+    The result is cached with the node attributes."""
     derived = draft.columns.attributes.derived
     known: tuple[int, int] | None = derived.get(largest)
     if known is None:
@@ -243,7 +243,7 @@ CRITERIA: dict[ScoringStrategy, tuple[Criterion, ...]] = {
 }
 
 
-GROWN = 1.25  # jobs are counted again when their number has changed by this factor
+GROWN = 1.25  # the pods of known jobs are counted again when the number of jobs has changed by this factor
 
 
 def expected_pods(cluster: Cluster) -> Expected:
