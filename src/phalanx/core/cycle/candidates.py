@@ -1,13 +1,13 @@
 """Yield the request classes that may be tried in a cycle, in order. A *request class* has equal requests of one queue.
 An *arena* is a part of the queue tree whose request classes are ordered together.
 
-A mask (an array with one boolean for each request class) shows which classes may be tried. The tournament
-(`core.order.next_job`) then takes the classes of each arena in order, one at a time, and skips classes that may no
-longer be tried. If there are at most `FEW` request classes, a loop over the classes is used instead of a mask.
+A mask (an array with one boolean for each request class) selects the classes that may be tried. The tournament
+(`core.order.next_job`) takes the classes of each arena in order, one at a time, and skips classes that may no longer be
+tried. If there are at most `FEW` request classes, a loop over the classes is used instead of a mask.
 
 The order is exactly that of `Tournament.rank`: first the main sort key of the queue's order, then the arrival of the
 request, then its kind (`Kind`), and at last its name (`QueuedRequest.tie`). The columns store only the main key and the
-arrival. If both are equal, the kind and the name are read from the request objects."""
+arrival. If main keys and arrivals are equal, the kind and the name are read from the request objects."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FEW = 64  # up to this number of request classes, a loop over them is faster tha
 Numbers = NDArray[np.intp]
 Floats = NDArray[np.float64]
 Mask: TypeAlias = NDArray[np.bool_]
-# (arena, its request classes in order). If the arena is None, the classes are those of slots that replace lost pods.
+# (arena, its request classes in order). The arena None stands for slots that replace lost pods.
 ArenaDraws: TypeAlias = tuple[Arena | None, Draws]
 
 
@@ -46,13 +46,13 @@ class Candidates:
     def __init__(self, state: CycleState, reserving: Reserving) -> None:
         self.state, self.pending, self.reserving = state, state.pending, reserving
         self.columns, self.branches = state.pending.columns, state.cluster.tree.branches
-        # True if there are several arenas. A class that is tried without need may then change decisions about other
-        # queues.
+        # True if there are several arenas. In this case, trying a class that cannot start may change decisions about
+        # other queues.
         self.several_arenas = state.cluster.tree.root.split
 
     def refresh(self) -> None:
-        """Bring the caches of the state up to date, and begin the cycle. Only this method and `core.cycle.intake`
-        change caches in the cluster state. All other results for later cycles are in the cycle's `Memory`."""
+        """Begin the cycle: bring the caches of the state up to date. Only this method and `core.cycle.intake` change
+        caches in the cluster state. All other results for later cycles are stored in the cycle's `Memory`."""
         cluster, pending = self.state.cluster, self.pending
         tree, peers = cluster.tree, cluster.columns.pod_index
         if peers.changed:
@@ -60,7 +60,7 @@ class Candidates:
             peers.changed.clear()
         for placement_class in list(pending.placement_classes.composite):
             find_flavor_classes(cluster, placement_class)
-        pending.changed = True  # it becomes False when the plan of this cycle is folded
+        pending.changed = True  # folding the plan of this cycle sets it to False
         capacity.bring_up_to_date(cluster)
         if pending.placement_classes.failed:
             forget_mended_failures(pending.placement_classes)
@@ -96,7 +96,7 @@ class Candidates:
         if request_class.strict or number in state.search_classes:
             return True
         if not self.several_arenas and self.columns.reported_blocker[number] == Blocker.NONE_REPORTED:
-            return True  # if there is only one arena, a class that is tried without need changes no decision
+            return True  # with only one arena, trying a class that cannot start changes no decision
         placement_class, reserving = request_class.placement_class.number, self.reserving
         if not state.known.open[placement_class] and (
             not reserving.may_reserve or placement_class in reserving.unforeseen
@@ -105,14 +105,14 @@ class Candidates:
         return not self.pending.headroom.keys or state.is_within_limits(request_class)
 
     def any_from(self, priority: int) -> bool:
-        """Return whether a request class of this priority or a higher one may be tried."""
+        """Return whether any request class with at least this priority may be tried."""
         numbers = (self.columns.priority[: len(self.columns.request_classes)] >= priority).nonzero()[0]
         within = self.state.within_limits(self.columns.placement_class[numbers], self.columns.row[numbers])
         return bool(self.tryable_mask(numbers, within).any())
 
     def tryable_mask(self, numbers: Numbers, within: Mask | None = None) -> Mask:
         """Return the mask of the request classes that may be tried. `within`: the mask of the classes that are within
-        their limits; None if all classes are."""
+        their limits; None if all classes are within their limits."""
         state, placement_class = self.state, self.columns.placement_class[numbers]
         found = np.ones(len(numbers), np.bool_) if within is None else within
         if not self.reserving.may_reserve:
@@ -137,8 +137,8 @@ class Candidates:
     # In order
 
     def singly(self, request_classes: Iterable[RequestClass], tournament: Tournament) -> dict[Arena | None, Draws]:
-        """Return a mapping: arena -> its request classes, in order. A loop computes the rank of each class
-        separately."""
+        """Return a mapping: arena -> its request classes, in order. The rank of each class is computed separately, in a
+        loop."""
         found: dict[Arena | None, list[Ranked]] = {}
         for each in request_classes:
             if (first := self.state.first_waiting(each)) is not None:
@@ -149,8 +149,8 @@ class Candidates:
 
     def by_columns(self, numbers: Numbers, tournament: Tournament) -> Iterator[ArenaDraws]:
         """Yield (arena, its request classes in order). The classes are ranked by operations on arrays. The arrays only
-        describe the first request of each class. If this cycle has granted a request of a class, the next request now
-        represents the class, so this class is ranked by `singly`."""
+        describe the first request of each class. A class of which this cycle has granted a request is represented by
+        its next request, so such a class is ranked by `singly`."""
         remaining = self.state.remaining
         begun = self.singly(filter(self.may_be_tried, remaining), tournament)
         for arena, draws in self.of_columns(numbers):
@@ -160,7 +160,7 @@ class Candidates:
             yield arena, draws
 
     def of_columns(self, numbers: Numbers) -> Iterator[ArenaDraws]:
-        """Yield (arena, its request classes in order). The order is computed only from the arrays."""
+        """Yield (arena, its request classes in order). The order is computed from the arrays alone."""
         urgent = self.columns.replaces[numbers]
         if urgent.any():
             some = numbers[urgent]
@@ -188,7 +188,7 @@ class Candidates:
 
     @lazy
     def arenas(self) -> list[tuple[Arena, QueueOrder]]:
-        """Return (arena, order of its queue) for each arena. The index in the list is the number of the arena."""
+        """Return a list of (arena, order of its queue). An arena's number is its index in this list."""
         found = ((self.branches[row.queue].arena, row.account) for row in self.pending.headroom.rows)
         return list(dict.fromkeys((Arena(arena.name, account), arena.order) for arena, account in found))
 
@@ -201,8 +201,8 @@ class Candidates:
         return np.array([numbers[arena] for arena in whose], np.intp)
 
     def scores(self, numbers: Numbers, arenas: Numbers) -> Floats:
-        """Return the main sort key of each request class. The key depends on the order of the arena to which its queue
-        belongs. The class with the lowest key comes first."""
+        """Return the main sort key of each request class. The key depends on the order of the class's arena. The class
+        with the lowest key comes first."""
         found = -self.columns.priority[numbers]
         fifo = np.array([order is QueueOrder.FIFO for _, order in self.arenas], np.bool_)
         factors = np.array([order is QueueOrder.MULTIFACTOR for _, order in self.arenas], np.bool_)
@@ -223,7 +223,7 @@ class Candidates:
     def ranked(self, score: float, arrival_s: float, number: int) -> Ranked | None:
         """Return (rank of the class, class with its first waiting request); None if no request of the class waits."""
         request_class = self.columns.request_classes[number]
-        assert request_class is not None  # the masks leave out request classes without requests
+        assert request_class is not None  # only request classes with requests are in the masks
         rank = score, arrival_s, request_class.key.kind, request_class.first.tie
         first = self.state.first_waiting(request_class)
         return None if first is None else (rank, Candidate(request_class, first))

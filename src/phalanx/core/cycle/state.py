@@ -1,7 +1,7 @@
 """The state that all parts of a cycle use: the cluster, the decisions so far, and their effect on request classes.
 
-`core.cycle.candidates`, `core.cycle.reserve` and `core.cycle.report` work on this state. A part that uses another
-part gets the other part as an argument. `core.cycle.steps` combines all parts, and only this module makes decisions.
+`core.cycle.candidates`, `core.cycle.reserve` and `core.cycle.report` work on this state. If a part needs another part,
+it gets it as an argument. `core.cycle.steps` combines all parts, and is the only module that makes decisions.
 (kube-scheduler's framework has a CycleState for the same purpose.)"""
 
 from __future__ import annotations
@@ -43,32 +43,32 @@ NO_CHARGE = Charge("", "", "", (), 0)
 class CycleState:
     """The state of one cycle. `now_s`: seconds since the epoch.
 
-    `draft`, `ledger`: the free capacity of the nodes, and the charges of all queues, both after the decisions of this
-        cycle so far. Both can be restored to their state at an earlier moment, for which the caller has taken a mark
-        (`mark`, `rewind`).
-    `known`: the requests that are known not to start, and why.
+    `draft`, `ledger`: the free capacity of the nodes, and the charges of all queues, including the decisions of this
+        cycle so far. Both have the methods `mark` and `rewind`, which restore an earlier state.
+    `known`: the placement classes that cannot start, and the reasons.
     `without_returns`: the ledger as it would be if the charges of this cycle's victims were still counted. `places`:
     started job -> the further pods that this cycle has placed for it.
-    `granted`: all requests that start.
+    `granted`: all requests that this cycle starts.
     `stopped`, `withdrawn`: jobs that this cycle preempts whole, and jobs whose nominations it withdraws.
     `remaining`: request class with a grant -> an iterator over its further requests.
-    `starts`: the starts of queued jobs. `started`: (job, charged amounts) for each of these starts, and for further
-    pods of the same jobs.
+    `starts`: the starts of queued jobs. `started`: (job, charged amounts) for each start in `starts`, and for further
+    pods of the started jobs.
     `placed`: the gang, the job and the placements of each grant.
     `actions`: the preemptions and nominations. `victims`: as in `PreemptionContext`.
     `kept_nominations`: jobs whose nominations remain valid.
     `searched`: request class -> its search for victims that failed in this cycle. `has_postponed`: True if the next
-    cycle must follow at once, because searches for victims or starts are left to it. `is_over`: True if this cycle ends
-    before all requests are tried, because the next cycle must first preempt pods that this cycle has placed above
-    minimums, or must first start a job that has taken over a nomination (rule R23). `waits`: waiting job -> the
+    cycle must follow at once, because this cycle has left searches for victims or starts to it. `is_over`: True if this
+    cycle ends before all requests are tried, because the next cycle must first preempt pods that this cycle has placed
+    above minimums, or must first start a job that has taken over a nomination (rule R23). `waits`: waiting job -> the
     reason why it waits.
     `cleared`: array -> the number of its jobs that this cycle has admitted. `denied`: request classes of which this
     cycle has denied a request.
     `received`, `waiting_for_event`, `waiting_until`, `exceeding`: as in `Memory`.
 
-    Set when the cycle begins (`Candidates.refresh`):
+    Attributes that `Candidates.refresh` sets when the cycle begins:
 
-    `search_classes`: request classes that may search for victims. `left_at_first`: `Headroom.left` at that time."""
+    `search_classes`: request classes that may search for victims. `left_at_first`: the value of `Headroom.left` at the
+    beginning of the cycle."""
 
     search_classes: frozenset[int]
     left_at_first: Sequence[float]
@@ -121,7 +121,8 @@ class CycleState:
         placements: tuple[Placement, ...] = (),
         flavors: tuple[str, ...] = (),
     ) -> None:
-        """Add the start of the job to the plan. `limit_s`: its time limit in seconds; None if it has none."""
+        """Add the start of the job to the plan. `limit_s`: the time limit of the job in seconds; None if the job has no
+        limit."""
         self.starts.append(Start(record.job.id, record.attempt + 1, placements, self.now_s, flavors, limit_s))
 
     def place_slots(self, request: Request, slot: Slot, placements: Sequence[Placement]) -> None:
@@ -133,8 +134,8 @@ class CycleState:
             self.waiting_for_event.pop(Request(request.job, beside), None)
 
     def charge(self, charge: Charge, job: Job | None) -> None:
-        """Charge a grant of this cycle to its queue, and count the grant. `job`: the job to whose past usage the start
-        is added; None if no usage is added."""
+        """Charge a grant of this cycle to its queue, and count the grant. `job`: the job whose start is added to the
+        past usage of its account; None if no usage is added."""
         self.grants += 1
         self.ledger.grant(charge)
         if self.without_returns is not self.ledger:
@@ -144,7 +145,7 @@ class CycleState:
             self.started.append((job, charge.cost))
 
     def charge_preemptor(self, mark: int, charge: Charge) -> None:
-        """Charge the preemptor to its queue without counting the charges that its victims have returned
+        """Add the charge of the preemptor to the ledger in which the charges of victims still count
         (`without_returns`). `mark`: the mark of the ledger from before the victims were evicted."""
         if self.without_returns is self.ledger:
             self.without_returns = self.ledger.copy_at(mark)
@@ -153,8 +154,8 @@ class CycleState:
             self.note_charged(each)
 
     def note_charged(self, charge: Charge) -> None:
-        """If there are limits, subtract the charge from the headroom of queues and users. The next cycle computes their
-        headroom again."""
+        """If there are limits, subtract the charge from the headroom of queues and users. The next cycle computes the
+        headroom from the state again."""
         if self.pending.headroom.keys:
             self.pending.headroom.charged(charge, self.without_returns.account)
             self.cluster.tree.note_charged(charge)
@@ -165,7 +166,7 @@ class CycleState:
         self, placement_class: NDArray[np.int32], row: NDArray[np.int32], left: Sequence[float] | None = None
     ) -> NDArray[np.bool_]:
         """Return a mask: True where the headroom of the row is enough for the smallest cost of a request of the
-        placement class. `left`: the headroom at another time, in the form of `Headroom.left`; None for the present
+        placement class. `left`: the headroom at an earlier time (a value of `Headroom.left`); None for the present
         headroom."""
         found = np.ones(len(placement_class), np.bool_)
         headroom = self.pending.headroom
@@ -185,7 +186,7 @@ class CycleState:
     def offers(self, candidate: Candidate) -> list[FlavorAssignment]:
         """Return the offers for the request, the best first. An offer is an assignment of flavors. If quota does not
         allow the assignment, the offer names the quota that is short. A slot that replaces a lost pod has only one
-        offer, without a charge, because its queue is already charged for it."""
+        offer, without a charge, because its queue is already charged for the lost pod."""
         key, request = candidate.request_class.key, candidate.entry.request
         if key.kind == Kind.REPLACEMENT:
             return [FlavorAssignment((), key.gang, NO_CHARGE)]
@@ -215,7 +216,7 @@ class CycleState:
         return (each for each in request_class if each.request not in granted and each.request.job not in stopped)
 
     def first_waiting(self, request_class: RequestClass) -> QueuedRequest | None:
-        """Return the first request of the class that still waits; None if none waits."""
+        """Return the first request of the class that still waits; None if no request waits."""
         if request_class not in self.remaining and not self.stopped:
             return request_class.first
         return next(self.all_waiting(request_class), None)

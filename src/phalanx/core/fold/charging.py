@@ -1,16 +1,16 @@
-"""Record the amounts that jobs hold: in the usage of nodes and queues, in the list of the largest consumers, and in the
-past usage of users.
+"""Record the amounts that jobs hold. They are added to the usage of nodes and queues, to the list of the largest
+consumers, and to the past usage of users.
 
 - A node is charged for a pod from the decision that places the pod until the pod is gone.
-- Queues are charged from the moment of a decision, before the world has executed it. The queue of a started gang is
-  charged for the pods that the gang has, and for the lost pods that are missing for its minimum. The queue of a
-  nominated job is charged for the nomination. The queue of a job that is being stopped is not charged for it, although
-  the job's pods still hold their nodes.
-- Past usage: a user is charged for pods from the moment at which a decision places them until the world reports that
-  they are gone, because no other job can use their nodes during this time. A nomination is not charged to the user.
+- A queue is charged as soon as a decision is made, before it is carried out in the cluster. For a started gang, its
+  queue is charged for the present pods, and for each lost pod that is missing for the minimum. A nomination is charged
+  to the queue of the nominated job. A job that is being stopped is no longer charged to its queue, although its pods
+  still hold their nodes.
+- Past usage: a user is charged for pods from the moment at which a decision places them until an event reports that the
+  pods are gone, because no other job can use their capacity during this time. A nomination is not charged to the user.
   This module records each change of a job's holdings; `state.usage` computes the usage from these records.
-- After a restart the world sends the stored usage (`UsageTold`), and then the running jobs (`Adopted`). The usage of an
-  adopted job counts from its start, except for the part that the stored usage already includes."""
+- After a restart, events report first the stored usage (`UsageTold`), and then the running jobs (`Adopted`). The usage
+  of an adopted job counts from its start, without the part that the stored usage already includes."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from phalanx.state.queues.quota import Charge, gang_cost
 from phalanx.state.queues.submitted import SubmittedJobs
 
 SLOT = partial(tuple.__new__, Slot)  # creates a Slot as `Slot._make` does, but without a Python call for each pod
-# Functions that return a part of a placement: its slot, its node, and (role, node, devices), the key of a lot of equal
-# pods.
+# Functions that return parts of a placement. `NAMED`: its slot. `NODE`: its node. `LOT`: (role, node, devices), which
+# are equal for all pods of a lot.
 NAMED, NODE, LOT = itemgetter(0, 1), itemgetter(2), itemgetter(0, 2, 3)
 
 
 def charge_placements(cluster: Cluster, record: JobRecord, placements: Sequence[Placement]) -> list[Placement]:
     """Charge the placements to their nodes. If two placements have the same slot, only the last placement counts. A lot
-    is a run of placements with the same role, node and devices. For each lot that overcommits its node, one placement
-    is returned."""
+    is a run of placements with the same role, node and devices. Return one placement of each lot that overcommits its
+    node."""
     record.make_ready()
     cluster.ends.derived.pop(record.job.id, None)
     there = dict(zip(map(SLOT, map(NAMED, placements)), placements, strict=True))
@@ -66,7 +66,7 @@ def charge_nodes(cluster: Cluster, record: JobRecord, placements: Iterable[Place
 
 
 def release(cluster: Cluster, record: JobRecord, slots: Iterable[Slot]) -> None:
-    """Release these slots of the job: the slots no longer hold a node, and are no longer open."""
+    """Release the slots `slots` of the job: they no longer hold a node, and are no longer open."""
     freed = [0] * len(record.job.roles)
     cluster.ends.derived.pop(record.job.id, None)
     for slot in slots:
@@ -86,8 +86,8 @@ def release(cluster: Cluster, record: JobRecord, slots: Iterable[Slot]) -> None:
 
 
 def nominate(cluster: Cluster, record: JobRecord, placements: Sequence[Placement]) -> None:
-    """Charge the nominated placements to their nodes at once. The nodes may then be overcommitted until victims have
-    left, and for this reason no other job is placed on them."""
+    """Charge the nominated placements to their nodes at once. The nodes may be overcommitted until victims have left;
+    no other job is placed on overcommitted nodes."""
     if placements:
         cluster.nominated[record.job.id] = None
     record.make_ready()
@@ -98,7 +98,7 @@ def nominate(cluster: Cluster, record: JobRecord, placements: Sequence[Placement
 
 
 def withdraw_nomination(cluster: Cluster, record: JobRecord, slots: Collection[Slot] | None = None) -> None:
-    """Withdraw the nominations of these slots of the job. `slots`: None for all slots."""
+    """Withdraw the nominations of the slots `slots` of the job; if `slots` is None, of all slots."""
     for slot in list(record.nominated if slots is None else slots):
         cluster.release_slot(record, slot, record.nominated.pop(slot))
         cluster.pending.allow_new_searches()
@@ -120,7 +120,7 @@ def update_usage(cluster: Cluster, record: JobRecord, change: list[int]) -> None
 
 
 def mark_leaving(cluster: Cluster, record: JobRecord, slots: Iterable[Slot], grace_s: float | None) -> None:
-    """Record that these slots are being evicted, with a grace period of `grace_s` seconds."""
+    """Record that the slots `slots` are being evicted, with a grace period of `grace_s` seconds."""
     record.make_ready()
     record.leaving.update(slots)
     if record.leaving:
@@ -130,8 +130,8 @@ def mark_leaving(cluster: Cluster, record: JobRecord, slots: Iterable[Slot], gra
 
 
 def note_holdings_changed(cluster: Cluster, record: JobRecord) -> None:
-    """Record that the holdings of the job have changed. Searches for victims depend on them, so failed searches may be
-    repeated."""
+    """Record that the holdings of the job have changed. Failed searches for victims may then be repeated, because they
+    depend on the holdings of jobs."""
     if cluster.running_pods is not None:
         cluster.running_pods.touch(record.job.id)
         cluster.pending.allow_new_searches()
@@ -187,8 +187,8 @@ def submitted_jobs(cluster: Cluster) -> SubmittedJobs:
 
 
 def queue_charge(cluster: Cluster, record: JobRecord) -> Charge | None:
-    """Return the charge of the job to its queue; None if the queue is not charged, so that the job does not count as
-    running."""
+    """Return the charge of the job to its queue; None if the queue is not charged for the job, which then does not
+    count as running."""
     if record.phase is not Phase.QUEUED and record.phase is not Phase.STOPPING:
         pods = charged_pods(cluster, record)
         if record.nominated:
@@ -203,11 +203,11 @@ def queue_charge(cluster: Cluster, record: JobRecord) -> Charge | None:
 
 
 def charged_pods(cluster: Cluster, record: JobRecord) -> list[int]:
-    """Return for each role the number of pods that a started job is charged for. These are the pods that have a node
-    and are not being evicted. For a gang, open pods are also counted up to its minimum.
+    """Return for each role the number of pods that a started job is charged for. Pods that have a node and are not
+    being evicted are charged. For a gang, pods without a node are charged, too, up to the minimum.
 
-    If the gang can run without a role, each pod of this role counts as growth (`state.cluster.is_growth`), and is
-    charged only when it is placed."""
+    If the gang can run without some role, pods of this role count as growth (`state.cluster.is_growth`) and are charged
+    only when they are placed."""
     pods = list(record.kept())
     if not record.open:
         return pods
@@ -222,23 +222,23 @@ def charged_pods(cluster: Cluster, record: JobRecord) -> list[int]:
 
 
 def backdate(cluster: Cluster, record: JobRecord) -> None:
-    """Add the usage of an adopted job since its start to the past usage. If its start is unknown, its usage counts only
-    from now on."""
+    """Add the usage of an adopted job since its start to the past usage. If its start is unknown, only usage from now
+    on counts."""
     if record.started_s > 0:
         job, held = record.job, used_resources(record)
         cluster.usage.backdate(job.queue, job.association, held, record.started_s, cluster.now_s)
 
 
 def enter_start(cluster: Cluster, record: JobRecord) -> None:
-    """Add the fixed usage that each start costs (`UsageTerms.entry_s`) to the past usage of the job's account, if the
-    job's queue is ordered by usage."""
+    """If the job's queue is ordered by usage, add a fixed usage (`UsageTerms.entry_s`) for the start of the job to the
+    past usage of its account."""
     job, entry_s = record.job, cluster.entry_s(record.job)
     if entry_s:
         cluster.usage.enter_start(job.queue, job.association, used_resources(record), entry_s, cluster.now_s)
 
 
 def used_resources(record: JobRecord) -> dict[str, Amount]:
-    """Return the amounts that the job holds by resource, in the form in which past usage counts them."""
+    """Return a mapping: resource -> the amount that the job holds, in the units in which past usage is counted."""
     held: dict[str, Amount] = {}
     for slot in record.placements:
         for resource, amount in record.gang.demands[slot.role].costs:

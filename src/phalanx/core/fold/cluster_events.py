@@ -3,8 +3,8 @@ time.
 
 `core.fold.fold` has the table that maps events to these functions. If a change may concern pending jobs, the next cycle
 *receives them again*: it checks again whether they are eligible, and adds them to request classes. If only the rules of
-some queues have changed, these are the jobs of these queues. If it is not known which jobs the change concerns, these
-are all jobs."""
+some queues have changed, the jobs of these queues are received again. If it is not known which jobs a change concerns,
+all jobs are received again."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def node_seen(cluster: Cluster, event: NodeSeen) -> None:
 
 
 def refresh_open_slots(cluster: Cluster, node: str) -> None:
-    """Make the next cycle check the open slots of gangs again that have pods on the node. The node is gone, or its
-    labels have changed, so the topology domain in which these slots must be placed may have changed."""
+    """Make the next cycle check again the open slots of each gang with pods on the node. The caller has removed the
+    node or changed its labels, so the slots may have to be placed in another topology domain."""
     if not cluster.columns.charges[cluster.columns.row_of[node]]:
         return
     for job, record in cluster.jobs.items():
@@ -101,7 +101,8 @@ def flavors_changed(cluster: Cluster, event: FlavorSeen | FlavorGone) -> None:
         case FlavorGone(name):
             cluster.flavors.pop(name, None)
     cluster.flavored_gangs.clear()
-    cluster.tree.pool_stale = True  # the pool has, for each flavor, the sum of the amounts of its nodes
+    # the pool must be computed again, because it has the total amounts of the nodes of each flavor
+    cluster.tree.pool_stale = True
     cluster.tree.outdate(
         *(queue.name for queue in cluster.queues.values() if any(quota.flavor for quota in queue.quotas))
     )
@@ -109,7 +110,7 @@ def flavors_changed(cluster: Cluster, event: FlavorSeen | FlavorGone) -> None:
 
 
 def topologies_seen(cluster: Cluster, event: TopologiesSeen) -> None:
-    """Store the topologies that objects declare."""
+    """Store the topologies that objects of the cluster declare."""
     if cluster.declared_topologies != event.topologies:
         cluster.declared_topologies = event.topologies
         cluster.pending.look_at_all()
@@ -131,8 +132,8 @@ def run_told(cluster: Cluster, event: RunTold) -> None:
 
 
 def with_learned_estimate(cluster: Cluster, job: Job) -> Job:
-    """Return the job with an estimated run time, learned from similar jobs. If the job states an estimate itself, or
-    the policy does not use learned estimates, return the job unchanged."""
+    """Return the job with a run time estimate that was learned from similar jobs. If the job states an estimate itself,
+    or the policy does not use learned estimates, return the job unchanged."""
     if cluster.policy.backfill_order is not BackfillOrder.SHORTEST_LEARNED or job.estimate_s is not None:
         return job
     estimate_s = cluster.ends.run_times.estimate_s(job, time_limit_s(cluster, job))
@@ -157,7 +158,7 @@ def occupied(cluster: Cluster, event: Occupied) -> None:
 
 
 def vacated(cluster: Cluster, event: Vacated) -> None:
-    """Free the amounts of a foreign pod that is gone."""
+    """Release the amounts that a pod of another scheduler has held on its node."""
     cluster.remove_foreign_pod(event.pod)
 
 
@@ -182,7 +183,7 @@ def policy_changed(cluster: Cluster, policy: Policy) -> None:
 
 def tick(cluster: Cluster, event: Ticked) -> None:
     """Store the time of the event. `Cluster.now_s` advances to this time, but never decreases. `Cluster.told_s` follows
-    the clock even if it is set back, so reservations may begin or end a second time."""
+    the clock even if the clock is set back; in this case reservations may begin or end a second time."""
     now_s = event.now_s
     early_s, late_s = sorted((cluster.told_s, now_s))
     cluster.told_s = now_s
@@ -198,8 +199,8 @@ def tick(cluster: Cluster, event: Ticked) -> None:
 
 
 def tree_changed(cluster: Cluster) -> None:
-    """Build the queue tree again, because queues, flavors or nodes have changed. Then make the next cycle check the
-    jobs again whose queue now has other rules."""
+    """Build the queue tree again, because queues, flavors or nodes have changed. Then make the next cycle check all
+    jobs of queues whose rules have changed."""
     tree = cluster.tree
     if tree.stale:
         before = {name: branch.treatment() for name, branch in tree.branches.items()}
@@ -221,8 +222,8 @@ def tree_changed(cluster: Cluster) -> None:
 
 
 def receive_all_again(cluster: Cluster) -> None:
-    """Make the next cycle check all pending jobs again, because advance reservations have changed, and may name any
-    user, group or queue."""
+    """Make the next cycle check all pending jobs again. The caller has changed advance reservations, which may concern
+    any user, group or queue."""
     for queue in list(cluster.jobs_of):
         receive_queue_again(cluster, queue)
 

@@ -1,11 +1,11 @@
-"""Node groups: apply events to the state about the groups, about requests for nodes, and about the arrival or failure
-of requested nodes.
+"""Node groups: apply events about node groups, about requests for nodes, and about the arrival or failure of requested
+nodes to the state.
 
 A *node group* is a group of nodes that a provider can enlarge. Until a requested node joins the cluster, the state has
-a *placeholder* for it. The provider may give the node another name than the placeholder has. So when a new node of a
-group appears, it replaces the placeholder of this group that was requested first, and gets all nominations to this
-placeholder. If the node differs from its group's template, nominations to the node are withdrawn, and the next cycle
-decides about these jobs again."""
+a *placeholder* for it. The name of the node may differ from the name of the placeholder. So a new node of a group
+replaces the group's placeholder that was requested first, and gets all nominations to this placeholder. If the node
+differs from its group's template, nominations to the node are withdrawn, and the next cycle decides about the nominated
+jobs again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from phalanx.state.cluster import Cluster, JobRecord
 from phalanx.state.nodes.groups import ComingNode, FailedRequest, has_arrived
 from phalanx.state.pending.request_class import Blocker, Request
 
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 300.0, 1800.0  # the same as in the Cluster Autoscaler's back-off
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 300.0, 1800.0  # the same times as in the Cluster Autoscaler's back-off
 
 
 def group_seen(cluster: Cluster, event: NodeGroupSeen) -> None:
@@ -59,8 +59,8 @@ def nodes_requested(cluster: Cluster, item: RequestNodes | NodesComing) -> None:
 
 
 def placeholder(cluster: Cluster, group: NodeGroup, name: str, item: RequestNodes | NodesComing) -> Node:
-    """Return the placeholder for a requested node. A group on demand adds nodes for one job. Their placeholder has the
-    amounts that all pods of this job request."""
+    """Return the placeholder for a requested node. A group on demand adds nodes for one particular job. For such a
+    group, the placeholder has the amounts that all pods of the job request."""
     node = group.node(name)
     if group.on_demand is None or isinstance(item, NodesComing):
         return node
@@ -68,7 +68,7 @@ def placeholder(cluster: Cluster, group: NodeGroup, name: str, item: RequestNode
 
 
 def nodes_noted(cluster: Cluster, event: NodesNoted) -> None:
-    """Store the note of the world about the requested nodes for which a job waits."""
+    """Store the text that an event reports about the requested nodes for which a job waits."""
     groups = cluster.columns.groups
     groups.notes[event.job] = event.text
     groups.tried_at = -1
@@ -76,8 +76,8 @@ def nodes_noted(cluster: Cluster, event: NodesNoted) -> None:
 
 
 def nodes_released(cluster: Cluster, action: ReleaseNodes) -> None:
-    """Apply the release of nodes: no pods are placed on the released nodes from now on, and requested nodes are no
-    longer expected."""
+    """Apply the release of nodes: no more pods are placed on released nodes, and released nodes that have not arrived
+    are no longer expected."""
     if action.late:
         note_failure(cluster, action.group, action.nodes, "")
     for name in action.nodes:
@@ -91,8 +91,8 @@ def nodes_released(cluster: Cluster, action: ReleaseNodes) -> None:
 
 
 def nodes_kept(cluster: Cluster, event: NodesKept) -> None:
-    """Record that the provider does not remove these nodes after all. Pods may be placed on them as before. The time
-    for which they must be empty before a release starts again."""
+    """Record that the provider keeps nodes that were to be released. Pods may be placed on the nodes as before. A node
+    can be released again after it was empty for the full idle time."""
     groups = cluster.columns.groups
     for name in event.nodes:
         unschedulable, node = groups.releasing.pop(name, None), cluster.columns.node(name)
@@ -110,15 +110,15 @@ def nodes_failed(cluster: Cluster, event: NodesFailed) -> None:
 
 
 def note_failure(cluster: Cluster, group: str, nodes: Sequence[str], text: str) -> None:
-    """Record that requested nodes of the group did not arrive. After that, no nodes are requested from the group for a
-    pause, which doubles with each further failure."""
+    """Record that requested nodes of the group did not arrive. Then no nodes are requested from the group during a
+    pause, whose length doubles with each further failure."""
     coming = [cluster.columns.groups.coming[name] for name in nodes if name in cluster.columns.groups.coming]
     if coming:
         note_failed(cluster, group, coming, text)
 
 
 def note_failed(cluster: Cluster, group: str, coming: Sequence[ComingNode], text: str) -> None:
-    """Record the failure of these requests, and start a pause for the group."""
+    """Record the failure of the requests `coming`, and start a pause for the group."""
     before = cluster.columns.groups.failed.get(group)
     times = 1 if before is None else before.times + (before.retry_s <= cluster.now_s)
     pause_s = min(FIRST_PAUSE_S * 2.0 ** min(times - 1, 8), LONGEST_PAUSE_S)
@@ -135,8 +135,8 @@ def note_failed(cluster: Cluster, group: str, coming: Sequence[ComingNode], text
 
 
 def explain_again(cluster: Cluster) -> None:
-    """Make the next cycle compute the reasons of all requests without capacity again, because these reasons also state
-    failed requests for nodes."""
+    """Make the next cycle compute the reasons of all requests without capacity again, because reasons for missing
+    capacity also state failed requests for nodes."""
     pending = cluster.pending
     for found in pending.placement_classes:
         found.reason = None
@@ -147,8 +147,8 @@ def explain_again(cluster: Cluster) -> None:
 
 
 def arriving(cluster: Cluster, node: Node) -> Node:
-    """Return the node of a group in the form in which the state stores it. A new node, or a node that has newly got the
-    group's label, replaces a placeholder of its group."""
+    """Return the node of a group in the form in which the state stores it. A new node replaces a placeholder of its
+    group. A known node that newly has the group's label does so, too."""
     groups = cluster.columns.groups
     if node.name in groups.releasing:
         node = replace(node, unschedulable=True)
@@ -171,8 +171,8 @@ def arriving(cluster: Cluster, node: Node) -> Node:
 
 def welcome(cluster: Cluster, group: NodeGroup, node: Node, coming: ComingNode) -> None:
     """Compare a node that has arrived with its group's template. If the node lacks a label of the template, or is too
-    small for the jobs that are nominated to it, withdraw these nominations and start a pause for the group. Without a
-    pause, the group might add one useless node after the other."""
+    small for the jobs that are nominated to it, withdraw the nominations to it and start a pause for the group. Without
+    a pause, the group might add one useless node after the other."""
     lacks = sorted(f"{key}={value}" for key, value in set(group.template.labels) - set(node.labels))
     if not lacks and cluster.columns.least_free(cluster.columns.row_of[node.name]) >= 0:
         cluster.columns.groups.failed.pop(group.name, None)
@@ -183,7 +183,8 @@ def welcome(cluster: Cluster, group: NodeGroup, node: Node, coming: ComingNode) 
 
 
 def awaits(coming: ComingNode, node: Node) -> bool:
-    """Return whether the requested node has not arrived, and belongs to the group of this node."""
+    """Return whether the request `coming` could be for this node: the requested node has not arrived, and both have the
+    same group."""
     return coming.group == node.group and not coming.is_seen
 
 
@@ -224,8 +225,8 @@ def renamed(record: JobRecord, slot: Slot, node: str, names: dict[str, str] | No
 
 
 def withdraw_nominations(cluster: Cluster, node: str) -> None:
-    """Withdraw the nominations of all jobs that are nominated to the node. The next cycle decides about their jobs
-    again."""
+    """Withdraw the nominations of all jobs that are nominated to the node. The next cycle decides about the nominated
+    jobs again."""
     for job in list(cluster.nominated):
         record = cluster.jobs[job]
         if node in record.nominated.values():

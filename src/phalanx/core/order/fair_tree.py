@@ -5,22 +5,22 @@ number of shares, which counts relative to its siblings, and a decayed usage (bi
 an account is the sum of the usage of its members. Two formulas compute a factor between 0 and 1 from shares and usage:
 
 *Fair Tree* (https://slurm.schedmd.com/fair_tree.html). The level of an association is S/U: S is its part of the shares
-of all siblings (itself included), and U its part of their usage. The level is infinite if there is no usage, and 0 if
-there are no shares. Users are ranked depth first: all users below an account come before all users below a sibling
-account with a lower level. The factor of a user is rank / number of users, and the best user's rank is the number of
-users. Siblings with equal levels are tied. Tied users have the same rank, and the next rank is lower by the number of
-these users. The members of tied accounts are merged, and ranked as if they were siblings. If a user is tied with
-accounts, it has the rank of the best user in these accounts.
+of all siblings (itself included), and U is its part of the usage of all siblings. The level is infinite if U is 0, and
+0 if S is 0. Users are ranked depth first: all users below an account come before all users below a sibling account with
+a lower level. The factor of a user is rank / number of users, and the best user's rank is the number of users. Siblings
+with equal levels are tied. Tied users have the same rank, and the next rank is lower by the number of tied users. The
+members of tied accounts are ranked together, as if they were siblings. A user that is tied with accounts has the rank
+of the best user in these accounts.
 
-*Classic* (https://slurm.schedmd.com/classic_fair_share.html). The factor is F = 2^(-UE / S). For each association on
-the path from the root, take its part of its siblings' shares; S is the product of these parts. UA is the association's
-part of all usage. At the first level below the root, the effective usage UE is UA. At deeper levels, UE is UA + (UE of
-the parent - UA) * part of the siblings' shares. If there are no shares, F is 0.
+*Classic* (https://slurm.schedmd.com/classic_fair_share.html). The factor is F = 2^(-UE / S). S is the product of the
+parts of the siblings' shares over all associations on the path from the root. UA is the association's part of all
+usage. At the first level below the root, the effective usage UE is UA. At deeper levels, UE is UA + (UE of the parent -
+UA) * part of the siblings' shares. If S is 0, F is 0.
 
-A user whose shares are `PARENT` has the account's part of the shares and, in the classic formula, the account's usage.
-In Fair Tree this user comes before all siblings. Phalanx does not offer depth-oblivious shares
-(PriorityFlags=DEPTH_OBLIVIOUS), because on a real Slurm they gave a high factor to users whose usage was far above
-their share.
+A user with the value `PARENT` instead of a number of shares has the account's part of the shares and, in the classic
+formula, the account's usage. In Fair Tree such a user comes before all siblings. Phalanx does not offer depth-oblivious
+shares (PriorityFlags=DEPTH_OBLIVIOUS), because a test with a real Slurm showed a high factor for users whose usage was
+far above their share.
 
 Both formulas walk the tree once, in a time of O(users log users).
 """
@@ -41,7 +41,8 @@ Key: TypeAlias = tuple[str, str | None]  # the name of an account, and a user in
 
 
 class UserAssociation(NamedTuple):
-    """A user in an account. `shares`: the number of shares, or `PARENT`. `usage`: in billed units times seconds."""
+    """A user in an account. `shares`: the number of shares, or `PARENT`. `usage`: the decayed usage, in billed units
+    times seconds."""
 
     key: Key
     shares: float = 1.0
@@ -49,8 +50,9 @@ class UserAssociation(NamedTuple):
 
 
 class AccountAssociation(NamedTuple):
-    """An account: its users and further accounts. `usage`: the sum of its members' usage. `users`: the number of users
-    in the account and below it. Objects of this class are created by the function `account_association`."""
+    """An account with its members, which are users and further accounts. `usage`: the sum of the members' usage.
+    `users`: the number of users in the account and below it. The function `account_association` creates objects of this
+    class."""
 
     key: Key
     shares: float
@@ -71,8 +73,8 @@ def account_association(
 class AssociationShare(NamedTuple):
     """The fields that `sshare -l` shows of an association.
 
-    `part`: NormShares. In Fair Tree this is the part of the siblings' shares, and in the classic formula the part of
-        all shares.
+    `part`: NormShares. In Fair Tree, it is the part of the siblings' shares; in the classic formula, the part of all
+        shares.
     `usage`: the effective usage.
     `level`: LevelFS; only set by Fair Tree.
     `factor`: FairShare; for accounts it is only set by the classic formula."""
@@ -116,8 +118,7 @@ def levels(root: AccountAssociation) -> dict[Key, AssociationShare]:
             if member.shares == PARENT:
                 found[member.key] = AssociationShare(found[account.key].part, usage, inf)
                 continue
-            # The level is computed with only one division, so that levels which are equal in theory are also equal as
-            # floats.
+            # With only one division, levels that are equal in theory are also equal as floats.
             level = 0.0 if not own else inf if not member.usage else own * used / (member.usage * shares)
             found[member.key] = AssociationShare(own / shares if shares else 0.0, usage, level)
             if isinstance(member, AccountAssociation):
@@ -200,13 +201,13 @@ def fair_shares(cluster: Cluster, policy: Policy, now_s: float) -> dict[Key, Ass
 
 
 def associations(queues: Mapping[str, Queue], usage: DecayedUsage, policy: Policy, now_s: float) -> AccountAssociation:
-    """Return the queue tree as a tree of accounts, with the users that have shares or usage in each queue. A queue
-    without a path to the root, or whose parents form a cycle, is left out."""
+    """Return the queue tree as a tree of accounts. Each account has the users with shares or usage in its queue. A
+    queue without a path to the root is left out."""
     children: dict[str, list[str]] = {}
     for queue in queues.values():
         children.setdefault(queue.parent, []).append(queue.name)
     order = [""]
-    # the loop appends children to the list over which it runs, so parents come before their children
+    # the loop appends the children of each queue to `order`, so parents come before their children
     for name in order:
         order += children.get(name, ())
     built: dict[str, AccountAssociation] = {}

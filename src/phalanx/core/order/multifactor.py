@@ -4,23 +4,24 @@
 
 (https://slurm.schedmd.com/priority_multifactor.html; the weights are `Policy.factors`.)
 
-- *age*: the time for which the job has been eligible to start, divided by `max_age_s`; at most 1.
+- **age*: how long the job has been eligible to start, divided by `max_age_s`; at most 1.
 - *fair share*: see `core.order.fair_tree`.
-- *size*: the mean of the job's part of the nodes and its part of the cpus. With `size_relative_to_time` (Slurm's
-  SMALL_RELATIVE_TO_TIME): the largest part of a resource that the job requests, multiplied by `size_full_time_s` and
-  divided by the time limit; 0 without a limit. With `small_first`: 1 minus the size.
+- *size*: the mean of the job's part of the nodes and its part of the cpus. With the setting `size_relative_to_time`
+  (Slurm's SMALL_RELATIVE_TO_TIME), the factor is instead the largest requested part of any resource, multiplied by
+  `size_full_time_s` and divided by the time limit; 0 without a limit. With the setting `small_first`, the factor is 1
+  minus the size.
 - *queue*, *qos*: the priority of the job's queue or QOS, divided by the highest priority of all queues or QOS.
 - *part*: the job's request of a resource divided by the capacity of the cluster.
 - *own*: the priority that the user gave to the job. It replaces Slurm's site factor.
 
-Slurm shows the sum as a whole number, at least 1. Phalanx does not round the sum, so small weights have an effect too.
-A job requests pods, not nodes. For *size*, its number of nodes is estimated: the smallest number of nodes that could
-hold its minimum, if each node had as much of each resource as the largest node has.
+Slurm shows the sum as a whole number, at least 1. Phalanx does not round the sum, so even small weights have an effect.
+A job requests pods, not nodes. So the factor *size* uses an estimate of the number of nodes: the smallest number that
+could hold the job's minimum if all nodes had the largest amount of each resource.
 
 With a priority function (`Policy.priority_function`), the value of the function replaces the sum.
 
-`MultifactorPriority` serves one cycle. It computes the fair shares only once, when the first job is ranked, and only if
-their weight is not 0."""
+`MultifactorPriority` serves one cycle. The fair shares are computed only once, when the first job is ranked, and only
+if their weight is not 0."""
 
 from __future__ import annotations
 
@@ -54,7 +55,7 @@ class PriorityFactors(NamedTuple):
 
 
 def weighted_sum(parts: PriorityFactors, factors: PriorityWeights, *, own: float = 0.0, nice: float = 0.0) -> float:
-    """Return the weighted sum of the factors, plus `own`, minus `nice`."""
+    """Return the weighted sum of the factors, plus the job's own priority (`own`), minus its nice value (`nice`)."""
     asked = dict(parts.resources)
     return (
         own
@@ -76,24 +77,25 @@ def age(waited_s: float, max_age_s: float) -> float:
 
 
 def size(nodes: float, cpus: float) -> float:
-    """Return the size factor. `nodes`, `cpus`: the requested part of all nodes, and of all cpus."""
+    """Return the size factor. `nodes`: the requested number of nodes, divided by the number of all nodes. `cpus`: the
+    same for cpus."""
     return (min(1.0, nodes) + min(1.0, cpus)) / 2
 
 
 def fraction(some: float, whole: float) -> float:
-    """Return `some` / `whole`, limited to the range from 0 to 1; 0 if `whole` is 0."""
+    """Return the quotient `some` / `whole`, but at least 0 and at most 1; 0 if `whole` is 0."""
     return max(0.0, min(1.0, some / whole)) if whole > 0 else 0.0
 
 
 class MultifactorPriority:
-    """The multifactor priorities of all jobs at one time, `now_s` (seconds since the epoch)."""
+    """The multifactor priorities of all jobs at the time `now_s` (seconds since the epoch)."""
 
     def __init__(self, cluster: Cluster, policy: Policy, now_s: float) -> None:
         self.cluster, self.policy, self.now_s = cluster, policy, now_s
         self._asks: dict[Gang, tuple[float, tuple[tuple[str, float], ...]]] = {}
 
     def of(self, record: JobRecord) -> float:
-        """Return the job's priority. A job with a higher priority comes sooner."""
+        """Return the job's priority. Jobs with a higher priority come first."""
         job = record.job
         if self.policy.priority_function is not None:
             return self.policy.priority_function(self.waiting_job(record))
@@ -132,8 +134,8 @@ class MultifactorPriority:
         )
 
     def of_request_classes(self, numbers: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Return, for each of these request classes, the priority of its first request. The priorities are computed by
-        operations on arrays, and each is equal, to the last bit, to the result of `of`."""
+        """Return the priority of the first request of each class in `numbers`. The priorities are computed by
+        operations on arrays, but each is equal to the result of the method `of`, to the last bit."""
         pending, factors = self.cluster.pending, self.policy.factors
         columns = pending.columns
         if self.policy.priority_function is not None:
@@ -175,7 +177,7 @@ class MultifactorPriority:
         return np.asarray(found + np.array(weighted, np.float64)[number] - columns.nice[numbers])
 
     def _eligible_s(self, numbers: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Return, for each of these request classes, the time from which its first request was eligible (seconds since
+        """Return for each class in `numbers` the time since which its first request has been eligible (seconds since
         the epoch)."""
         columns, jobs = self.cluster.pending.columns, self.cluster.jobs
         found = columns.eligible_s[numbers]
@@ -188,8 +190,8 @@ class MultifactorPriority:
         return found
 
     def fair_share(self, job: Job) -> float:
-        """Return the fair-share factor of the job's user; 0 for a user without an association (the queue has no path to
-        the root)."""
+        """Return the fair-share factor of the job's user; 0 if the user has no association, because the job's queue has
+        no path to the root."""
         return self._fair_shares.get((self.cluster.queue_of(job), job.user), 0.0)
 
     @cached_property
@@ -230,8 +232,8 @@ class MultifactorPriority:
         return 1.0 - size if factors.small_first else size
 
     def _asked(self, gang: Gang) -> tuple[float, tuple[tuple[str, float], ...]]:
-        """Return the size factor of the gang, and for each resource that the gang requests, the requested part of the
-        cluster's capacity."""
+        """Return (size factor of the gang, parts). `parts` has for each requested resource a pair: its name, and the
+        request divided by the capacity of the cluster."""
         known = self._asks.get(gang)
         if known is None:
             amounts, whole = gang.asked, self._whole

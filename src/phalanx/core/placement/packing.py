@@ -55,9 +55,9 @@ PackedPods: TypeAlias = tuple[int, int, int]
 class NearestDomain:
     """The topology domain that could hold most pods of a gang that did not fit.
 
-    `level`: the requested level. `domains`: the number of its domains.
-    `name`: the domain that could hold most pods. `holds`: the number of pods that it could hold; `wanted` pods would be
-    needed.
+    `level`: the requested level. `domains`: the number of domains of this level.
+    `name`: the domain that could hold most pods. `holds`: the number of pods that it could hold. `wanted`: the number
+    of pods that it would have to hold.
     `empty`: the largest number of pods that a domain could hold if no pod ran.
     `unit`: the name of the role or group with the request. `slices`: the layers of slices, if the request has
     slices."""

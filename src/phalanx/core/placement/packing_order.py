@@ -1,19 +1,19 @@
 """The nodes in packing order, stored from one cycle to the next.
 
 Only nodes that are ready and not overcommitted are in the order. If the policy packs pods, nodes with the least free
-amounts come first, so taking the first node that fits is the best-fit method. All demands use the same order. A cycle
-does not sort again after each placed pod, because each pod changes the order only a little. Nodes with a free *device*
-(any resource other than cpu, memory, storage and pods) come after all nodes without one, so that jobs without devices
-do not use up the cpu of nodes with devices. If the policy does not pack, the nodes are in the order of their rows.
+amounts come first. So choosing the first node that fits means best fit. All demands use the same order. A cycle does
+not sort again after each placed pod, because each pod changes the order only a little. Nodes with a free *device* (any
+resource other than cpu, memory, storage and pods) come after all nodes without one, so that jobs without devices do not
+use up the cpu of nodes with devices. If the policy does not pack, the nodes are in the order of their rows.
 
 Between two cycles little changes. So the node table stores the order (`NodeTable.packing_order`) until a node itself
 changes. It also stores the rows whose free amounts have changed since then (`NodeTable.touched`). The next cycle copies
-the new amounts of these rows, and moves each row to its new position. The result is exactly the order that a new sort
-would give (a test compares the two). A cycle takes the order out of the node table while it uses it. So if the cycle
-fails, no wrong order is left in the table.
+the new amounts of these rows, and moves each row to its new position. The result is exactly the order that sorting all
+nodes would give (a test compares the two). A cycle removes the order from the node table while it uses the order, so a
+failed cycle leaves no wrong order in the table.
 
-The *looseness* of a node is the sum of its free amounts over all resources. Each amount is divided by the largest
-amount of this resource that any node has."""
+The *looseness* of a node is the sum of its free amounts over all resources. Before they are added, free amounts are
+divided by the largest amount of the resource on any node."""
 
 from __future__ import annotations
 
@@ -32,11 +32,13 @@ from phalanx.state.nodes.table import NodeTable
 Column: TypeAlias = NDArray[np.int64]
 
 ORDINARY = {CPU, MEMORY, PODS, "ephemeral-storage"}
-BEHIND = 16.0  # added to the looseness for each free device resource, so that nodes with free devices come last
-MOVED = 24  # if more rows have changed, the order is sorted again
-CHUNK = 256  # the number of positions that the first operation compares; most gangs need no more
-PROBED = 4  # positions that are examined one by one first; equal gangs, and small clusters, need no more
-GROWS = 8  # each further operation compares this many times the positions of the one before
+# for each resource with free devices, this is added to a node's looseness, so that nodes with free devices come last
+BEHIND = 16.0
+MOVED = 24  # if more rows than this have changed, all nodes are sorted again
+CHUNK = 256  # the first operation on arrays compares this many positions, which is enough for most gangs
+# before operations on arrays, this many positions are examined in a loop; enough for equal gangs and small clusters
+PROBED = 4
+GROWS = 8  # each operation compares this many times as many positions as the operation before it
 NONE: Final[memoryview[Any]] = np.zeros(0).data
 ROUNDED = 1 - 1e-9  # a factor that lowers a bound a little, because sums of fractions may differ in their last bits
 
@@ -48,9 +50,10 @@ class PackingOrder:
     `free`, `views`: resource -> the free amount of each position, as an array and as a view for scalar access.
     `ties_by_row`: True if nodes of equal looseness are in the order of their rows. Only then can the order be updated
         without a new sort.
-    `strayed`: positions that have lost capacity. The code that takes capacity adds positions to this list.
-    `filled`: demand -> a position before which no node holds a pod of the demand. Code that returns capacity empties
-        this mapping."""
+    `strayed`: positions that have lost capacity since the last sort. The code that takes capacity adds positions to
+    this list.
+    `filled`: demand -> a position; no node before this position has capacity for a pod of the demand. Code that returns
+        capacity empties this mapping."""
 
     def __init__(self, columns: NodeTable, *, packed: bool) -> None:
         self.columns, self.packed = columns, packed
@@ -59,10 +62,10 @@ class PackingOrder:
         self.behind = {name: 0.0 if name in ORDINARY else BEHIND for name in columns.allocatable}
         self.rows = usable_rows(columns)
         self.free: dict[str, Column] = {name: column[self.rows] for name, column in columns.free.items()}
-        self.strayed: list[int] = []  # positions that have lost capacity; at most about `MOVED` are noted
+        self.strayed: list[int] = []  # positions that have lost capacity; at most about `MOVED` positions are recorded
         self.filled: dict[Demand, int] = {}
         self.grown = False  # True if capacity was returned since the last sort
-        # The looseness of each row; NaN: the row is not in the order.
+        # The looseness of each row; NaN if the row is not in the order.
         self._looseness_of_row: memoryview[Any] | None = None
         self.views: dict[str, memoryview[int]] = {name: column.data for name, column in self.free.items()}
         self.row_at: memoryview[int] = self.rows.data
@@ -83,22 +86,23 @@ class PackingOrder:
             order = np.argsort(looseness, kind="stable")
             self._looseness, self._looseness_of_row = looseness[order].data, None
             for column in (self.rows, *self.free.values()):
-                column[:] = column[order]  # in place, so that references to the columns stay valid
+                column[:] = column[order]  # the columns are changed in place, so that references to them stay valid
         self.filled.clear()
         self.grown = False
         self.ties_by_row = not (self.packed and len(self.rows) > 1)
 
     def holding(self, demand: Demand, allowed: matching.Rows | None) -> Iterator[tuple[int, int]]:
-        """Yield (position, number of pods of the demand that fit there) for each position with capacity, in order.
-        `allowed`: the mask of positions that may be used; None: all. Between two yields, the caller may take capacity
-        from positions that were already yielded."""
+        """Yield (position, number of pods of the demand that fit at the position) for each position with capacity, in
+        packing order. `allowed`: the mask of positions that may be used; None if all may be used. Between two yields,
+        the caller may take capacity from positions that were already yielded."""
         if any(name not in self.free for name, _ in demand.asks):
-            return  # no node has one of the resources
+            return  # a requested resource exists on no node
         asked = [(self.free[name], self.views[name], amount) for name, amount in demand.asks]
         start, size = self.filled.get(demand), CHUNK
         if start is None:
             least = sum([amount / self.scales[name] + self.behind[name] for name, amount in demand.asks])
-            # Nodes have only lost capacity since the last sort, so no node that was less loose then holds the pod.
+            # Unless `grown`, nodes have only lost capacity since the last sort, so nodes whose looseness was below that
+            # of the request cannot hold the pod.
             start = 0 if self.grown else bisect_left(self._looseness, least * ROUNDED)
         probed = min(start + PROBED, len(self.rows))
         for position in range(start, probed):
@@ -111,7 +115,7 @@ class PackingOrder:
             fits = np.ones(len(self.rows[start:stop]), np.bool_) if allowed is None else allowed[start:stop].copy()
             for column, _, amount in asked:
                 fits &= column[start:stop] >= amount
-            found = fits.tobytes()  # to search in bytes is faster than to build a list
+            found = fits.tobytes()  # searching in bytes is faster than building a list of positions
             at = found.find(True)
             while at >= 0:
                 yield start + at, min([view[start + at] // amount for _, view, amount in asked])
@@ -144,7 +148,7 @@ class PackingOrder:
                 if amount < 0:
                     return False
                 if amount:
-                    # This is computed in the same way as in `renew`, so the results are equal to the last bit.
+                    # `renew` computes looseness in the same way, so the results are equal to the last bit.
                     looseness += amount / scale + behind
             if ordered and looseness != self._looseness[position]:
                 self._move(row, position, looseness)
@@ -154,7 +158,7 @@ class PackingOrder:
         return True
 
     def _position_of(self, row: int) -> int:
-        """Return the position of the row; -1 if it is not in the order."""
+        """Return the position of the row; -1 if the row is not in the order."""
         rows, ordered = self.row_at, len(self._looseness) > 0
         position = self._place_of(row, self._known()[row]) if ordered else bisect_left(rows, row)
         return position if position < len(rows) and rows[position] == row else -1
@@ -166,7 +170,7 @@ class PackingOrder:
         return bisect_left(self.row_at, row, first, bisect_right(order, looseness, first))
 
     def _known(self) -> memoryview[Any]:
-        """Return for each row the looseness by which it was sorted."""
+        """Return for each row the looseness at the time of its last sorting."""
         if self._looseness_of_row is None:
             by_row = np.full(self.columns.capacity, np.nan)
             by_row[self.rows] = self._looseness
@@ -184,7 +188,8 @@ class PackingOrder:
             source, target = target, source
         for view in (self.row_at, self._looseness, *self.views.values()):
             kept = view[position]
-            view[target] = view[source]  # a view moves overlapping parts in place; an array would make a copy
+            # with a memoryview, overlapping parts are moved in place; a NumPy array would be copied
+            view[target] = view[source]
             view[to] = kept
 
 
@@ -200,8 +205,7 @@ def ordered_nodes(columns: NodeTable, *, packed: bool) -> PackingOrder:
 
 
 def usable_rows(columns: NodeTable) -> NDArray[np.intp]:
-    """Return the rows of nodes on which pods may be placed. A node that the world has overcommitted gets no further
-    pods."""
+    """Return the rows of nodes on which pods may be placed. Overcommitted nodes are left out."""
     usable = columns.attributes.ready.copy()
     for column in columns.free.values():
         usable &= column >= 0

@@ -1,17 +1,17 @@
-"""Choose the devices of a pod, by name and NUMA zone, and find the nodes that have them.
+"""Choose the devices of a pod, by name and NUMA zone, and find the nodes that have enough suitable devices.
 
 The draft has its own copy of the device columns, with an undo log. A *share* is a pod's request for a part of a device.
-It may use a device that is already shared and has enough left, or it may *open* a free device. The node also has a
-count of free whole devices, which includes pods without named devices. No more devices are opened than this count
-allows, because some of the devices that seem free may belong to these pods. Rows and devices are numbered as in
-`state.nodes.devices`. An *allocation* is a choice of devices and a zone of one node, by their indexes in the node's
-lists.
+The pod may use a device that is already shared and has enough left, or it may *open* a free device. The node also has a
+count of free whole devices, which includes pods without named devices. At most as many devices as this count of free
+devices are opened: some devices that seem free may be in use by pods without named devices. Rows and devices are
+numbered as in `state.nodes.devices`. An *allocation* lists the indexes of the chosen devices, and of a zone, in the
+lists of one node.
 
-If at least one NUMA zone has enough whole devices for a pod, the devices are taken from the zone with the fewest that
-are enough. Otherwise zones with many free devices are used first, so that few zones are needed. If a pod requests
-several kinds of devices (such as GPU and RDMA), they are taken from the same zone if possible. If `aligned` is
-"required", the cpu, memory and devices of a pod must all be in one zone. If it is "preferred", they are in one zone if
-possible."""
+If at least one NUMA zone has enough whole devices for a pod, the devices are taken from the zone with the smallest
+sufficient number of devices. Otherwise zones with many free devices are used first, so the pod needs few zones. If a
+pod requests several kinds of devices (such as GPU and RDMA), they are taken from the same zone if possible. With
+`aligned` set to "required", the cpu, memory and devices of a pod must all be in one zone; with "preferred", they are in
+one zone if possible."""
 
 from __future__ import annotations
 
@@ -28,14 +28,15 @@ from phalanx.state.nodes.devices import NO_ZONE, Table, device_use, zone_in
 from phalanx.state.nodes.table import NodeTable
 
 Ints = NDArray[np.int64]
-Left: TypeAlias = tuple[Ints, Ints]  # for each device: its free thousandths, and its free bytes of memory
+# two arrays with an entry for each device: its free thousandths, and its free bytes of memory
+Left: TypeAlias = tuple[Ints, Ints]
 
 ALL = slice(None)
 
 
 class DeviceAllocation(NamedTuple):
-    """The devices of a pod, as indexes in the list of its node's devices, and the index of its zone (`NO_ZONE`:
-    none)."""
+    """The devices of a pod, as indexes in the list of its node's devices, and the index of its zone (`NO_ZONE` if it
+    has none)."""
 
     devices: tuple[int, ...] = ()
     zone: int = NO_ZONE
@@ -44,8 +45,8 @@ class DeviceAllocation(NamedTuple):
 class DeviceDraft:
     """The free amounts of all devices and zones on the draft.
 
-    Most cycles change devices of only a few rows, and read no other rows. So the first change of a row copies only that
-    row. The arrays of all rows are only copied when all rows must be read after a change."""
+    Most cycles read and change the devices of only a few rows. So when a row is changed for the first time, only this
+    row is copied. If all rows must be read after a change, the arrays of all rows are copied."""
 
     def __init__(self, columns: NodeTable) -> None:
         self.columns, self.book = columns, columns.devices
@@ -74,14 +75,14 @@ class DeviceDraft:
         return self.left(row)
 
     def whole(self, resource: str, row: int | None = None) -> NDArray[np.bool_]:
-        """Return the mask of free devices of the resource, by device of the row or, if `row` is None, as [row,
-        device]."""
+        """Return a mask of the devices of the resource that are completely free, with one entry for each device of the
+        row. If `row` is None, the mask is indexed [row, device]."""
         code, (milli, memory), some = self.book.codes.get(resource, -2), self.left(row), ALL if row is None else row
         free: NDArray[np.bool_] = (milli == MILLI) & (memory == self.size[some])
         return np.asarray(free & (self.resource[some] == code))
 
     def open_to(self, share: DeviceShare, row: int | None = None) -> NDArray[np.bool_]:
-        """Return the mask of devices that have enough left for one share of this size."""
+        """Return the mask of devices that have enough left for the share."""
         (milli, memory), some = self.left(row), ALL if row is None else row
         mine, size = self.resource[some] == self.book.codes.get(share.resource, -2), self.size[some]
         if share.memory_bytes:
@@ -90,8 +91,8 @@ class DeviceDraft:
         return np.asarray(mine & (milli >= share.milli) & (memory >= size * share.milli // MILLI))
 
     def holds_share(self, share: DeviceShare, rows: NDArray[np.intp], whole: Ints) -> Rows:
-        """Return which of `rows` have capacity for the share, as a mask. `whole`: for each of these rows, the node's
-        count of free whole devices."""
+        """Return a mask for the entries of `rows`: True if the node has capacity for the share. `whole`: for each entry
+        of `rows`, the node's count of free whole devices."""
         fits, free = self.open_to(share), self.whole(share.resource)
         shared = np.count_nonzero(fits & ~free, axis=1)[rows]
         opened = np.minimum(np.count_nonzero(fits & free, axis=1)[rows], np.maximum(whole, 0))
@@ -99,8 +100,8 @@ class DeviceDraft:
         return held
 
     def zones_that_hold(self, demand: Demand, free: dict[str, Ints], rows: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Return the mask of zones that certainly have enough for one pod, as [index in `rows`, zone]. `free`: resource
-        -> the free amounts of these rows."""
+        """Return a mask, indexed [index in `rows`, zone], of the zones that certainly have enough for one pod. `free`:
+        resource -> the free amounts of the rows in `rows`."""
         zones = len(self.zoned) and next(iter(self.zoned.values())).shape[1]
         most = max(int(self.zone.max(initial=NO_ZONE)) + 1, zones)
         fits = np.zeros((len(rows), most), np.bool_)
@@ -132,8 +133,8 @@ class DeviceDraft:
     def _enough(
         self, fits: NDArray[np.bool_], table: Table, resource: str, amount: int, free: Ints, rows: NDArray[np.intp]
     ) -> None:
-        """Set `fits` to False for zones that may have too little of the resource. For each zone, all pods whose zone is
-        unknown are assumed to be in it."""
+        """Set `fits` to False for zones that may have too little of the resource. When a zone is checked, all pods with
+        an unknown zone are assumed to use this zone."""
         known = self.known[resource][rows]
         held = self.columns.allocatable[resource][rows] - free - known.sum(axis=1)
         left = table[rows] - known - np.maximum(held, 0)[:, None]
@@ -141,7 +142,7 @@ class DeviceDraft:
         fits[:, : left.shape[1]] &= (left >= amount) | ~says[:, None]
 
     def _per_zone(self, devices: NDArray[np.bool_], rows: NDArray[np.intp], zones: int) -> Ints:
-        """Return how many of the devices in the mask `devices` are in each zone, as [row, zone]."""
+        """Count the devices in the mask `devices` for each zone, and return the numbers, indexed [row, zone]."""
         where = self.zone[rows]
         return np.stack([(devices & (where == zone)).sum(axis=1) for zone in range(zones)], axis=1)
 
@@ -151,7 +152,7 @@ class DeviceDraft:
         """Return the devices for one pod on the row.
 
         `whole`: resource -> the node's count of free whole devices.
-        `first`: the device that a share should use if it has enough left."""
+        `first`: the preferred device for a share, which is used if it has enough left."""
         share = demand.shape.share
         picked: list[int] = []
         for resource, amount in demand.asks:
@@ -163,9 +164,9 @@ class DeviceDraft:
         return DeviceAllocation(tuple(picked), zone)
 
     def _near(self, row: int, free: Sequence[int], amount: int, zone: int, beside: Sequence[int]) -> list[int]:
-        """Return `amount` of the free devices. Devices of the zone come first; if `zone` is `NO_ZONE`, devices in the
-        zone of the already chosen devices `beside` come first. Then come devices of the zone with the fewest free
-        devices that are enough."""
+        """Choose `amount` of the free devices (`free`), and return them. The zone of the first choice is `zone`; if
+        `zone` is `NO_ZONE`, it is the zone of the devices that were already chosen for the pod (`beside`). The zone of
+        the second choice is the one with the smallest sufficient number of free devices."""
         zones = self.zone[row].tolist()
         counts = {at: sum(zones[each] == at for each in free) for at in {zones[each] for each in free}}
         first = zone if zone != NO_ZONE else zones[beside[0]] if beside else NO_ZONE
@@ -180,8 +181,9 @@ class DeviceDraft:
     def _for_share(
         self, share: DeviceShare, row: int, whole: int, zone: int, beside: Sequence[int], wanted: int | None
     ) -> list[int]:
-        """Return the devices for a share. Shared devices come before free devices, the device with the least free
-        capacity first. At most `whole` free devices are opened (the node's count of free whole devices)."""
+        """Choose the devices for a share, and return them. Devices that are already shared come before free devices,
+        and devices with little free capacity come first. `whole`: the node's count of free whole devices; at most this
+        number of free devices is opened."""
         fits, free = self.open_to(share, row), self.whole(share.resource, row)
         zones, (left, memory) = self.zone[row].tolist(), [each.tolist() for each in self.left(row)]
         first = zone if zone != NO_ZONE else zones[beside[0]] if beside else NO_ZONE
@@ -202,8 +204,8 @@ class DeviceDraft:
         return chosen
 
     def take(self, demand: Demand, row: int, choice: DeviceAllocation, pods: int = 1) -> dict[str, int]:
-        """Take the devices for a pod (return them if `pods` is -1). Return a mapping: resource -> the number by which
-        the node's count of free whole devices falls."""
+        """Take the devices for a pod (return them if `pods` is -1). Return a mapping: resource -> how many free whole
+        devices the node loses."""
         share, use = demand.shape.share, device_use(demand.shape.share)
         opened, (left, memory_left) = 0, self._to_change(row)
         for at in choice.devices:
@@ -228,8 +230,8 @@ class DeviceDraft:
         return (*zone, *(listed[at].name for at in choice.devices))
 
     def choice(self, row: int, names: Sequence[str]) -> DeviceAllocation:
-        """Return the allocation with these names of zone and devices. Names that the node does not list are left
-        out."""
+        """Return the allocation for the names of a zone and of devices (`names`). Names that the node does not list are
+        left out."""
         at = {device.name: place for place, device in enumerate(self.book.listed.get(row, ()))}
         zones = self.book.zones.get(row, ())
         zone = zone_in(names)

@@ -1,34 +1,33 @@
 """Measure the fragmentation of devices, and how much one more pod changes it, as in Weng et al., "Beware of
 Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent" (USENIX ATC'23, section 3).
 
-*Typical pods* are the most frequent pod shapes, each with its frequency. For a given typical pod, the free parts of a
-node's devices that the pod cannot use are *fragments*. If the pod does not fit on the node (because of cpu, devices, or
-node constraints) or requests no devices, all free parts are fragments. Otherwise the parts that are too small for the
-pod are fragments. The *fragmentation* of the node is the mean amount of fragments over all typical pods, weighted by
-their frequencies, in thousandths of a device. As in the paper, memory is not considered.
+*Typical pods* are the most frequent pod shapes, each with its frequency. *Fragments*, for a given typical pod, are the
+free parts of a node's devices that the pod cannot use. If the pod does not fit on the node (because of cpu, devices, or
+node constraints) or requests no devices, all free parts are fragments. If the pod fits, the free parts that are too
+small for the pod are fragments. The *fragmentation* of the node is the mean amount of fragments over all typical pods,
+weighted by their frequencies, in thousandths of a device. As in the paper, memory is not considered.
 
 A pod is placed on the node where it adds least fragmentation. In the paper's program, the score of a node (and, for a
 share, of each of its devices) is `int(100 * sigmoid((before - after) / 1000))`; higher is better. Among nodes of equal
-score the first node is chosen, and among devices of equal score the first device. Equal scores are frequent, so this
-rule matters: if nodes of equal score were chosen at random, fewer pods could be placed than with best fit.
+score the first node is chosen, and among devices of equal score the first device. The choice between equal scores is
+important, because equal scores are frequent: with a random choice, fewer pods could be placed than with best fit.
 
 `TypicalPods.wasted` is Phalanx's own measure, which has four more terms:
 
 - *Stranded* devices. Fragmentation only considers whether the next pod finds a device. So a node with eight free
-  devices has no fragmentation even if its free cpu is only enough for one more pod. Suppose that each free device needs
-  the mean cpu that expected pods request per device. A free device for which the node then has no cpu left is stranded.
-  This term counts the stranded devices. The term changes with every placed pod, so pods that request much cpu are
-  placed early on nodes with much cpu. With a large weight, the term would place pods that request little cpu on the
-  large nodes, which have the least cpu per device, and so break up their free capacity. So the weight is small
-  (`STRANDED`).
-- *Wanted* nodes. If many expected pods can use only some nodes (because of a GPU model), other pods should avoid these
-  nodes (`WANTED`).
-- *Untidy* nodes. The change of fragmentation hardly ever is exactly equal on two nodes. So a rule that prefers full
-  nodes only among equal nodes would never apply. Therefore each free device on a node also counts a little (`UNTIDY`).
-- *Remnants*. For a shared device, it is not enough to consider whether one more pod fits. For example, two pods of 0.47
-  leave 0.06 of a device, which no pod can use; pods of 0.47 and 0.32 leave 0.21, enough for a pod of 0.16. So this term
-  adds the part of each device that is expected to stay unused after further pods, computed from their frequencies
-  (`remnants`)."""
+  devices has no fragmentation even if its free cpu is only enough for one more pod. Each free device is assumed to need
+  the mean cpu that expected pods request per device. A free device is stranded if the node has no such cpu left for it.
+  This term, the number of stranded devices, changes with every placed pod, so pods that request much cpu are placed
+  early on nodes with much cpu. With a large weight, the term would place pods that request little cpu on the large
+  nodes, which have the least cpu per device, and so break up their free capacity. So the weight is small (`STRANDED`).
+- *Wanted* nodes. If many expected pods can use only some nodes (because of a GPU model), this term makes other pods
+  avoid these nodes (`WANTED`).
+- *Untidy* nodes. Full nodes should be used first. A rule that only decides between nodes with an equal change of
+  fragmentation would hardly ever apply. Instead, each free device on a node counts a little (`UNTIDY`).
+- *Remnants*. For a shared device, the remainder after several further pods is important, and not only whether one more
+  pod fits. For example, two pods of 0.47 leave 0.06 of a device, which no pod can use; pods of 0.47 and 0.32 leave
+  0.21, enough for a pod of 0.16. This term adds the part of each device that is expected to stay unused after further
+  pods. It is computed from the frequencies of typical pods (`remnants`)."""
 
 from __future__ import annotations
 
@@ -44,14 +43,15 @@ from phalanx.model.pod import CPU, MILLI, Shape
 from phalanx.state.classes import Demand, InternTable
 from phalanx.state.nodes.table import NodeTable
 
-POPULAR = 0.95  # the typical pods are the most frequent shapes that together make up this part of all pods
+POPULAR = 0.95  # the most frequent pod shapes that together make up this part of all pods are the typical pods
 STRANDED = 1 / 5  # the weight of a stranded device, relative to a fragment
-# the amount, relative to a fragment, that is subtracted for a free device whose demand is twice the average
+# For each free device whose demand is twice the average, this part of a device is subtracted from the waste of its
+# node.
 WANTED = 1 / 4
-# the weight of the case that no further pod is placed; all expected pods together have the weight 1 (`remnants`)
+# The weight, in `remnants`, of the case that no further pod is placed; all expected pods together have the weight 1.
 SCARCE = 1 / 20
 UNTIDY = 1 / 400  # the weight of a free device, relative to a fragmented one: 2.5 thousandths for each free device
-ROWS = 256  # the number of rows in one operation; it is small, so that the arrays stay in the processor's cache
+ROWS = 256  # operations on arrays process this many rows at a time, so that the arrays stay in the processor's cache
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -75,7 +75,7 @@ def device_request(shape: Shape, resource: str) -> DeviceRequest:
 
 
 class TypicalPods:
-    """The typical pods, as arrays with an entry for each pod. `may[row, pod]`: whether the pod may use the node of that
+    """The typical pods, as arrays with an entry for each pod. `may[row, pod]`: True if the pod may use the node in the
     row."""
 
     def __init__(self, columns: NodeTable, weighted: Sequence[tuple[Shape, float]], resource: str) -> None:
@@ -97,9 +97,9 @@ class TypicalPods:
         self.remnants = remnants(weighted, resource)
 
     def wanted_in(self, columns: NodeTable) -> Floats:
-        """Return for each row the demand for its devices, relative to the mean over all devices. The request of each
-        expected pod is divided evenly among all devices that the pod may use. The demand for a device is the sum of
-        these parts. The value is rounded, so that it is the same on every machine."""
+        """Return for each row the demand for its devices, divided by the mean demand for a device. To compute demands,
+        the request of each expected pod is divided evenly among all devices that the pod may use, and the parts are
+        added up for each device. The value is rounded, so that it is the same on every machine."""
         has = (columns.devices.resource == columns.devices.codes.get(self.resource, -2)).sum(axis=1)
         asked_in_all = self.weight * self.devices * self.milli
         for_each = asked_in_all / np.maximum((self.may * has[:, None]).sum(axis=0), 1)
@@ -117,8 +117,8 @@ class TypicalPods:
         return np.asarray(total - np.where(fits, usable, 0)) @ self.weight / self.total
 
     def wasted(self, rows: NDArray[np.intp], cpu: Ints, left: Ints) -> Floats:
-        """Return the waste of each row, in thousandths of a device. It is the sum of the fragmentation and of the
-        weighted terms for remnants, stranded devices, free devices and wanted nodes."""
+        """Return the waste of each row, in thousandths of a device. The waste is the sum of the fragmentation and of
+        the weighted terms for remnants, stranded devices, free devices and wanted nodes."""
         free = left.sum(axis=1)
         fed = cpu * MILLI / self.cpu_per_device if self.cpu_per_device else free
         kept = UNTIDY - WANTED * (self.wanted[rows] - 1.0)
@@ -144,8 +144,7 @@ def cpu_per_device(columns: NodeTable, weighted: Sequence[tuple[Shape, float]], 
 
 
 def remnants(weighted: Sequence[tuple[Shape, float]], resource: str) -> Floats:
-    """Return an array V for devices of which x thousandths are free now: V(x) is the number of thousandths that are
-    expected to stay unused for ever.
+    """Return an array V. If x thousandths of a device are free now, V(x) of them are expected to stay unused for ever.
 
     Let p(m) be the part of the expected pods that request m thousandths of a device, and s = `SCARCE` the weight of the
     case that no further pod is placed. Then V(x) = (s x + sum of p(m) V(x - m)) / (s + sum of p(m)), where the sums are
@@ -192,7 +191,7 @@ def gains(
     measure: Measure = TypicalPods.lost,
 ) -> Floats:
     """Return the decrease of fragmentation (or of another measure), as [row, device], if the pod is placed on the row
-    and, if it requests a share, on this device."""
+    and, if it requests a part of a device, on the device."""
     asks, parts = device_request(demand.shape, typical.resource), list[Floats]()
     for start in range(0, len(rows), ROWS):
         some = slice(start, start + ROWS)
@@ -219,13 +218,15 @@ def _gains(
 
 
 def taken_whole(left: Ints, asks: DeviceRequest) -> Ints:
-    """Return the free thousandths after the request is taken from the first `asks.devices` devices that have enough."""
+    """Return the free thousandths that remain after the pod has taken the first `asks.devices` devices with enough free
+    thousandths."""
     fits = (left >= asks.milli) & (asks.milli > 0)
     first = fits & (np.cumsum(fits, axis=1) <= asks.devices)
     return np.where(first, left - asks.milli, left)
 
 
 def rounded(gain: Floats) -> Floats:
-    """Return the score that the paper's program computes from a gain, a whole number from 0 to 100; -inf stays -inf."""
+    """Return the score that the paper's program computes from a gain: a whole number from 0 to 100. A gain of -inf has
+    the score -inf."""
     with np.errstate(over="ignore"):
         return np.where(np.isfinite(gain), np.floor(100.0 / (1.0 + np.exp(-gain / 1000.0))), gain)
