@@ -9,12 +9,12 @@ import pytest
 
 from phalanx.cli.views.job import job_page, job_view, reading
 from phalanx.cli.views.job.job_view import short_row
+from tests.cli.test_ended import ended_pod
 from tests.cli.test_job_reading import (
     CREATED,
     CREATED_S,
     NOW_S,
     batch_job,
-    ended_pod,
     find,
     meta,
     node,

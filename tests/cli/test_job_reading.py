@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from phalanx.cli.cluster.jobs.finding import FoundJob, Member
 from phalanx.cli.cluster.live_state import Snapshot, think
-from phalanx.cli.commands.status.explain import row_of
 from phalanx.cli.commands.status.jobs import Shown
 from phalanx.cli.terminal.output import table
 from phalanx.cli.views.job import job_view, reading
@@ -161,46 +159,6 @@ async def test_a_reason_written_once_gives_way_to_that_of_this_moment() -> None:
     assert view.reason.code != "Backoff"
 
 
-def ended_pod(name: str, phase: str, code: int, at: str, **labels: str) -> dict[str, Any]:
-    container = {"name": "main", "image": "x", "resources": {"requests": {"cpu": "1"}}}
-    ended = {"terminated": {"exitCode": code, "finishedAt": at}}
-    return {
-        "kind": "Pod",
-        "metadata": meta(name, labels={"phalanx.dev/queue": "default", **labels}),
-        "spec": {"nodeName": "n1", "schedulerName": "phalanx", "containers": [container]},
-        "status": {"phase": phase, "containerStatuses": [{"name": "main", "state": ended}]},
-    }
-
-
-async def test_where_the_job_controller_does_not_say_how_the_pod_does() -> None:
-    failed = batch_job("bad", 1, "1")
-    entry = {"type": "Failed", "status": "True", "message": "Job has reached the specified backoff limit"}
-    failed["status"] = {"conditions": [entry]}
-    one = ended_pod("bad-0", "Failed", 7, "2026-01-01T00:00:10Z")
-    one["metadata"]["ownerReferences"] = [{"kind": "Job", "uid": failed["metadata"]["uid"], "controller": True}]
-    [view] = reading.views(snapshot(queue("default"), failed, one), finished=True)
-    assert view.where() == "Job has reached the specified backoff limit; pod bad-0: exit code 7"
-
-
-async def test_a_gang_of_pods_of_which_one_runs_is_not_over() -> None:
-    over = ended_pod("driver", "Succeeded", 0, CREATED, **{"phalanx.dev/job": "spark"})
-    runs = foreign_pod("worker", "n1", "1")
-    runs["metadata"] = meta("worker", labels=over["metadata"]["labels"])
-    runs["spec"]["schedulerName"] = "phalanx"
-    found = reading.views(snapshot(node("n1"), queue("default"), over, runs), finished=True)
-    assert not {view.state for view in found} & {"complete", "failed"}
-
-
-async def test_a_member_of_a_gang_is_explained_by_its_gang() -> None:
-    member = batch_job("workers", 1, "1")
-    member["metadata"]["labels"] |= {"phalanx.dev/job": "mnist", "phalanx.dev/job-roles": "2"}
-    seen = snapshot(node("n1"), queue("default"), member)
-    found = FoundJob(kind="job", namespace="default", name="workers", members=(Member(kind=JOBS, obj=member),))
-    row = row_of(found, rows(seen))
-    assert row is not None
-    assert (row.id, row.state) == ("default/mnist", "queued")
-
-
 def started_pod(job: dict[str, Any], node: str, state: dict[str, Any]) -> dict[str, Any]:
     owner = {"kind": "Job", "name": job["metadata"]["name"], "uid": job["metadata"]["uid"], "controller": True}
     return {
@@ -217,15 +175,6 @@ def test_an_interval_is_told_outwards_in_whole_minutes() -> None:
     assert interval((now_s + 60, now_s + 60), now_s) == "00:01 UTC"
     assert interval((now_s + 23 * 3600, now_s + 25 * 3600), now_s) == "23:00–2026-01-02 01:00 UTC"
     assert interval((now_s + 60, float("inf")), now_s) == "after 00:01 UTC"
-
-
-async def test_a_job_that_its_time_limit_ended_says_so() -> None:
-    late = batch_job("train", 1, "1")
-    late["spec"]["activeDeadlineSeconds"] = 90
-    failed = {"type": "Failed", "status": "True", "reason": "DeadlineExceeded", "lastTransitionTime": CREATED}
-    late["status"] = {"conditions": [failed | {"message": "Job was active longer than specified deadline"}]}
-    [view] = reading.views(snapshot(node("n1"), queue("default"), late), finished=True)
-    assert (view.state, view.where()) == ("failed", "it reached its time limit (1m30s) and was ended")
 
 
 async def test_pods_that_a_gang_gets_after_its_start_count_and_its_minimum_is_named() -> None:

@@ -22,12 +22,12 @@ from phalanx.cli.cluster.jobs.standing import RUNNING, recorded_standing
 from phalanx.cli.cluster.live_state import look
 from phalanx.cli.cluster.target import Target, connected, current_namespace, find_ledger_of
 from phalanx.cli.commands.attend.logs import log_sources
-from phalanx.cli.commands.status.explain import explained, not_scheduled
 from phalanx.cli.files.manifest import Document, job, queued
 from phalanx.cli.submission.job_options import JobOptions, WishOptions
 from phalanx.cli.submission.sending import create_document, require_queues
 from phalanx.cli.views import entry_view, queue_view
 from phalanx.cli.views.job import job_view, reading
+from phalanx.cli.views.job.explanation import explained, not_scheduled
 from phalanx.client.connection import Connection
 
 _KEPT_S = 86400

@@ -7,4 +7,5 @@ entry_view  a row of `phalanx history`, and the page of an ended job
 job         a row of `phalanx jobs`, and the page of `phalanx explain`
 top_view    the screen of `phalanx top`
 page        the data of the page of `phalanx dashboard`
+top_reading  read the data of `phalanx top` from the cluster
 """

@@ -4,30 +4,26 @@ from __future__ import annotations
 
 import os
 import time
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
-import msgspec
 from cyclopts import Parameter
 
-from phalanx.cli.cluster.jobs.finding import Finder, FoundJob, kind_word, recorded
-from phalanx.cli.cluster.numbers.fetching import fetch_page, fetch_reason, fetch_rows
+from phalanx.cli.cluster.jobs.finding import Finder, FoundJob, recorded
+from phalanx.cli.cluster.numbers.fetching import fetch_reason
 from phalanx.cli.cluster.target import Namespace, Target, connected, find_ledger_of
 from phalanx.cli.terminal.output import counted, print_json
-from phalanx.cli.views.entry_view import changes, last_entry, record
+from phalanx.cli.views.entry_view import changes, record
 from phalanx.cli.views.entry_view import page as page_of
 from phalanx.cli.views.job import job_view
-from phalanx.cli.views.job.job_view import MANY_JOBS, JobRow
+from phalanx.cli.views.job.explanation import Explained, explained, not_scheduled
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.kind import EVENTS
 from phalanx.client.moment import write_moment
 from phalanx.clusters.workers.reach import cluster_of
 from phalanx.dialects.frame.peer_reasons import Peer, word
 from phalanx.errors import PhalanxError
-from phalanx.kube.read.labels import JOB, QUEUE, option
 from phalanx.ledger.entry import JobEntry
 from phalanx.model.reason import ReasonCode
 
@@ -133,107 +129,6 @@ async def _explain_by_numbers(connection: Connection, namespace: str, job: str, 
     return True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Explained:
-    """The explanation of a job whose objects exist. `text`: the page as text. `record`: the page for `--json`.
-    `unused`: the job's options that have no effect in this cluster. `states`: for an array, state -> number of tasks.
-    `before`: the job's entry in the ledger, with its earlier states and reasons."""
-
-    row: JobRow
-    text: str
-    record: Mapping[str, Any]
-    unused: Sequence[str]
-    states: Counter[str]
-    before: JobEntry
-
-
-async def explained(connection: Connection, found: FoundJob, ledger: str | None) -> Explained | None:
-    """Return the explanation of a job; None if the job has ended and only the ledger has it, or if the scheduler does
-    not schedule it.
-
-    If the scheduler serves pages to this user and has more than `MANY_JOBS` jobs, the page comes from the scheduler.
-    Otherwise this process computes the page, and then the page also has the likely interval of the job's start. Raises
-    PhalanxError."""
-    if found.entry is not None and found.entry.end_s is not None:
-        return None
-    served = await fetch_rows(connection, found.namespace, finished=True)
-    if served is not None and served["live"] > MANY_JOBS:
-        rows = msgspec.convert(served["items"], list[JobRow])
-        row = row_of(found, rows)
-        if row is not None and (page := await fetch_page(connection, row.id)) is not None:
-            states = _states(found, rows, row)
-            return Explained(
-                row=row,
-                text=page["text"],
-                record=page["record"],
-                unused=page["unused"],
-                states=states,
-                before=msgspec.convert(page["entry"], JobEntry | None) or JobEntry(uid="", job=row.id),
-            )
-    return await _computed(connection, found, ledger)
-
-
-async def _computed(connection: Connection, found: FoundJob, ledger: str | None) -> Explained | None:
-    from phalanx.cli.cluster.live_state import look
-    from phalanx.cli.views.job.job_page import page, whole_record
-    from phalanx.cli.views.job.reading import views
-    from phalanx.cli.views.job.served import without_effect
-
-    snapshot = await look(connection, found.namespace, ledger)
-    known = {view.id: view for view in views(snapshot, found.namespace, finished=True)}
-    rows = [view.row(None, snapshot.now_s) for view in known.values()]
-    pods = {gang.id: gang.objects.pods for gang in snapshot.gangs.values()}
-    if (row := row_of(found, rows) or row_of_pods(found, rows, pods)) is None:
-        return None
-    view = known[row.id]
-    return Explained(
-        row=row,
-        text=page(view, snapshot),
-        record=whole_record(view, snapshot),
-        unused=without_effect(view.id, snapshot),
-        states=_states(found, rows, row),
-        before=_before(ledger, row.id),
-    )
-
-
-def row_of(found: FoundJob, rows: Sequence[JobRow]) -> JobRow | None:
-    """Return the row of the found job; for an array or a gang, the row of its first waiting member."""
-    if found.entry is not None:  # a gang that another scheduler's labels define has no object with its name
-        return next((row for row in rows if row.id == found.entry.job), None)
-    for row in rows:
-        if (row.name.removeprefix("pod:"), kind_word(row.kind)) == (found.name, found.kind):
-            return row
-    gangs = {option(member.obj["metadata"], JOB) for member in found.members}
-    names = {*gangs, *(member.name for member in found.members)} - {None}
-    members = [row for row in rows if row.name.removeprefix("pod:") in names]
-    return next((row for row in members if row.state == "queued"), None) or next(iter(members), None)
-
-
-def row_of_pods(found: FoundJob, rows: Sequence[JobRow], pods: Mapping[str, Collection[str]]) -> JobRow | None:
-    """Return the row of the gang to which the found pods belong. This finds gangs that another scheduler's labels
-    define. `pods`: the uids of each job's pods."""
-    uids = {member.obj["metadata"]["uid"] for member in found.members}
-    return next((row for row in rows if not uids.isdisjoint(pods.get(row.id, ()))), None)
-
-
-def _states(found: FoundJob, rows: Sequence[JobRow], row: JobRow) -> Counter[str]:
-    """Return state -> number of tasks, for an array; empty for other jobs."""
-    names = {member.name for member in found.members}
-    return Counter(each.state for each in rows if each.name in names) if row.id != found.id else Counter()
-
-
-def _before(ledger: str | None, job: str) -> JobEntry:
-    """Return the job's last entry in the ledger; an empty entry if the ledger has none or cannot be read."""
-    if ledger is None:
-        return JobEntry(uid="", job=job)
-    from phalanx.ledger.store import LedgerError
-
-    with suppress(LedgerError):
-        if (found := last_entry(ledger, job)) is not None:
-            return found
-    return JobEntry(uid="", job=job)
-
-
 def as_said_by(peer: Peer, code: ReasonCode, numbers: Mapping[str, object]) -> str:
     said = word(code, peer, numbers)
     return f"as {peer} says it\n  " + (said if isinstance(said, str) else f"it has no term for this: {said.why}")
@@ -248,24 +143,6 @@ def _recorded(found: FoundJob, ledger: str | None) -> JobEntry:
             if entries := recorded(book, found.id, found.namespace):
                 return entries[-1]
     raise not_scheduled(found)
-
-
-def not_scheduled(found: FoundJob) -> PhalanxError:
-    """Return the error for a job whose object exists, but which Phalanx does not schedule."""
-    obj = found.members[0].obj
-    labels = obj["metadata"].get("labels") or {}
-    why = "" if QUEUE in labels else f": it has no label {QUEUE}, so Phalanx leaves it alone"
-    if said := _last_message(obj):
-        why += f". Its status says: {said.removesuffix('.')}"
-    return PhalanxError(f"{found.kind} {found.id} exists, but Phalanx does not schedule it{why}.")
-
-
-def _last_message(obj: Object) -> str:
-    """Return the newest message of the object's conditions. The operator of the object reports problems of the job
-    there."""
-    conditions = (obj.get("status") or {}).get("conditions") or ()
-    told = [(one.get("lastTransitionTime") or "", one["message"]) for one in conditions if one.get("message")]
-    return str(max(told, default=("", ""))[1])
 
 
 def _print_ended(entry: JobEntry, json: bool) -> None:

@@ -32,6 +32,7 @@ WIDE = ("JOB", "USER", "QUEUE", "STATE", "PODS", "GPUS", "EACH POD", "SINCE", "L
 WIDE_GIVES_WAY = ("EACH POD", "SINCE", "USER", "QUEUE", "LEFT", "GPUS", "EXPECTED")
 StateName = Literal["queued", "promised", "starting", "running", "stuck", "stopping", "complete", "failed"]
 MANY_JOBS = 200  # if more jobs than this are live, commands compute no forecast
+GANG = "Gang"  # the kind of a job that consists of several objects
 RUNS = ("running", "stuck")  # states in which the time of a job counts against its time limit
 _TOGETHER = frozenset({"queued", "complete", "failed"})  # states of tasks that are shown as one line
 

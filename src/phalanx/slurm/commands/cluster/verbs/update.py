@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import msgspec
 
 from phalanx.slurm.cluster.api import Api, Refused
-from phalanx.slurm.commands.cluster.verbs import update_asked
+from phalanx.slurm.commands.cluster.verbs import update_asked, update_forms
 from phalanx.slurm.commands.cluster.verbs.named import parts_of, refusal, say_of, with_ended, without_job
 from phalanx.slurm.commands.cluster.verbs.nodes import (
     entity_of,
@@ -124,13 +124,13 @@ def _refusal(api: Api, job: Job, said: dict[str, str], within: update_asked.Arou
     if not job.live:
         return "Job has already finished"
     if "burstbuffer" in said:
-        return update_asked.ALWAYS_REFUSED["burstbuffer"]
+        return update_forms.ALWAYS_REFUSED["burstbuffer"]
     if "admincomment" in said and not within.operator:
         return update_asked.DENIED
     if why := refusal(api, job):
         return why
-    late = job.state != "PENDING" and {*said} & (update_asked.PENDING_ONLY | {"deadline"})
-    return update_asked.DENIED if {*said} & update_asked.OPERATORS and not within.operator and not late else ""
+    late = job.state != "PENDING" and {*said} & (update_forms.PENDING_ONLY | {"deadline"})
+    return update_asked.DENIED if {*said} & update_forms.OPERATORS and not within.operator and not late else ""
 
 
 def _named(api: Api, text: str, said: dict[str, str]) -> tuple[list[Job], list[str]]:
@@ -165,7 +165,7 @@ def _require_readable(said: dict[str, str]) -> bool:
         raise Usage(f"scontrol: error: Invalid Requeue value: {said['requeue']}")
     if said.get("priority", "") and not said["priority"].isdecimal():
         raise Usage(f"scontrol: error: Invalid Priority value: {said['priority']}")
-    return update_asked.require_readable(said)
+    return update_forms.require_readable(said)
 
 
 def _update_one(api: Api, job: Job, said: dict[str, str], within: update_asked.Around) -> None:
@@ -180,7 +180,7 @@ def _update_one(api: Api, job: Job, said: dict[str, str], within: update_asked.A
     if ask.hold != job.ask.hold:
         changed["phalanx.dev/hold"] = ask.hold or None
     changed[ASK] = msgspec.json.encode(ask).decode()
-    waits = job.state == "PENDING" and {*said} & update_asked.NAMES
+    waits = job.state == "PENDING" and {*said} & update_forms.NAMES
     more = update_asked.patch_of(job, ask, there, within.site) if waits else {}
     place.patch(path_of(job.number, job.ask), update_asked.with_change(changed, more))
     if waits and job.ask.task is None:  # tasks of an array share one Secret
@@ -190,7 +190,7 @@ def _update_one(api: Api, job: Job, said: dict[str, str], within: update_asked.A
 # The parameters of a job that Slurm can change (scontrol(1)). A parameter that Phalanx cannot change is refused with a
 # message that names it.
 _NAMES = frozenset({
-    *update_asked.NAMES, "account", "accounting", "arraytaskthrottle", "burstbuffer", "clusterfeatures", "clusters",
+    *update_forms.NAMES, "account", "accounting", "arraytaskthrottle", "burstbuffer", "clusterfeatures", "clusters",
     "comment", "contiguous", "corespec", "cpuspertask", "cpuspertres", "deadline", "delayboot", "dependency",
     "eligibletime", "features", "gres", "jobname",
     "mailuser", "mempertres", "name",
@@ -206,7 +206,7 @@ def _change(api: Api, job: Job, ask: Ask, said: dict[str, str], within: update_a
     otherwise. Raises Usage, DependencyError, Refusal."""
     needs = None
     for name, value in said.items():
-        if job.state != "PENDING" and name in update_asked.PENDING_ONLY:
+        if job.state != "PENDING" and name in update_forms.PENDING_ONLY:
             raise update_asked.Refusal("Job is no longer pending execution")
         match name:
             case "endtime":

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import os
-import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -16,12 +15,22 @@ import msgspec
 from phalanx.errors import PhalanxError
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import SECRETS, Api, Object, Refused
+from phalanx.slurm.commands.cluster.verbs.update_forms import (
+    ALWAYS_REFUSED,
+    IGNORED,
+    OPERATORS,
+    RANGE,
+    SHOWN,
+    read_count,
+    read_mail_types,
+    read_time_min,
+)
 from phalanx.slurm.jobs.ask import Ask
 from phalanx.slurm.jobs.names import secret_of
 from phalanx.slurm.jobs.view import Job
-from phalanx.slurm.notation import amounts, times
+from phalanx.slurm.notation import amounts
 from phalanx.slurm.notation.hostlist import expand
-from phalanx.slurm.options import Usage, say
+from phalanx.slurm.options import Usage
 from phalanx.slurm.submission import creation, manifest
 from phalanx.slurm.submission.asked.size import Hardware, choices, partition_limit
 from phalanx.slurm.submission.environment import variables
@@ -32,38 +41,6 @@ class Refusal(PhalanxError):
 
 
 DENIED = "Access/permission denied"
-# parameter whose value is a number -> its name in Slurm's messages
-_COUNTS = {
-    "corespec": "CoreSpec", "cpuspertask": "CPUsPerTask", "mincpusnode": "MinCPUsNode",
-    "minmemorycpu": "MinMemoryCPU", "minmemorynode": "MinMemoryNode", "mintmpdisknode": "MinTmpDiskNode",
-    "numtasks": "NumTasks", "reqcores": "ReqCores", "reqsockets": "ReqSockets", "reqthreads": "ReqThreads",
-    "threadspec": "ThreadSpec",
-}  # fmt: skip
-_COUNT = re.compile(r"\s*\+?(\d{1,9})")
-_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
-_WORDS = {"contiguous": "Contiguous", "oversubscribe": "OverSubscribe", "shared": "OverSubscribe", "reboot": "reboot"}
-_YES_NO = re.compile(r"yes|no|\d*", re.IGNORECASE)
-OPERATORS = frozenset({
-    "admincomment", "contiguous", "corespec", "deadline", "oversubscribe", "reboot", "shared", "sitefactor",
-    "threadspec",
-})  # fmt: skip
-# Parameters that Slurm allows to change only while a job is pending.
-PENDING_ONLY = frozenset({
-    "account", "contiguous", "corespec", "cpuspertask", "dependency", "eligibletime", "excnodelist", "features", "gres",
-    "mincpusnode", "minmemorycpu", "minmemorynode", "mintmpdisknode", "numcpus", "numtasks", "oversubscribe",
-    "prefer", "qos", "reqcores", "reqsockets", "reqthreads", "shared", "starttime", "stdout", "threadspec", "wckey",
-    "workdir",
-})  # fmt: skip
-ALWAYS_REFUSED = {
-    "burstbuffer": "Requested operation not supported on this system",
-    "clusters": "Unspecified error",
-    "clusterfeatures": "Unspecified error",
-}
-_SHOWN = {"reqcores": "cores", "reqsockets": "sockets", "reqthreads": "threads"}  # only `show job` uses these values
-_IGNORED = frozenset({"delayboot", "resetaccruetime", "switches"})  # accepted without an effect
-NAMES = frozenset({*_COUNTS, *_WORDS, *OPERATORS, *PENDING_ONLY, *ALWAYS_REFUSED, *_IGNORED, "endtime", "licenses",
-                   "mailtype", "mailuser", "numnodes", "nodelist", "partition", "reqnodelist", "reservationname",
-                   "timemin"})  # fmt: skip
 
 
 class Around(NamedTuple):
@@ -73,48 +50,6 @@ class Around(NamedTuple):
     site: site.Site
     hardware: Hardware
     operator: bool
-
-
-def require_readable(said: Mapping[str, str]) -> bool:
-    """Check the form of the values. Return False after an error that Slurm only reports, with exit code 0. Raises Usage
-    for other errors."""
-    for name, value in said.items():
-        if name in _COUNTS and _COUNT.fullmatch(value) is None:
-            raise Usage(f"scontrol: error: Invalid {_COUNTS[name]} value: {value}")
-        if name in _WORDS and _YES_NO.fullmatch(value) is None:
-            raise Usage(f"scontrol: error: Invalid {_WORDS[name]} value: {value}")
-        if name == "numcpus":
-            _require_range(value)
-        if name == "delayboot" and re.fullmatch(r"-?\d+(:\d+)*", value) is None:
-            raise Usage("scontrol: error: Invalid DelayBoot value")
-        if name == "mailtype" and not _mail_types(value):
-            raise Usage(f"Invalid MailType: {value}")
-        if name == "timemin":
-            _limit(value)
-        if name == "numnodes" and _RANGE.fullmatch(value) is None:
-            say(f'scontrol: error: Invalid numeric value "{value}" for requested node count.')
-            return False
-    return True
-
-
-def _require_range(value: str) -> None:
-    found = _RANGE.fullmatch(value)
-    numeric = "" if found is not None else f'scontrol: error: Invalid numeric value "{value}" for NumCPUs.\n'
-    if found is None or not int(found[1]) or (found[2] and int(found[2]) < int(found[1])):
-        raise Usage(f"{numeric}scontrol: error: Invalid NumCPUs value: {value}")
-
-
-def _limit(value: str) -> int | None:
-    try:
-        return times.read_limit_min(value)
-    except times.TimeError:
-        raise Usage("scontrol: error: Invalid TimeMin value") from None
-
-
-def _mail_types(value: str) -> list[str]:
-    from phalanx.slurm.submission.asked.optional import mail_types
-
-    return mail_types(value.upper().split(","))
 
 
 def around(api: Api, job: Job, said: Mapping[str, str]) -> Around:
@@ -142,11 +77,11 @@ def change(job: Job, ask: Ask, name: str, value: str, within: Around) -> None:
         case "numcpus" | "numnodes" | "numtasks" | "cpuspertask":
             _size(job, ask, name, value, within.hardware)
         case "mincpusnode":
-            ask.min_cpus = max(1, _count(value))
+            ask.min_cpus = max(1, read_count(value))
         case "minmemorynode" | "minmemorycpu":
-            ask.memory_mib, ask.per_cpu = _count(value), name == "minmemorycpu"
+            ask.memory_mib, ask.per_cpu = read_count(value), name == "minmemorycpu"
         case "mintmpdisknode":
-            ask.tmp_mib = _count(value)
+            ask.tmp_mib = read_count(value)
         case "features" | "prefer":
             _features(ask, name, value, within.hardware)
         case "nodelist" | "reqnodelist" | "excnodelist":
@@ -164,7 +99,7 @@ def change(job: Job, ask: Ask, name: str, value: str, within: Around) -> None:
         case "mailuser":
             ask.mail_user = value or ask.user
         case "mailtype":
-            ask.mail = ",".join(_mail_types(value))
+            ask.mail = ",".join(read_mail_types(value))
         case "stdout":
             ask.stdout = value
         case "workdir":
@@ -173,15 +108,10 @@ def change(job: Job, ask: Ask, name: str, value: str, within: Around) -> None:
             ask.licenses = ""
         case "licenses" if value.partition(":")[0] not in within.site.licenses:
             raise Refusal("Invalid license specification")
-        case _ if name in _SHOWN:
-            ask.shown = {**ask.shown, _SHOWN[name]: str(_count(value))}
-        case _ if name not in _IGNORED:
+        case _ if name in SHOWN:
+            ask.shown = {**ask.shown, SHOWN[name]: str(read_count(value))}
+        case _ if name not in IGNORED:
             raise Usage(f"scontrol: error: Update of {name} is not supported by Phalanx (docs/guide/slurm.md)")
-
-
-def _count(value: str) -> int:
-    found = _COUNT.fullmatch(value)
-    return int(found[1]) if found is not None else 0
 
 
 def _partition(job: Job, ask: Ask, value: str, within: Around) -> None:
@@ -210,8 +140,8 @@ def _account(ask: Ask, value: str, here: site.Site) -> None:
 
 
 def _size(job: Job, ask: Ask, name: str, value: str, hardware: Hardware) -> None:
-    found = _RANGE.fullmatch(value)
-    least, most = (int(found[1]), int(found[2] or 0)) if found is not None else (_count(value), 0)
+    found = RANGE.fullmatch(value)
+    least, most = (int(found[1]), int(found[2] or 0)) if found is not None else (read_count(value), 0)
     match name:
         case "numcpus":
             if hardware.each and least > sum(node.cpus for node in hardware.each):
@@ -284,7 +214,7 @@ def _reservation(ask: Ask, value: str) -> None:
 
 
 def _time_min(ask: Ask, value: str) -> None:
-    least = _limit(value)
+    least = read_time_min(value)
     if least is None or (ask.limit_min is not None and least > ask.limit_min):
         raise Refusal("Invalid time-min specification (exceeds job's time or other limits)")
     ask.least_min = least

@@ -1,17 +1,15 @@
-"""`cli/commands/status/explain.py`: `phalanx explain JOB`."""
+"""`cli/views/job/explanation.py`: the row of a job, and a job that is not scheduled."""
 
 from __future__ import annotations
 
 from phalanx.cli.cluster.jobs.finding import FoundJob, Member
-from phalanx.cli.commands.status.explain import as_said_by, not_scheduled, row_of, row_of_pods
 from phalanx.cli.views.job import reading
+from phalanx.cli.views.job.explanation import not_scheduled, row_of, row_of_pods
 from phalanx.cli.views.job.job_view import short_row
 from phalanx.client.connection import Object
-from phalanx.client.kind import PODS, Kind
-from phalanx.dialects.frame.peer_reasons import Peer
+from phalanx.client.kind import JOBS, PODS, Kind
 from phalanx.ledger.entry import JobEntry
-from phalanx.model.reason import Reason, ReasonCode
-from tests.cli.test_job_reading import NOW_S, foreign_pod, meta, node, queue, rows, snapshot
+from tests.cli.test_job_reading import NOW_S, batch_job, foreign_pod, meta, node, queue, rows, snapshot
 
 TRAIN_JOBS = Kind(group="trainer.kubeflow.org", version="v1alpha1", plural="trainjobs", name="TrainJob")
 
@@ -52,14 +50,6 @@ async def test_gang_named_by_labels_of_another_scheduler_is_found() -> None:
     assert row_of_pods(by_pod, [row], {}) is None
 
 
-def test_a_reason_is_said_in_the_words_of_another_scheduler_or_why_it_has_none() -> None:
-    reason = Reason(code=ReasonCode.BEGIN_TIME, text="")
-    assert as_said_by(Peer.SLURM, reason.code, reason.numbers) == "as slurm says it\n  BeginTime"
-    assert as_said_by(Peer.KUEUE, reason.code, reason.numbers).startswith(
-        "as kueue says it\n  it has no term for this: "
-    )
-
-
 def test_a_job_that_is_not_scheduled_says_what_its_operator_says() -> None:
     conditions = [
         {"type": "Failed", "message": "there is no runtime torch.", "lastTransitionTime": "2026-01-02T00:00:00Z"},
@@ -82,3 +72,13 @@ def test_a_job_that_is_not_scheduled_says_what_its_operator_says() -> None:
         members=(Member(kind=TRAIN_JOBS, obj={"metadata": meta("tj")}),),
     )
     assert str(not_scheduled(bare)).endswith("it has no label phalanx.dev/queue, so Phalanx leaves it alone.")
+
+
+async def test_a_member_of_a_gang_is_explained_by_its_gang() -> None:
+    member = batch_job("workers", 1, "1")
+    member["metadata"]["labels"] |= {"phalanx.dev/job": "mnist", "phalanx.dev/job-roles": "2"}
+    seen = snapshot(node("n1"), queue("default"), member)
+    found = FoundJob(kind="job", namespace="default", name="workers", members=(Member(kind=JOBS, obj=member),))
+    row = row_of(found, rows(seen))
+    assert row is not None
+    assert (row.id, row.state) == ("default/mnist", "queued")
