@@ -383,6 +383,9 @@ class Cycle:
             return
         for number in again:
             over[number] = 0
+        closed = self.tournament.closed
+        for queue in [queue for queue, (head, _) in closed.items() if not over[head.number]]:
+            del closed[queue], self.tournament.left[queue]  # the head of this strict queue is tried again
         self.preempting.effort += len(self.pending.request_classes) // REQUEST_CLASSES_OF_EFFORT
         self.field.fill(self.tournament)  # shares have changed, so the order of requests has changed as well
         # this makes `hopeless_heads` check the heads again, unless more than `FEW_QUEUES` queues wait

@@ -202,29 +202,23 @@ class Tournament:
 
     def reject_head(self, *, holds_up: bool = True) -> None:
         """Report that the head cannot start, and remove its request class. `holds_up`: True if the head may start
-        later; if its queue is strict, the jobs behind the head must then wait, unless the head is growth of a started
-        job."""
+        later. If its queue is strict, the queue is then closed: the jobs behind the head must wait, unless the head is
+        growth of a started job."""
         cursor = self.at
         _, head = heappop(cursor.candidates)
         request_class = head.request_class
         strict = self.tree.strict_above(cursor.branch.name) if holds_up and request_class.strict else None
         if strict is not None and request_class.key.kind != Kind.GROWTH and cursor is not self.urgent:
             self.left[strict.name] = chain(nsmallest(MOST_LEFT, cursor.candidates), cursor.draws)
-            cursor = self.close(self.cursor_by_queue[strict.name], head)
+            self.closed[strict.name], cursor = head, self.cursor_by_queue[strict.name]
+            closing = [cursor]  # all requests of this cursor and of the cursors below it must wait behind the head
+            while closing:
+                each = closing.pop()
+                closing += [child for _, _, child in each.children]
+                each.candidates, each.children, each.draws, each.drawn = [], [], NOBODY, None
         elif request_class is cursor.drawn:
             cursor.drawn = None
         self.rerank(cursor)
-
-    def close(self, cursor: QueueCursor, head: Candidate) -> QueueCursor:
-        """Close the cursor of a strict queue: remove all requests of this cursor and of the cursors below it, because
-        they must wait behind the head. Return the closed cursor."""
-        self.closed[cursor.branch.name] = head
-        left = [cursor]
-        while left:
-            each = left.pop()
-            left += [child for _, _, child in each.children]
-            each.candidates, each.children, each.draws, each.drawn = [], [], NOBODY, None
-        return cursor
 
     def rerank(self, cursor: QueueCursor) -> None:
         """Rank the cursor and the cursors above it again, because its head or the charge of its queue has changed.
