@@ -1,4 +1,5 @@
-"""The expected ends of running jobs, and of the jobs that this cycle has granted. Reservations are computed from them.
+"""The expected ends of running jobs, and of the jobs that this cycle has granted. Reservations are computed from these
+ends.
 
 A running job is expected to end at its time limit. A job without a limit is expected never to end, and a preempted job
 to end at once. A nominated job is treated as if it already ran on the nodes to which it is nominated."""
@@ -41,9 +42,9 @@ NOTHING = HeldCapacity(np.zeros(0, np.intp), {})
 class CycleEnds:
     """The expected ends of running jobs, and of the jobs that this cycle has granted.
 
-    `given`: the grants of the cycle and the nominations, as (request, gang, placements). The cycle appends each further
-    grant to this list.
-    `leaving`: jobs that this cycle preempts whole. `shrunk`: job -> the slots that it loses in this cycle."""
+    `given`: a list of (request, gang, placements) for the grants of the cycle and the nominations. The cycle appends
+    each further grant to the list.
+    `leaving`: jobs that this cycle preempts whole. `shrunk`: job -> the slots that the job loses in this cycle."""
 
     def __init__(self, cluster: Cluster, now_s: float, given: list[Grant]) -> None:
         self.cluster, self.now_s, self.given = cluster, now_s, given
@@ -52,7 +53,8 @@ class CycleEnds:
         self._granted: list[tuple[float, Gang, Sequence[Placement]]] = []
         self._foreseen = False  # True if at least one granted job has a known end
         self._at_last: Free = {}
-        self._known = (0, 0, 0)  # how many grants, leaving jobs and shrunk slots `_at_last` already includes
+        # the numbers of grants, leaving jobs and shrunk slots that are already included in `_at_last`
+        self._known = (0, 0, 0)
 
     @property
     def granted(self) -> list[tuple[float, Gang, Sequence[Placement]]]:
@@ -66,20 +68,21 @@ class CycleEnds:
         return known
 
     def leave(self, job: str, slots: Sequence[Slot] = ()) -> None:
-        """Record that the job, or only these slots of it, is preempted, and is expected to end at once."""
+        """Record that the job is preempted, so that it is expected to end at once. `slots`: the preempted slots; empty
+        for the whole job."""
         if slots:
             self.shrunk.setdefault(job, []).extend(slots)
         else:
             self.leaving[job] = None
             if any(
                 request.job == job for request, _, _ in self.given
-            ):  # the job was granted in this cycle: remove this grant
+            ):  # the job was started in this cycle: remove its grant
                 self.given[:] = [each for each in self.given if each[0].job != job]
                 self._granted = []
 
     def partly_leaving(self) -> dict[str, set[Slot]]:
-        """Return the terminating pods of jobs whose other pods continue to run. These pods are treated as if they ended
-        now (rule R13)."""
+        """Return the terminating pods of jobs whose other pods continue to run. The forecast treats such pods as if
+        they ended now (rule R13)."""
         jobs = self.cluster.jobs
         found = {job: set(jobs[job].leaving) for job in self.cluster.leaving if jobs[job].phase is not Phase.STOPPING}
         for job, slots in self.shrunk.items():
@@ -87,16 +90,16 @@ class CycleEnds:
         return found
 
     def anyone_ends(self) -> bool:
-        """Return whether the end of at least one job can be foreseen. If no job has a time limit, this check is all the
-        time that backfill takes."""
+        """Return whether the end of at least one job can be foreseen. If no job has a time limit, backfill ends with
+        this check."""
         if self.cluster.ends.order or self.cluster.reservations or self.anyone_leaves_now():
             return True
         return bool(self.granted) and self._foreseen
 
     def anyone_leaves_now(self) -> bool:
-        """Return whether pods are about to leave, so that the forecast has more free capacity now than the nodes really
-        have. Otherwise, if a job fits now in the forecast, but not on the nodes, it is blocked by something other than
-        amounts, and its start cannot be foreseen."""
+        """Return whether pods are about to leave. If so, the forecast has more free capacity now than the nodes. If
+        not, a job that fits now in the forecast, but not on the nodes, is blocked by something other than amounts, so
+        its start cannot be foreseen."""
         leaving = self.cluster.ends.order[:1]
         is_overdue = bool(leaving) and leaving[0][0] <= self.now_s
         return is_overdue or bool(self.cluster.leaving or self.leaving or self.shrunk)
@@ -117,7 +120,7 @@ class CycleEnds:
         return self._at_last
 
     def of(self, record: JobRecord, request: Request) -> float:
-        """Return the expected end of the job (seconds since the epoch) if the request is granted now."""
+        """Return the expected end of the job (seconds since the epoch), assuming that the request is granted now."""
         limit_s = record.job.limit_s
         if limit_s is None and (limit_s := time_limit_s(self.cluster, record.job)) is None:
             return INFINITE_S
@@ -133,8 +136,8 @@ class CycleEnds:
         return [(LEAVING_S, job) for job in leaving] + [each for each in order if each[1] not in leaving]
 
     def releases(self) -> Iterator[Release]:
-        """Yield (time, released capacity), sorted by time: the ends of running jobs and of grants of this cycle. The
-        begin and the end of an advance reservation are also yielded, with no released capacity."""
+        """Yield (time, released capacity), sorted by time, for the ends of running jobs and of jobs granted in this
+        cycle. The begin and the end of each advance reservation are also yielded, without released capacity."""
         cluster, known, partly = self.cluster, self.cluster.ends.derived, self.partly_leaving()
         found = (
             (end_s, held_without(cluster, job, partly[job]))

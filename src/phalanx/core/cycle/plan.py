@@ -1,8 +1,8 @@
 """The end of a cycle: build the plan, and compute the time at which the next cycle is due if no event comes earlier.
 
 The plan has the starts, the preemptions, and the reasons of waiting jobs. The memory has results about pending
-requests, for use in the next cycle. If other requests may start because of a decision of this cycle, the next cycle is
-due at once."""
+requests, for use in the next cycle. If a decision of this cycle may let other requests start, the next cycle is due at
+once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from phalanx.state.nodes.pod_index import arrival_may_help
 from phalanx.state.pending.pending import NEVER_S, Deadline
 from phalanx.state.pending.request_class import Blocker, Request
 
-# a value of `Search.changes`: running jobs have changed since the search, and the request was not tried again
+# stored in `Search.changes` if running jobs have changed since the failed search, and the request was not tried again
 UNTRIED = -2
 
 
@@ -35,16 +35,15 @@ def decision(cycle: Cycle) -> Decision:
     waits, waiting_for_event = state.waits, state.waiting_for_event
     if state.actions:
         preempted = (action.job for action in state.actions if isinstance(action, Preempt))
-        outdated_jobs = {*state.withdrawn, *preempted}  # jobs whose last reported reason is outdated
+        outdated_jobs = {*state.withdrawn, *preempted}  # the last reported reasons of these jobs are outdated
         waiting_for_event = {request: None for request in waiting_for_event if request.job not in outdated_jobs}
         waits = {job: reason for job, reason in waits.items() if job not in outdated_jobs}
     actions: list[Action] = [Place(job, tuple(placements)) for job, placements in state.places.items()]
     actions += state.starts
     actions += state.actions
     actions += map(Wait, waits.keys(), waits.values())
-    # Running jobs have changed since these searches failed, and this cycle did not repeat the searches. When a later
-    # cycle tries such a request, it repeats the search. Until then the request may wait behind the head of a strict
-    # queue.
+    # Failed searches that this cycle did not repeat, although running jobs have changed: a later cycle repeats each
+    # search when it tries the request. Meanwhile the request may wait behind the head of a strict queue.
     untried = [
         (key, search._replace(changes=UNTRIED))
         for key, search in state.pending.searched.items()
@@ -98,22 +97,23 @@ def wake_times_s(cycle: Cycle, memory: Memory) -> Iterator[float]:
     yield from (again_s for again_s in times_s if now_s < again_s < NEVER_S)
     for action in state.actions:
         if isinstance(action, Nominate):
-            # a job whose nomination is withdrawn needs a new decision
+            # if the nomination is withdrawn (no placements), the job needs a new decision at once
             yield action.until_s if action.placements else now_s
     if state.has_postponed or (state.victims and waits_for_quota(cycle)):
-        yield now_s  # in the second case, pending jobs may start with the quota that victims return
+        yield now_s  # pending jobs may start with quota that victims return
     if cluster.dependencies.arrays and any(frees_array_slot(cycle, *each) for each in state.waits.items()):
         yield now_s  # the next task of the array may start
     if (memory.failed or cycle.pending.placement_classes.failed) and may_satisfy_affinity(cycle):
-        yield now_s  # requests with affinity to the placed pods may start now
+        yield now_s  # requests with affinity to pods that this cycle has placed may start now
     for job, placements in placed.items():
         if cluster.jobs[job].gang.tree is not None and len(cluster.jobs[job].open) > len(placements):
-            yield now_s  # the pods of the open slots must be in the same domains as the placed pods
+            yield now_s  # open slots must be placed in the topology domains of the pods that this cycle has placed
 
 
 def may_search_again(cycle: Cycle, growing: set[str]) -> bool:
     """Return True if some search for victims has failed, but may succeed in the next cycle because the running jobs in
-    `growing` get further pods. Such a job may then give up one of its earlier pods, on another node."""
+    `growing` get further pods. A search may then find victims among the earlier pods of a job in `growing`, because the
+    job can lose a pod without falling below its minimum."""
     pending = cycle.pending
     failed = [key for key, each in {**pending.searched, **cycle.state.searched}.items() if each.changes >= 0]
     waiting = (entry.request.job for key in failed for entry in pending.request_classes.get(key, ()))
@@ -121,8 +121,8 @@ def may_search_again(cycle: Cycle, growing: set[str]) -> bool:
 
 
 def frees_array_slot(cycle: Cycle, job: str, reason: Reason) -> bool:
-    """Return True if the job cannot start although it counts against the cap of its array (the largest number of its
-    tasks that may run). Then the next task of the array may start instead."""
+    """Return True if the job cannot start although it counts against the cap of its array (the largest number of tasks
+    that may run). If so, the next task of the array may start instead."""
     record = cycle.cluster.jobs[job]
     if record.job.array_cap is None or reason.code is ReasonCode.ARRAY_LIMIT or record.phase is not Phase.QUEUED:
         return False
@@ -155,16 +155,16 @@ def may_satisfy_affinity(cycle: Cycle) -> bool:
 def next_change_times_s(
     cluster: Cluster, now_s: float, starts: Sequence[Start], granted: Iterable[Request]
 ) -> Iterator[float]:
-    """Yield the times of known future changes, in seconds since the epoch, each later than `now_s`. These are the next
-    timer, the next begin or end of a reservation, and the next eviction from a queue above its limit. If other jobs
-    depend on a start of this cycle, the smallest time after `now_s` is one of them. `starts`, `granted`: the starts of
-    this cycle, and its granted requests."""
+    """Yield the times of known future changes, in seconds since the epoch, each later than `now_s`. The changes are the
+    next timer, the next begin or end of a reservation, and the next eviction from a queue above its limit. If other
+    jobs depend on a start of this cycle, the smallest time after `now_s` is yielded, too. `starts`, `granted`: the
+    starts of this cycle, and its granted requests."""
     if (
         next_s := cluster.pending.timers.next_s({Deadline(request.job) for request in granted} if granted else ())
     ) is not None:
         yield next_s
     if cluster.dependencies.dependents and any(has_start_dependents(cluster, each.job) for each in starts):
-        yield nextafter(now_s, inf)  # the next cycle then examines the jobs that depend on these starts
+        yield nextafter(now_s, inf)  # the next cycle examines the jobs that depend on starts of this cycle
     if cluster.reservations:
         yield from advance.boundaries_s(cluster, now_s)[:1]
     if cluster.tree.trimmed:
@@ -173,7 +173,7 @@ def next_change_times_s(
 
 
 def has_start_dependents(cluster: Cluster, job: str) -> bool:
-    """Return whether another job depends on the start of this job."""
+    """Return whether other jobs depend on the start of `job`."""
     others = (cluster.jobs[name].job for name in cluster.dependencies.dependents.get(job, ()))
     return any(each.job == job and each.after is DependencyType.START for other in others for each in other.after)
 

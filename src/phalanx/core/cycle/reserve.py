@@ -4,11 +4,11 @@ expected time on, for a request that finds no capacity now.
 `core.cycle.steps` calls `try_reserve` for each request that found no capacity. `core.backfill.reservation` makes the
 reservation.
 
-- EASY: there is only one reservation. The first request that does not fit gets it.
+- EASY: the first request that does not fit gets the only reservation.
 - CONSERVATIVE: each request that does not fit gets a reservation, up to `backfill_depth`, as long as any other request
-  may still start. If no other request may start, a further reservation has no effect.
-- Until all reservations are made, the cycle tries every request class within its limits. After that it tries only the
-  classes that may start.
+  may still start. Without such a request, a further reservation would have no effect.
+- Until all reservations are made, the cycle tries every request class within its limits. When all reservations are
+  made, the cycle tries only classes that may start.
 - With `BackfillOrder.SHORTEST` (EASY-SJBF), the requests after the first reservation are tried in the order of their
   estimated run times. Requests with equal estimates are tried in the usual job order (`core.order.next_job`). Whether a
   request may start is still decided by its time limit, and not by its estimate.
@@ -39,13 +39,12 @@ class Reserving:
 
     `grants`: the requests that start in this cycle, and the nominated jobs, with their placements. `may_reserve`: True
     if the next request that finds no capacity may get a reservation.
-    `all_reserved`: True from the moment at which the last reservation was made until the cycle has ranked the classes
-    again.
+    `all_reserved`: True after the last reservation was made, until the cycle has ranked the classes again.
     `unforeseen`: the numbers of placement classes whose start could not be foreseen. The set is emptied when this cycle
     evicts victims.
     `further_requests`: for each request class with a reservation, an iterator over its further requests. `hopeful`: the
-    request classes of which a request may still start in this cycle, as far as classes were examined; None if no class
-    was examined, or if victims were evicted after that."""
+    examined request classes with a request that may still start in this cycle; None if no class was examined since
+    victims were last evicted."""
 
     def __init__(self, state: CycleState) -> None:
         self.state, self.cluster, self.policy = state, state.cluster, state.policy
@@ -61,7 +60,7 @@ class Reserving:
 
     @property
     def forecast(self) -> BackfillForecast:
-        """The forecast. It is computed when it is first needed."""
+        """The forecast with the reservations. It is computed when this property is first read."""
         if self._forecast is None:
             state = self.state
             self._forecast = BackfillForecast(self.cluster, self.policy, state.now_s, state.draft, self.grants)
@@ -69,28 +68,28 @@ class Reserving:
 
     def place(self, request: Request, gang: Gang) -> PlacementOutcome:
         """Place the gang on the draft if it fits and delays no reservation, and return its placements. Otherwise return
-        the reason why it was not placed."""
+        the reason why the gang was not placed."""
         if not self.reserved and not self.cluster.reservations:
             return place(self.state.draft, gang)
         return self.forecast.place(request, gang)
 
     def could_reserve(self) -> bool:
-        """Return whether any request may get a reservation. A reservation is only possible if at least one end is
-        known: that of a running, nominated, terminating or waiting job, or that of an advance reservation."""
+        """Return whether any request may get a reservation. A reservation is only possible if at least one end can be
+        known: the end of a running, nominated, terminating or waiting job, or the end of an advance reservation."""
         columns, cluster = self.state.pending.columns, self.cluster
         if self.greedy or (self.conservative and self.policy.backfill_depth <= 0):
             return False
         if cluster.ends.order or cluster.reservations or cluster.leaving:
             return True
         if cluster.nominated and self.forecast.ends.anyone_ends():
-            return True  # a nominated job is treated as a running job, so its end may be known
+            return True  # the end of a nominated job may be known, because the job is treated as running
         return bool((np.isfinite(columns.limit_s) & (columns.placement_class >= 0)).any())
 
     def victims_leave(self) -> bool:
         """Update this object after the cycle has evicted victims. Return whether requests that could not get a
         reservation before may get one now."""
         could_before, were_unforeseen, self.hopeful = self.may_reserve, bool(self.unforeseen), None
-        # A reservation whose nodes were taken may have been removed.
+        # The forecast may have removed a reservation whose nodes were taken.
         self.unforeseen, self.reserved = set(), self.reserved and {each.request for each in self.forecast.reservations}
         known = not self.greedy and (not self.forecast.open or self.forecast.ends.anyone_ends())
         self.may_reserve = self.forecast.open if known else self.could_reserve()
@@ -104,14 +103,14 @@ class Reserving:
         return FirstReservation(*hold.request, hold.run.start_s)
 
     def mark(self) -> tuple[object, ...] | None:
-        """Return a value by which changes of the reservations that limit preemption can be recognised: if these
-        reservations are different, the value is different. None if there are no reservations."""
+        """Return a value that is different whenever the reservations that limit preemption are different; None if there
+        are no reservations."""
         first = self.first()
         return (self.state.pending.version,) if first is not None and self.conservative else first
 
     def granted(self, request: Request, gang: Gang, placements: Sequence[Placement]) -> bool:
-        """Add the placements of a granted request to the forecast. Return whether its start is a backfill, that is, a
-        start before an earlier request that has a reservation."""
+        """Add the placements of a granted request to the forecast. Return whether the start is a backfill: an earlier
+        request in the job order has a reservation."""
         if placements:
             self.grants.append((request, gang, placements))
             if self._forecast is not None:
@@ -119,7 +118,8 @@ class Reserving:
         return bool(self.reserved) and request not in self.reserved
 
     def try_reserve(self, candidate: Candidate) -> bool:
-        """Try to make a reservation for a request that found no capacity. Return whether it has a reservation."""
+        """Try to make a reservation for a request that found no capacity. Return whether the request has a
+        reservation."""
         request_class, entry = candidate
         if entry.request in self.reserved:
             return True  # the request was already tried in this cycle, and got its reservation
@@ -142,7 +142,7 @@ class Reserving:
         return reserved
 
     def would_reserve(self, candidate: Candidate) -> bool:
-        """Return whether a request that finds no capacity on nodes would get a reservation now (rule R8)."""
+        """Assume that there is no capacity for the request. Return whether it would get a reservation now (rule R8)."""
         key, request = candidate.request_class.key, candidate.entry.request
         if not self.may_reserve or key.kind == Kind.GROWTH or not self.state.draft.free:
             return False
@@ -163,9 +163,9 @@ class Reserving:
         return has_room(self.cluster.columns, free, gang)
 
     def is_anyone_hopeful(self) -> bool:
-        """Return whether a request of any class may still start although the reservations are respected. If there are
-        strict queues, the result is always True, because each head of a strict queue should get a reservation. If the
-        head has a reservation, the jobs behind it may start."""
+        """Return whether a request of any class may still start without delaying a reservation. If there are strict
+        queues, always return True, because each head of a strict queue should get a reservation; jobs behind a head
+        with a reservation may start."""
         if self.hopeful is None:
             self.hopeful = list(self.state.pending.request_classes.values())
         while self.hopeful and self.cannot_start_now(self.hopeful[-1]):
@@ -191,9 +191,9 @@ class Reserving:
         return any(offer.short is None for offer in self.state.offers(candidate))
 
     def next_of(self, request_class: RequestClass) -> QueuedRequest | None:
-        """Return the next waiting request of the class after a request that has got a reservation. There are two cases:
-        under CONSERVATIVE, the next request may get a reservation too; in a strict queue, it is the new head (rule
-        R14). Return None in all other cases, or if the class has no further request."""
+        """A request of the class has got a reservation. Return the next waiting request of the class if it must be
+        tried: under CONSERVATIVE, because it may get a reservation as well; in a strict queue, because it is the new
+        head (rule R14). Otherwise return None."""
         if not (request_class.strict or (self.conservative and self.may_reserve)):
             return None
         further = self.further_requests.get(request_class) if self.conservative else iter(request_class)

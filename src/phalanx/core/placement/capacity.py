@@ -1,14 +1,14 @@
 """Count how many pods of each pending demand would fit on the nodes, before a cycle makes its decisions.
 
 A node is usable if it is ready, not overcommitted, and meets the node constraints of the demand. The count of a demand
-is the sum over all usable nodes. On one node, the requested resource that allows the fewest pods decides. If the free
-amounts of a node (row) have changed since the last count, only the difference is added to the sum. So the cost of a
-cycle is proportional to the number of pending demands times the number of changed rows. A division is only needed for
-pairs of a demand and a row on which at least one pod fits; on a full cluster there are few of them. If the description
-of a node has changed, all demands are counted again on all nodes.
+is the sum over all usable nodes. On one node, the count is that of the requested resource which allows the fewest pods.
+If the free amounts of a node (row) have changed since the last count, only the difference is added to the sum. So the
+cost of a cycle is proportional to the number of pending demands times the number of changed rows. A division is only
+needed for a demand and a row on which at least one of its pods fits; on a full cluster there are few such pairs. If the
+description of a node has changed, all demands are counted again on all nodes.
 
 Division in float64 is exact here, because both numbers are integers below 2**53. A quotient that is not a whole number
-is so far below the next whole number that it is never rounded up to it."""
+is never rounded up to the next whole number, because the distance is large enough."""
 
 from __future__ import annotations
 
@@ -27,13 +27,14 @@ from phalanx.state.pending.placement_class import Capacity
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.intp]
 
-FEW = 64  # up to this number of pairs (demand, row), a plain loop is faster than operations on arrays
-# the number of pairs in one operation on arrays; it is limited, so that the arrays stay in the processor's cache
+FEW = 64  # for at most this many pairs (demand, row), a plain loop is faster than operations on arrays
+# Operations on arrays process at most this many pairs (demand, row) at a time, so that the arrays stay in the
+# processor's cache.
 PAIRS = 1 << 18
 
 
 def bring_up_to_date(cluster: Cluster) -> None:
-    """Bring the counts up to date: count known demands again on nodes that have changed since the last call, and new
+    """Bring the counts up to date: on nodes that have changed since the last call, count known demands again; count new
     demands on all nodes."""
     pending, columns = cluster.pending, cluster.columns
     known, changed, described = pending.capacity, columns.recharged, (columns.described, len(columns.free))
@@ -56,8 +57,8 @@ def bring_up_to_date(cluster: Cluster) -> None:
 
 
 def look_at_failed(cluster: Cluster) -> None:
-    """Consider the demands of placement classes for which a trial placement has failed. For each of them, record
-    whether one of its pods fits on a row whose free amounts have grown."""
+    """For each demand of a placement class whose trial placement has failed, record whether one pod fits on a row whose
+    free amounts have grown."""
     pending, columns = cluster.pending, cluster.columns
     known = pending.capacity
     if pending.placement_classes.failed and pending.grown:
@@ -77,7 +78,7 @@ def everything(known: Capacity, columns: NodeTable) -> None:
 
 
 def count(known: Capacity, columns: NodeTable, numbers: Ints) -> None:
-    """Count these demands on all rows, with the free amounts of the last count (`Capacity.free`)."""
+    """Count the demands `numbers` on all rows, by the free amounts of the last count (`Capacity.free`)."""
     free = known.free
     lowest = np.zeros(columns.capacity, np.int64)
     for column in free.values():
@@ -88,8 +89,9 @@ def count(known: Capacity, columns: NodeTable, numbers: Ints) -> None:
 
 
 def count_few(known: Capacity, columns: NodeTable, grown: Collection[int], *, failed: bool) -> None:
-    """Count all demands on all rows, pair by pair. If there are few nodes, this costs less than counting differences.
-    `failed`: True if a trial placement of at least one class has failed; `Capacity.grown` is then updated as well."""
+    """Count all demands on all rows, pair by pair. If there are few nodes, this takes less time than counting
+    differences. `failed`: True if `Capacity.grown` must be updated as well, because a trial placement of at least one
+    class has failed."""
     facts, views = columns.attributes, columns.views
     ready = [row for row in columns.row_of.values() if facts.ready[row]]
     usable = [row for row in ready if min([view[row] for view in views.values()], default=0) >= 0]
@@ -106,7 +108,7 @@ def count_few(known: Capacity, columns: NodeTable, grown: Collection[int], *, fa
 
 def since(known: Capacity, columns: NodeTable, changed: Collection[int], grown: Collection[int]) -> None:
     """Update the counts: for each changed row, subtract the number of pods that fitted at the last count, and add the
-    number that fits now."""
+    number of pods that fit now."""
     rows = np.fromiter(changed, np.intp, len(changed))
     rows = rows[columns.attributes.ready[rows]]
     before = {resource: column[rows] for resource, column in known.free.items()}
@@ -132,8 +134,8 @@ def since(known: Capacity, columns: NodeTable, changed: Collection[int], grown: 
 
 
 def by_resource(known: Capacity, amounts: dict[str, NDArray[np.int64]], rows: int) -> Floats:
-    """Return an array of amounts, [resource, row], with the resources in the order of `Capacity.resources`; 0 for a
-    resource that no node has."""
+    """Return an array of amounts, indexed [resource, row], with the resources in the order of `Capacity.resources`. The
+    amounts of a resource that no node has are 0."""
     found = np.zeros((len(known.resources), rows))
     for resource, at in known.resources.items():
         column = amounts.get(resource)
@@ -151,13 +153,14 @@ def pods(
     signs: Floats,
     gains: matching.Rows | None = None,
 ) -> Floats:
-    """Return for each demand the sum, over the rows, of the number of pods that fit times the sign of the row. `gains`:
-    the mask of rows whose free amounts have grown; if a pod of a demand fits on one of these rows, `Capacity.grown` is
-    set for the demand."""
+    """For each demand and row, multiply the number of pods that fit by the sign of the row; return for each demand the
+    sum over the rows. `gains`: the mask of rows whose free amounts have grown; if a pod of a demand fits on one of
+    these rows, `Capacity.grown` is set for the demand."""
     total = np.zeros(len(numbers))
     if not len(numbers):
         return total
-    holding = np.ones(len(rows), np.bool_)  # rows on which a pod with the smallest amounts of all demands fits
+    # mask of rows on which a pod with the smallest requested amount of each resource would fit
+    holding = np.ones(len(rows), np.bool_)
     for has, least in zip(amounts, known.asks[: len(amounts), numbers].min(axis=1).tolist(), strict=True):
         if least:
             holding &= has >= least

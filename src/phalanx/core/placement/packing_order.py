@@ -6,11 +6,11 @@ not sort again after each placed pod, because each pod changes the order only a 
 resource other than cpu, memory, storage and pods) come after all nodes without one, so that jobs without devices do not
 use up the cpu of nodes with devices. If the policy does not pack, the nodes are in the order of their rows.
 
-Between two cycles little changes. So the node table stores the order (`NodeTable.packing_order`) until a node itself
-changes. It also stores the rows whose free amounts have changed since then (`NodeTable.touched`). The next cycle copies
-the new amounts of these rows, and moves each row to its new position. The result is exactly the order that sorting all
-nodes would give (a test compares the two). A cycle removes the order from the node table while it uses the order, so a
-failed cycle leaves no wrong order in the table.
+Between two cycles little changes. So the node table stores the order (`NodeTable.packing_order`) until the description
+of a node changes. The node table also stores the rows whose free amounts have changed since the order was stored
+(`NodeTable.touched`). The next cycle copies the new amounts of these rows, and moves each row to its new position. The
+result is exactly the order that sorting all nodes would give (a test compares the two). A cycle removes the order from
+the node table while it uses the order, so a failed cycle leaves no wrong order in the table.
 
 The *looseness* of a node is the sum of its free amounts over all resources. Before they are added, free amounts are
 divided by the largest amount of the resource on any node."""
@@ -194,8 +194,8 @@ class PackingOrder:
 
 
 def ordered_nodes(columns: NodeTable, *, packed: bool) -> PackingOrder:
-    """Return the nodes in packing order. If possible, this is the updated order of the last cycle; otherwise it is a
-    new one. The caller stores the order again (`NodeTable.packing_order`) at the end of the cycle."""
+    """Return the nodes in packing order. If possible, update the order of the last cycle; otherwise sort all nodes. The
+    caller stores the order in `NodeTable.packing_order` again at the end of the cycle."""
     layout: PackingOrder | None = columns.packing_order
     columns.packing_order = None
     if layout is None or layout.packed is not packed or not layout.ties_by_row or not layout.follow():

@@ -1,10 +1,10 @@
 """Ensure that preemption does not delay a reservation (`core.backfill.reservation`).
 
-A job that starts now, or is nominated, must not delay the first reservation. So a search for victims only uses capacity
-that the first reservation does not need during the run of the job. Then the plan of the search is tried in the forecast
-(the expected free capacity over time): if the victims leave and the job is placed, every reserved job must still be
-able to start at its time. There is one exception. Suppose that the job with the reservation already ran: if the other
-job could then preempt it, that other job need not respect the reservation.
+A preemptor must not delay the first reservation. So a search for victims only uses capacity that the first reservation
+does not need during the run of the preemptor. Then the plan of the search is tried in the forecast (the expected free
+capacity over time): with the victims removed and the preemptor placed, every reserved job must still be able to start
+at its reserved time. There is one exception: a preemptor need not respect the reservation of a job that it could
+preempt if that job were running.
 
 The first reservation may move to other nodes, as long as the start of its job stays the same (rule R13)."""
 
@@ -35,8 +35,9 @@ from phalanx.state.queues.quota import Charge, Cost
 
 
 class ReservationGuard:
-    """The guard of one search for victims, which ensures that the search delays no reservation. `cost`: the amounts
-    that the job would be charged. `forecast`: the forecast with the reservations; None if there are no reservations."""
+    """The guard of one search for victims, which ensures that the result delays no reservation. `cost`: the amounts
+    that the preemptor would be charged. `forecast`: the forecast with the reservations; None if there are no
+    reservations."""
 
     def __init__(
         self,
@@ -49,7 +50,7 @@ class ReservationGuard:
         record = context.cluster.jobs[request.job]
         self.forecast, self.record, self.request = forecast, record, request
         self.placed = context.placed
-        self.guarded = self.lifted = False  # `lifted`: True if the job need not respect the reservations
+        self.guarded = self.lifted = False  # `lifted`: True if the preemptor need not respect the reservations
         if forecast is not None and forecast.reservations:
             asks = [each(context, record.job, cost) for each in kinds_of(context.cluster, record, rights)]
             self.lifted = all(
@@ -58,8 +59,8 @@ class ReservationGuard:
             self.guarded = not self.lifted
 
     def beside(self, context: PreemptionContext) -> PreemptionContext:
-        """Return the context with a `place` function that does not delay the reservations. If the job need not respect
-        reservations, return `context` unchanged."""
+        """Return the context with a `place` function that does not delay the reservations. If the preemptor need not
+        respect reservations, return `context` unchanged."""
         forecast = self.forecast if self.guarded else None
         place = None if forecast is None else forecast.placer(self.record, self.request)
         return context if place is None else replace(context, place=place, is_guarded=True)
@@ -67,8 +68,8 @@ class ReservationGuard:
     def find(
         self, context: PreemptionContext, offers: Sequence[FlavorAssignment], rights: type[PreemptionPolicy]
     ) -> PreemptionPlan | None:
-        """Return a plan for the first offer for which a plan exists that delays no reservation; None if there is no
-        plan for any offer."""
+        """Try the offers in order, and return the first plan that delays no reservation; None if no offer has such a
+        plan."""
         cluster, job = context.cluster, self.record.job
         wants = queue_preemption(cluster, cluster.queue_of(job))
         kinds = kinds_of(cluster, self.record, rights)
@@ -95,8 +96,9 @@ class ReservationGuard:
         plan: PreemptionPlan | None,
     ) -> bool:
         """Return whether a search would find different victims if the pods that this cycle has placed above minimums
-        did not exist. If so, this cycle preempts no job for the request, because the next cycle can preempt these pods
-        instead (rule R18). `plan`: the plan with the present victims; None if the search found none."""
+        did not exist. If so, this cycle preempts no job for the request, because the next cycle can preempt the pods
+        above minimums instead (rule R18). `plan`: the plan with the present victims; None if the search found no
+        plan."""
         jobs = context.cluster.jobs
         if plan is not None and not plan.victims:
             return False
@@ -108,9 +110,9 @@ class ReservationGuard:
     def find_instead_of(
         self, context: PreemptionContext, offers: Sequence[FlavorAssignment], other: JobRecord
     ) -> PreemptionPlan | None:
-        """Return a plan without victims for the first offer for which that is possible, if the capacity of terminating
-        pods and of the other job's nomination counts as free; None if it is possible for no offer. The caller has
-        withdrawn this nomination."""
+        """Try the offers in order, and return the first plan without victims; None if no offer has such a plan. The
+        capacity of terminating pods counts as free, and also the nominated capacity of the job `other`, whose
+        nomination the caller has withdrawn."""
         cluster, job, released = context.cluster, self.record.job, list[Release]()
         if self.guarded and self.forecast is not None:
             granted = zip(self.forecast.ends.given, self.forecast.ends.granted, strict=True)
@@ -126,16 +128,16 @@ class ReservationGuard:
             return next((plan for plan in plans if plan is not None and self.allows(plan, released)), None)
 
     def allows(self, found: PreemptionPlan, released: Sequence[Release] = ()) -> bool:
-        """Return whether the plan delays no reservation. `released`: capacity that becomes free in addition to that of
-        the plan's victims."""
+        """Return whether the plan delays no reservation. `released`: capacity that becomes free in addition to the
+        capacity of the plan's victims."""
         if not self.guarded or self.forecast is None:
             return True
         besides = [CapacityChange(end_s, held, 1) for end_s, held in released]
         return self.forecast.holds_with([*besides, *self.changes(found)])
 
     def enter(self, found: PreemptionPlan) -> None:
-        """Add the victims and the placements of an accepted plan to the forecast. If the job itself has a reservation,
-        remove it, because the job no longer waits for capacity."""
+        """Add the victims and the placements of an accepted plan to the forecast. If the preemptor itself has a
+        reservation, remove the reservation, because the preemptor no longer waits for capacity."""
         forecast = self.forecast
         if forecast is None:
             return
@@ -147,9 +149,9 @@ class ReservationGuard:
                 forecast.ends.given.append((Request(victim.job), forecast.cluster.jobs[victim.job].gang, victim.place))
 
     def changes(self, found: PreemptionPlan) -> list[CapacityChange]:
-        """Return how the plan changes the forecast: the capacity that its victims release, and the capacity that the
-        job takes."""
-        assert self.forecast is not None  # the callers have checked this
+        """Return the changes of the forecast by the plan: the capacity that its victims release, and the capacity that
+        the preemptor takes."""
+        assert self.forecast is not None  # the callers have checked that there is a forecast
         forecast = self.forecast
         if not forecast.reservations and forecast.profile is None:
             return []
@@ -164,13 +166,13 @@ class ReservationGuard:
 
 
 def victims_of(plan: PreemptionPlan) -> set[tuple[str, tuple[Slot, ...]]]:
-    """Return for each victim of the plan the job and the slots that it releases."""
+    """Return (job, slots that it releases) for each victim of the plan."""
     return {(victim.job, victim.slots) for victim in plan.victims}
 
 
 def kinds_of(cluster: Cluster, record: JobRecord, rights: type[PreemptionPolicy]) -> Sequence[type[PreemptionPolicy]]:
-    """Return the preemption policies to try, one after the other: the policies of the queue's strategy if the request
-    is a whole job, otherwise only `rights`."""
+    """Return the preemption policies to try, in order: for a request for a whole job, the policies of the queue's
+    strategy; for other requests, only `rights`."""
     wants = queue_preemption(cluster, record.queue)
     return in_turn(wants.strategy) if rights is PreemptionPolicy else (rights,)
 
@@ -178,7 +180,7 @@ def kinds_of(cluster: Cluster, record: JobRecord, rights: type[PreemptionPolicy]
 def may_preempt_if_it_ran(
     context: PreemptionContext, rights: PreemptionPolicy, hold: reservation.BackfillReservation
 ) -> bool:
-    """Return whether the preemptor could preempt the job with the reservation `hold`, if that job were running."""
+    """Return whether the preemptor could preempt the job of the reservation `hold` if the reserved job were running."""
     record, mark = context.cluster.jobs[hold.request.job], context.ledger.mark()
     job, queue = record.job, record.queue
     charge = record.charge or Charge(queue, job.user, job.group, hold.gang.due, 1, job.id, job.preemptible)
@@ -190,8 +192,8 @@ def may_preempt_if_it_ran(
 
 
 def released_by(forecast: BackfillForecast, victim: Victim, gone: Collection[Slot]) -> Iterator[CapacityChange]:
-    """Yield the changes of the forecast that the eviction of a victim causes: its capacity is released and, if it is
-    moved, capacity on other nodes is taken. `gone`: slots of the victim that are already terminating."""
+    """Yield the changes of the forecast that the eviction of a victim causes: its capacity is released and, if the
+    victim is moved, capacity on other nodes is taken. `gone`: slots of the victim that are already terminating."""
     cluster, record = forecast.cluster, forecast.cluster.jobs[victim.job]
     ends_s = cluster.ends.of.get(victim.job, INFINITE_S)
     if victim.slots:
@@ -200,5 +202,6 @@ def released_by(forecast: BackfillForecast, victim: Victim, gone: Collection[Slo
         held = held_without(cluster, victim.job, gone) if gone else held_by_job(cluster, victim.job)
         yield CapacityChange(ends_s, held, 1)
     if victim.place:
-        anew_s = forecast.ends.of(record, Request(victim.job))  # the job starts from the beginning
+        # a moved job starts from the beginning, so its expected end changes
+        anew_s = forecast.ends.of(record, Request(victim.job))
         yield CapacityChange(anew_s, held_by_placements(cluster.columns, record.gang, victim.place), -1)

@@ -1,15 +1,15 @@
 """Partial admission: choose the optional members of a gang that are left out if quota does not allow all members.
 
 A group may require fewer members than it has; the members beyond its minimum are optional. Before placement, this
-module leaves out members for which quota is short. Later, placement leaves out members for which nodes are short. This
-module leaves out one member after the other, the costliest first, until quota allows the remaining members. Then it
-puts back each member that quota still allows. There may be no nodes for the remaining members, although there are nodes
-for some of the members that were left out. So further choices are offered, one for each kind of member (members with
-equal requests are of one kind). In each choice, the members of one kind are left out last.
+module leaves out members for which quota is short. Placement may then leave out further members for which nodes are
+short. This module leaves out one member after the other, the costliest first, until quota allows the remaining members.
+Then it puts back each member that quota still allows. Perhaps no nodes are free for the remaining members, but for some
+members that were left out. So further choices are offered, one for each kind of member (members with equal requests are
+of one kind). Each further choice keeps members of its kind as long as possible.
 
-A gang from which members are left out still has all of its roles, at the same positions, but the roles of these members
-have no pods. Placement counts a member without pods as placed. So the minimum of its group is raised by the number of
-members without pods.
+A gang from which members are left out still has all of its roles, at the same positions, but the roles of the left-out
+members have no pods. Placement counts a member without pods as placed. So the minimum of each group is raised by the
+number of its members without pods.
 """
 
 from __future__ import annotations
@@ -25,15 +25,17 @@ from phalanx.model.job import GangTree
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster
 
-# The largest number of kinds of members for which a choice is offered, and the largest number of members that each
-# choice tries to put back. In a gang of many roles the limit is smaller (`trial_limit`).
+# Choices are offered for at most this many kinds of members, and each choice tries to put back at most this many
+# members. For a gang of many roles, both numbers are smaller (`trial_limit`).
 TRIES = 32
-ROLES = 4096  # the limit above, times the number of roles of the gang, is at most this number
+# for a gang of many roles, the limit `TRIES` is lowered so that its product with the number of roles is at most this
+# number
+ROLES = 4096
 
 
 class OptionalMember(NamedTuple):
-    """A member `unit` of a `group` that can run without some of its members. `alike`: a key that is equal for members
-    of the group with equal requests."""
+    """A member (`unit`) of a group (`group`) that can run without some of its members. `alike`: a key that is equal for
+    members of the group with equal requests."""
 
     group: GangTree
     unit: GangTree
@@ -57,9 +59,9 @@ QuotaCheck: TypeAlias = Callable[[PartialAdmission], bool]
 
 def partial_admissions(gang: Gang, allows: QuotaCheck) -> Iterator[PartialAdmission]:
     """Yield choices of members to leave out, for a gang that quota does not allow as a whole. The first choice leaves
-    out as few members as possible. Then one choice follows for each kind of optional member. In the choice for a kind,
-    members of this kind are only left out if quota is still short without all members of the other kinds. If quota does
-    not even allow the gang without all optional members that can be left out, each choice leaves out all of these."""
+    out as few members as possible. Then one choice follows for each kind of optional member, which leaves out members
+    of other kinds first. If quota is short even without all removable optional members, each choice leaves out all of
+    them."""
     members = optional_members(gang)
     firsts = {each.alike: each for each in reversed(members)}
     for kept in (None, *islice(firsts.values(), trial_limit(gang))):
@@ -70,14 +72,15 @@ def partial_admissions(gang: Gang, allows: QuotaCheck) -> Iterator[PartialAdmiss
 
 
 def minimum_admission(gang: Gang, allows: QuotaCheck) -> PartialAdmission:
-    """Return the first choice of `partial_admissions` that quota allows; if quota allows none, the first choice."""
+    """Return the first choice of `partial_admissions` that quota allows; if quota allows no choice, return the first
+    choice."""
     found = list(partial_admissions(gang, allows))
     return next((way for way in found if allows(way)), found[0])
 
 
 def fullest_admission(gang: Gang, members: Sequence[OptionalMember], allows: QuotaCheck) -> PartialAdmission:
-    """Return the choice that leaves out as few of the members as possible, from the first member on, so that quota
-    allows the others. If this is not possible, return the choice that leaves out all of `members`."""
+    """Leave out members from the beginning of `members`, and only as many as necessary, until quota allows the gang;
+    return this choice. If quota never allows the gang, return the choice that leaves out all of `members`."""
     count = bisect_left(
         range(len(members)), True, lo=1, key=lambda count: allows(partial_admission(gang, members[:count]))
     )
@@ -111,8 +114,8 @@ def optional_members(gang: Gang) -> list[OptionalMember]:
 
 
 def removable_members(members: Sequence[OptionalMember]) -> list[OptionalMember]:
-    """Return the members that may be left out together: for each group, its first members in the list, but no more than
-    the group can run without."""
+    """Return the members that may be left out together: for each group, its first members in the list, up to the number
+    of members without which the group can run."""
     left = Counter[str]()
     found = []
     for member in members:
@@ -131,14 +134,14 @@ def same_request(gang: Gang, unit: GangTree) -> Hashable:
 
 
 def partial_admission(gang: Gang, left_out: Sequence[OptionalMember]) -> PartialAdmission:
-    """Return the admission that leaves these members out."""
+    """Return the choice that leaves out the members `left_out`."""
     roles = frozenset(role for member in left_out for role in member.unit.roles())
     pods = tuple(0 if at in roles else minimum for at, minimum in enumerate(gang.minimums))
     return PartialAdmission(Counter(member.group.name for member in left_out), roles, pods)
 
 
 def reduced_gang(cluster: Cluster, gang: Gang, left_out: PartialAdmission) -> Gang:
-    """Return the gang without the members that are left out."""
+    """Return the gang without the members that the choice `left_out` leaves out."""
     roles = tuple(
         replace(role, count=0, minimum=0) if at in left_out.roles else role for at, role in enumerate(gang.roles)
     )
@@ -158,8 +161,8 @@ def inner_groups(unit: GangTree) -> Iterator[GangTree]:
 
 
 def largest_part(gang: Gang, unit: GangTree) -> float:
-    """Return the request of the subtree as a part of the gang's total request, for the resource of which this part is
-    largest."""
+    """For each resource, divide the request of the subtree by the request of the whole gang; return the largest
+    quotient."""
     whole, asked = gang.asked, Counter[str]()
     for at in unit.roles():
         for resource, amount in gang.demands[at].asks:

@@ -2,15 +2,15 @@
 on empty nodes.
 
 The first part of the module is about a pod with constraints: some nodes have enough capacity for it, but filters reject
-each of them. The numbers in this reason are from the last attempt to place the gang, from the moment at which a pod
-found no node. So they include the pods of the gang that were already placed by then.
+each of them. The numbers in this reason are those of the moment at which, in the last attempt to place the gang, a pod
+found no node. At that moment, other pods of the gang may already have been placed.
 
-The second part is about a gang that would not fit on empty nodes, in cases that counting cannot decide: several roles
-that compete for the same nodes, anti-affinity within the gang, shares of devices, topology, or an invalid gang. In
-these cases the module tries to place the gang on the nodes as if they had no pods. The result is valid until a node
-changes. If the gang is not placed, its reason states that it can never fit. Such a gang does not block a strict queue,
-and is tried again when a node changes. Pod affinity and topology spread are ignored in this attempt, because pods that
-start later may satisfy them.
+The second part of the module is about a gang that would not fit on empty nodes, in cases that counting cannot decide:
+several roles that compete for the same nodes, anti-affinity within the gang, shares of devices, topology, or an invalid
+gang. The module tries to place the gang on the nodes as if they had no pods. The result of this attempt is valid until
+a node changes. If the gang is not placed, its reason states that it can never fit. A gang that can never fit does not
+block a strict queue, and is tried again when a node changes. The attempt ignores pod affinity and topology spread,
+because pods that start later may satisfy these rules.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def singular(text: str) -> str:
 
 
 def never_fits(cluster: Cluster, draft: Draft, gang: Gang) -> Reason | None:
-    """Return the reason why the gang would not fit on empty nodes; None if it may fit. The answer is cached with the
+    """Return the reason why the gang would not fit on empty nodes; None if it may fit. The result is cached with the
     node attributes."""
     facts = cluster.columns.attributes
     known: tuple[Reason | None] | None = facts.derived.get((never_fits, gang))
@@ -109,13 +109,13 @@ def without_pod_affinity(role: Role) -> Role:
 
 
 def invalid(gang: Gang) -> Reason:
-    """Return the reason of an invalid gang. It states the error in the gang's roles and groups."""
+    """Return the reason of an invalid gang. The reason states the error in the gang's roles and groups."""
     return Reason(code=ReasonCode.INVALID, text=gang.error)
 
 
 def no_domain(gang: Gang, nearest: NearestDomain) -> Reason:
-    """Return the reason of a gang for which all nodes together have enough capacity, but no topology domain has enough.
-    `nearest`: the domain that could hold most of its pods."""
+    """Return the reason of a gang for which all nodes together have enough capacity, but no single topology domain
+    does. `nearest`: the domain that could hold most of its pods."""
     what = f"all {nearest.wanted} pods" if nearest.wanted > 1 else "the pod"
     if len(gang.roles) > 1:
         what += f" of {nearest.unit}" if nearest.unit else " of the job"
@@ -141,8 +141,8 @@ def no_domain(gang: Gang, nearest: NearestDomain) -> Reason:
 
 
 def no_capacity_left(gang: Gang, lack: PlacementShortfall) -> Reason:
-    """Return the reason of a gang that does not fit on empty nodes. It states how many of its pods were placed on empty
-    nodes, and the largest amounts that were then left on one node for the next pod."""
+    """Return the reason of a gang that does not fit on empty nodes. The reason states how many pods of the gang were
+    placed on empty nodes, and the largest amounts that were then free on one node."""
     demand, role, left = gang.demands[lack.role], gang.roles[lack.role], dict(lack.left)
     missing = [
         f"{format_amount(name, left[name])} of the {format_amount(name, ask)} {name}"

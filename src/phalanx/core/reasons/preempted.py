@@ -11,14 +11,15 @@ from phalanx.model.job import pods_by_role
 from phalanx.model.reason import LazyReason, Reason, ReasonCode, format_time
 from phalanx.state.cluster import Cluster, JobRecord
 
-NAMED = 3  # the number of jobs that a reason names
+NAMED = 3  # a reason names at most this many jobs
 
 
 class PreemptedDetails(NamedTuple):
-    """The facts of a victim's reason. `queue`, `priority`: the queue and the priority of the victim. `pods`: the number
-    of pods that the victim loses. `whole`: True if it is preempted whole. `by`: the preemptor.
+    """The facts from which the reason of a victim is composed. `queue`, `priority`: the queue and the priority of the
+    victim. `pods`: the number of pods that the victim loses. `whole`: True if the whole job is preempted. `by`: the
+    preemptor.
 
-    One search may preempt thousands of jobs, so the text is only written when a user reads it."""
+    One search may preempt thousands of jobs, so the text is only composed when a user reads the reason."""
 
     rule: PreemptionRule
     by: str
@@ -61,13 +62,13 @@ class PreemptedDetails(NamedTuple):
         }
 
     def names(self, job: str) -> bool:
-        """Return False: the reason names no consumers."""
+        """Return False, because the reason of a victim names no consumers of a resource."""
         return False
 
 
 def preempted_reason(rights: PreemptionPolicy, victim: JobRecord, rule: PreemptionRule, slots: int) -> Reason:
-    """Return the reason of a victim. `slots`: the number of pods above its minimum that it loses; 0 if it is preempted
-    whole."""
+    """Return the reason of a victim. `slots`: the number of pods above its minimum that the victim loses; 0 if the
+    whole job is preempted."""
     by, queue = rights.job, victim.queue
     held = slots or len(victim.placements)
     facts = PreemptedDetails(rule, by.id, rights.queue, by.priority, queue, victim.job.priority, held, not slots)
@@ -81,8 +82,8 @@ def nominated_reason(cluster: Cluster, record: JobRecord, leaving: Sequence[str]
 
 
 def waiting_for_nodes(cluster: Cluster, record: JobRecord, now_s: float) -> Reason | None:
-    """Return the reason of a job that is nominated to nodes which were requested from node groups; None if all of these
-    nodes have joined the cluster."""
+    """Return the reason of a job that is nominated to nodes which were requested from node groups; None if all nodes
+    that it is nominated to have joined the cluster."""
     names = sorted({name for name in record.nominated.values() if name in cluster.columns.groups.coming})
     if not names:
         return None
@@ -111,8 +112,8 @@ def waiting_for_nodes(cluster: Cluster, record: JobRecord, now_s: float) -> Reas
 
 
 def on_demand(cluster: Cluster, record: JobRecord, placeholder: str, now_s: float) -> Reason | None:
-    """Return the reason of a job that waits for nodes of a group on demand; None if its nodes belong to another kind of
-    group."""
+    """Return the reason of a job that waits for nodes of a group on demand; None if its nodes belong to a group that is
+    not on demand."""
     groups = cluster.columns.groups
     coming, note = groups.coming[placeholder], groups.notes.get(record.job.id, "")
     if (group := groups.known.get(coming.group)) is None or group.on_demand is None:
@@ -134,7 +135,7 @@ def on_demand(cluster: Cluster, record: JobRecord, placeholder: str, now_s: floa
 
 def preemptor_reason(record: JobRecord, leaving: Sequence[str]) -> Reason:
     """Return the reason of a nominated job whose victims have not left its nodes. `leaving`: the jobs with terminating
-    pods on these nodes."""
+    pods on the nominated nodes."""
     nodes = sorted(set(record.nominated.values()))
     where = nodes[0] if len(nodes) == 1 else f"{len(nodes)} nodes"
     return Reason(

@@ -1,14 +1,14 @@
 """Quota preemption: if the limit of a queue was lowered below its usage, evict pods of the queue.
 
-This applies to queues with the setting `excess_delay_s`. If the usage of such a queue has been above its limit for this
-time, pods of the queue are evicted until its usage is within the limit. The usage of a queue on its path never falls
-below the guarantee of that queue. No more pods are evicted than necessary: a pod that is larger than the remaining
-*excess* (the usage above the limit) stays. The excess of a queue with children is divided among the children in
-proportion to their usage above their guarantees. If each part is too small for a pod, pods of only one of these queues
-are evicted.
+Quota preemption applies to queues with the setting `excess_delay_s`. If the usage of such a queue has been above its
+limit for this number of seconds, pods of the queue are evicted until its usage is within the limit. No eviction may
+lower the usage of a queue below the queue's guarantee. No more pods are evicted than necessary: a pod that is larger
+than the remaining *excess* (the usage above the limit) stays. The excess of a queue with children is divided among the
+children in proportion to their usage above their guarantees. If each child's part is smaller than a pod, pods of only
+one child are evicted.
 
-Pods above the minimums of jobs are evicted first, then whole jobs. In both steps, jobs of the lowest priority come
-first, and of equal priority the job that was submitted last.
+Pods above the minimums of jobs are evicted first, then whole jobs. In both steps, jobs with the lowest priority are
+evicted first, and of jobs with equal priority the one that was submitted last.
 
 Source: pkg/scheduler/objects/quota_preemptor.go and queue.go of apache/yunikorn-core (1.9).
 """
@@ -32,22 +32,21 @@ Excess: TypeAlias = dict[Key, Amount]
 
 
 def exceeding(cluster: Cluster, now_s: float) -> dict[str, float]:
-    """Return a mapping: queue -> the time since which its usage exceeds its limit (seconds since the epoch). It has
-    only queues with the setting `excess_delay_s`."""
+    """Return a mapping: queue -> the time since which its usage exceeds its limit (seconds since the epoch). Only
+    queues with the setting `excess_delay_s` are in the mapping."""
     branches, since = cluster.tree.branches, cluster.exceeding
     return {name: since.get(name, now_s) for name in sorted(cluster.tree.trimmed) if above_limit(branches[name])}
 
 
 def enforce(state: CycleState, context: Callable[[], PreemptionContext]) -> None:
-    """Add the actions that evict pods of queues that have used more than their limit for longer than their
-    `excess_delay_s`."""
+    """Add actions that evict pods of queues whose usage has been above the limit for longer than `excess_delay_s`."""
     cluster = state.cluster
     state.exceeding = exceeding(cluster, state.now_s)
     due = {name for name, since_s in state.exceeding.items() if due_s(cluster, name, since_s) <= state.now_s}
     for name in sorted(due):
         branch = cluster.tree.branches[name]
         if any(above.name in due for above in branch.path[1:]):
-            continue  # the excess of the queue above is divided among its queues
+            continue  # a queue above is handled, and its excess is divided among the queues below it
         for record, slots in list(victims(cluster, branch)):
             evict.evict(context(), state.actions, record, slots, "", reason(branch, record, slots))
             if not slots:
@@ -55,26 +54,26 @@ def enforce(state: CycleState, context: Callable[[], PreemptionContext]) -> None
 
 
 def is_noted(cluster: Cluster, now_s: float) -> bool:
-    """Return True if no eviction is due, and `Cluster.exceeding` already has exactly the queues above their limits."""
+    """Return True if no eviction is due, and if the state (`Cluster.exceeding`) already has exactly the queues above
+    their limits."""
     found = exceeding(cluster, now_s) if cluster.tree.trimmed else {}
     return found == cluster.exceeding and not any(due_s(cluster, *each) <= now_s for each in found.items())
 
 
 def due_s(cluster: Cluster, queue: str, since_s: float) -> float:
     """Return the time at which excess pods of the queue are evicted (seconds since the epoch). `since_s`: the time
-    since which its usage exceeds its limit."""
+    since which the usage of the queue exceeds its limit."""
     return since_s + (cluster.queues[queue].preemption.excess_delay_s or 0.0)
 
 
 def above_limit(branch: Branch) -> Excess:
-    """Return the queue's usage beyond its limit: (flavor, resource) -> amount."""
+    """Return the amounts by which the queue's usage exceeds its limit: (flavor, resource) -> amount."""
     total = branch.account.total
     return {key: total[key] - limit for key, limit in branch.quota.limit.items() if total.get(key, 0) > limit}
 
 
 def victims(cluster: Cluster, branch: Branch) -> Iterator[tuple[JobRecord, tuple[Slot, ...]]]:
-    """Yield (job, its slots that are evicted) for each victim. An empty tuple of slots means that the whole job is
-    evicted."""
+    """Yield (job, slots to evict) for each victim. If the whole job is evicted, the tuple of slots is empty."""
     excess = above_limit(branch)
     for each in branch.path:
         total = each.account.total
@@ -86,10 +85,10 @@ def victims(cluster: Cluster, branch: Branch) -> Iterator[tuple[JobRecord, tuple
 
 
 def divided(branch: Branch, excess: Excess, *, whole: bool = False) -> Iterator[tuple[str, Excess]]:
-    """Yield (queue, the part of the excess by which the usage of its own jobs must fall). The excess of a queue is
-    divided among its children and its own jobs, in proportion to their usage above their guarantees, rounded down.
-    `whole`: True to divide nothing; then each queue gets the whole excess, but at most its usage above its
-    guarantee."""
+    """Yield (queue, amounts by which the usage of its own jobs must fall) for the queue and all queues below it. The
+    excess of a queue is divided among its children and its own jobs, in proportion to their usage above their
+    guarantees, rounded down. `whole`: True to assign the whole excess to each queue, limited to its usage above its
+    guarantee, instead of dividing it."""
     if not branch.children:
         yield branch.name, excess
         return
@@ -103,7 +102,7 @@ def divided(branch: Branch, excess: Excess, *, whole: bool = False) -> Iterator[
 
 
 def above_guarantee(branch: Branch) -> Excess:
-    """Return the queue's usage beyond its guarantee: (flavor, resource) -> amount."""
+    """Return the amounts by which the queue's usage exceeds its guarantee: (flavor, resource) -> amount."""
     found = {key: used - branch.quota.guaranteed.get(key, 0) for key, used in branch.account.total.items()}
     return {key: amount for key, amount in found.items() if amount > 0}
 
@@ -126,8 +125,8 @@ def victims_of_queue(cluster: Cluster, queue: str, excess: Excess) -> Iterator[t
 
 
 def surplus_victims(record: JobRecord, branch: Branch, left: Excess) -> list[Slot]:
-    """Choose the slots above the job's minimum that are evicted, and return them, the highest ordinals first. Subtract
-    their cost from the remaining excess `left`."""
+    """Choose the slots above the job's minimum to evict, the highest ordinals first, and return them. Subtract their
+    cost from the remaining excess `left`."""
     spare, chosen = spare_pods(record), list[Slot]()
     for slot in sorted(record.placements.keys() - record.leaving, key=lambda slot: (slot.role, -slot.ordinal)):
         if spare[slot.role] > 0 and fits(cost := cost_of(record, branch, [slot]), left):
@@ -138,13 +137,13 @@ def surplus_victims(record: JobRecord, branch: Branch, left: Excess) -> list[Slo
 
 
 def cost_of(record: JobRecord, branch: Branch, slots: Sequence[Slot]) -> Cost:
-    """Return the amounts that these slots charge to the queue."""
+    """Return the amounts that the queue is charged for the slots `slots`."""
     return gang_cost(record.gang, pods_by_role(slots, len(record.job.roles)), record.flavors, branch.rules.flavors)
 
 
 def fits(cost: Cost, left: Excess) -> bool:
-    """Return True if the eviction of pods with this cost reduces the remaining excess `left`, and of no resource in
-    `left` frees more than that."""
+    """Return True if the eviction of pods with this cost reduces the remaining excess `left`, and frees no more of any
+    resource than its remaining excess."""
     return any(amount and left.get(key, 0) for key, amount in cost) and all(
         amount <= left[key] for key, amount in cost if key in left
     )
@@ -158,7 +157,7 @@ def take(cost: Cost, left: Excess) -> None:
 
 
 def reason(branch: Branch, record: JobRecord, slots: Sequence[Slot]) -> Reason:
-    """Return the reason for a job of which these slots are evicted, because its queue is above its limit. If `slots` is
+    """Return the reason of a job whose slots `slots` are evicted because its queue is above its limit. If `slots` is
     empty, the whole job is evicted."""
     resources = sorted({resource for _, resource in above_limit(branch)})
     what = "is stopped" if not slots else f"gives up {len(slots)} of its pods"

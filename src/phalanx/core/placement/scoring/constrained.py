@@ -10,12 +10,12 @@ For each pod, the set of possible nodes is reduced in these steps. Each step kee
 5. the best nodes by the scoring strategy (`core.placement.scoring.score`);
 6. the first node in packing order.
 
-So the pod's preferences come before the policy, and the result is deterministic.
+By this order, the pod's preferences come before the policy, and the result is deterministic.
 
 Pods of a gang that are already placed on the draft count as running pods when the next pod of the gang is placed. If
-the pods of a gang require affinity to each other, and none of them runs yet, the first pod decides the domain of all
-others. So the domains that can hold all of the pods, as far as counting can show it, are tried first, beginning with
-the tightest, at most `DOMAINS` of them."""
+the pods of a gang require affinity to each other, and no pod of the gang runs yet, the first pod decides the domain of
+the whole gang. So at most `DOMAINS` domains that can hold all pods, as far as counting can show it, are tried first,
+beginning with the tightest."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def one_by_one(
     draft: Draft, demand: Demand, role: int, count: int, shares: list[tuple[int, int, int]], within: Rows | None
 ) -> int:
     """Place the pods one after the other. Return the number of pods for which there was no node."""
-    first = len(shares)  # earlier entries belong to the caller, and must not be changed
+    first = len(shares)  # entries of `shares` before this index belong to the caller, and must not be changed
     for left in range(count, 0, -1):
         position = best_position(draft, demand, within)
         if position is None:
@@ -71,8 +71,8 @@ def one_by_one(
 
 
 def own_domains(draft: Draft, demand: Demand, count: int, within: Rows | None) -> Iterator[Rows]:
-    """If the pods require affinity to each other and none of them runs yet, yield the mask of each topology domain that
-    may hold all of them, the tightest first."""
+    """If the pods require affinity to each other and no such pod runs yet, yield the mask of each topology domain that
+    may hold all pods, the tightest first."""
     wishes = draft.pod_affinity(demand)
     if count < 2 or not wishes.near or not wishes.is_first():
         return
@@ -98,8 +98,8 @@ def positions_with_room(draft: Draft, demand: Demand, within: Rows | None) -> Po
 
 
 def best_position(draft: Draft, demand: Demand, within: Rows | None) -> int | None:
-    """Return the best position for one pod; None if no node passes all filters. In that case, the draft records how
-    many nodes each filter rejected (`Draft.objections`)."""
+    """Return the best position for one pod; None if no node passes all filters. If the result is None, the draft
+    records how many nodes each filter rejected (`Draft.objections`)."""
     found = positions_with_room(draft, demand, within)
     total, turned_away = len(found), []
     for text, passing in constraint_filters(draft, demand):
@@ -117,8 +117,8 @@ def best_position(draft: Draft, demand: Demand, within: Rows | None) -> int | No
 
 
 def constraint_filters(draft: Draft, demand: Demand) -> Iterator[tuple[str, Callable[[Positions], Rows]]]:
-    """Yield each filter: (the text for nodes that fail it, a function that takes positions and returns the mask of
-    those that pass)."""
+    """Yield each filter as a pair: (the text for nodes that fail the filter, a function that takes positions and
+    returns the mask of the positions that pass)."""
     shape = demand.shape
     for text, rows in draft.pod_affinity(demand).rules():
         yield text, partial(at_rows, draft, rows)
@@ -135,8 +135,8 @@ def constraint_filters(draft: Draft, demand: Demand) -> Iterator[tuple[str, Call
 
 
 def preferences(draft: Draft, demand: Demand) -> Iterator[Callable[[Positions], NDArray[np.generic] | None]]:
-    """Yield functions that take positions and return a score for each; a higher score is better. The most important
-    function comes first."""
+    """Yield functions that take positions and return a score for each position; a higher score is better. The most
+    important function comes first."""
     yield lambda found: draft.pod_affinity(demand).points(draft.rows[found])
     if demand.shape.aligned == "preferred":
         yield lambda found: in_one_zone(draft, demand, found)
@@ -148,17 +148,17 @@ def preferences(draft: Draft, demand: Demand) -> Iterator[Callable[[Positions], 
 
 
 def at_rows(draft: Draft, rows: Rows, found: Positions) -> Rows:
-    """Return the entries of the mask `rows` for the rows at these positions."""
+    """Return the entries of the mask `rows` for the positions in `found`."""
     return rows[draft.rows[found]]
 
 
 def in_one_zone(draft: Draft, demand: Demand, found: Positions) -> Rows:
-    """Return the mask of these positions that have a zone with enough for one pod."""
+    """Return a mask for the positions in `found`: True if the node has a NUMA zone with enough for one pod."""
     return np.asarray(zones(draft, demand, found).any(axis=1))
 
 
 def zones(draft: Draft, demand: Demand, found: Positions) -> NDArray[np.bool_]:
-    """Return the mask of the zones that have enough for one pod, as [index in `found`, zone]."""
+    """Return a mask, indexed [index in `found`, zone], of the NUMA zones that have enough for one pod."""
     free = {resource: draft.free[resource][found] for resource, _ in demand.asks}
     return draft.ledger.zones_that_hold(demand, free, draft.rows[found])
 
@@ -179,5 +179,5 @@ def place_pod(draft: Draft, demand: Demand, position: int) -> None:
 
 
 def share_text(share: DeviceShare) -> str:
-    """Return the share as part of a sentence."""
+    """Return the requested share of a device as part of a sentence."""
     return f"{share.memory_bytes / 2**30:g}Gi" if share.memory_bytes else f"{share.milli}/1000"
