@@ -1,19 +1,19 @@
 """The scheduling core: functions from the cluster state to a plan. `decide.decide` runs one cycle; the whole function
 fits on one screen.
 
-The core reads no clock, no file and no network. `fold` applies events and actions to the state. All other parts only
-read the state. They work on a `Draft` (the free capacity of the nodes while a cycle decides) and a `QuotaLedger` (the
-amounts that jobs are charged in the queue tree while a cycle decides). Both record their changes in a log, so that the
-changes of a failed attempt can be undone.
+The core reads no clock, no file and no network. `fold` applies events and actions to the state. The other parts of the
+core only read the state. They work on a `Draft` (the free capacity of the nodes while a cycle decides) and a
+`QuotaLedger` (the amounts that jobs are charged in the queue tree while a cycle decides). Both record their changes in
+a log, so that the changes of a failed attempt can be undone.
 
 Parts, lowest first:
 
     fold/        apply events and actions to the state
-    quota/       whether the queue tree admits a job, and on which flavors
+    quota/       whether the queue tree allows a job to start, and on which flavors
     order/       which job is next
     placement/   the nodes of a gang
     backfill/    reservations, and the jobs that start without delaying them
-    preemption/  which jobs a job may preempt, and a set of them that frees enough
+    preemption/  which jobs a job may preempt, and a set of victims that frees enough
     reasons/     why a job waits, with numbers
     cycle/       one cycle: the steps that `decide` names
     decide       one cycle: from the cluster state to a plan"""

@@ -2,16 +2,17 @@
 
 The loop calls `decide` after it has folded all new events, that is, applied them to the cluster state. The plan lists
 which jobs start, which are preempted, and why the others wait. The loop then folds the plan into the state, and passes
-it to the *world*, which carries out plans and sends events. The steps that `decide` calls are methods of `Cycle`.
+the plan to the *world*: the cluster or a simulation of it, which carries out plans and sends events. The steps that
+`decide` calls are methods of `Cycle`.
 
-- The cycle works on a draft, a view of the free capacity with an undo log. It changes no fact in the state. It may
-  update caches in the state: which nodes match a request, how many pods these nodes hold, and to which request class a
-  request belongs. So only one thread may decide on a state at a time.
+- The cycle works on a draft, a view of the free capacity with an undo log. A cycle changes no fact in the state, but
+  may update caches in the state: which nodes match a request, how many pods these nodes hold, and to which request
+  class a request belongs. So only one thread may decide on a state at a time.
 - Requests are tried in the order of `core.order.next_job`. A request that does not fit blocks a later request in only
   two cases: if their queue is strict, or if the start of the later request would delay the backfill reservation of the
   earlier request.
-- Equal requests of one queue form a request class. If its first request fails, no other request of the class is tried
-  in this cycle.
+- Equal requests of one queue form a request class. If the first request of a class fails, no other request of the class
+  is tried in this cycle.
 
 Example: 4 of 8 GPUs are free. Job a (8 GPUs) is first, job b (2 GPUs) second. The plan has `Start(b)` and `Wait(a,
 NoRoom)`."""

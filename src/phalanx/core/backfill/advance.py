@@ -1,13 +1,13 @@
 """Advance reservations and maintenance: compute which nodes are closed to a job during its run.
 
 As with Slurm's advance reservations (scontrol(1), "reservation"), reserved nodes are closed, from the begin to the end
-of the reservation, to every job that may not use the reservation. Before the reservation begins, such a job may start
-on these nodes only if its time limit ends before the begin. A reservation names the users, groups and queues whose jobs
-may use it; queues below a named queue are included. A job requests the reservation by its name. It then runs only on
-the reserved nodes, and only starts while the reservation lasts. If the reservation is *magnetic*, jobs of its users,
-groups and queues need not request it: their jobs may run both on its nodes and on all other nodes. Several reservations
-may overlap. If reservations of a node overlap the run of a job, the node is open to the job only if the job may use
-each of them.
+of the reservation, to every job that may not use the reservation. Before the begin, a job that may not use the
+reservation may start on its nodes only if its time limit ends by the begin. A reservation names the users, groups and
+queues whose jobs may use it; queues below a named queue are included. A job requests the reservation by its name. A job
+with such a request runs only on the reserved nodes, and only starts while the reservation lasts. If the reservation is
+*magnetic*, jobs of its users, groups and queues need not request it, and may run both on the reserved nodes and on all
+other nodes. Several reservations may overlap. A node is open to a job only if the job may use every reservation of the
+node that overlaps the run of the job.
 
 A reservation may name nodes that do not exist yet."""
 
@@ -31,8 +31,8 @@ Rows = NDArray[np.bool_]
 
 
 def reservation_not_eligible(cluster: Cluster, job: Job, now_s: float) -> NotEligible | None:
-    """Return why a job cannot start now because of the reservation that it requests; None if this reservation does not
-    prevent the start. The free capacity is not considered."""
+    """Return why a job cannot start now because of the reservation that it requests; None if the requested reservation
+    does not prevent the start. The free capacity is not considered."""
     if not job.reservation:
         return None
     named = cluster.reservations.get(job.reservation)
@@ -51,7 +51,8 @@ def reservation_not_eligible(cluster: Cluster, job: Job, now_s: float) -> NotEli
 
 
 def reserved_reason(job: Job, text: str, named: Reservation | None = None) -> Reason:
-    """Return the reason with this text. If the reservation `named` is given, the reason also has its times."""
+    """Return the reason with this text. `named`: the reservation whose times the reason also states; None if it states
+    no times."""
     numbers: dict[str, object] = {"reservation": job.reservation}
     if named is not None:
         numbers |= {"start_s": named.start_s, "end_s": named.end_s}
@@ -132,7 +133,7 @@ def rows_of(cluster: Cluster, reservation: Reservation) -> Rows:
 
 
 def boundaries_s(cluster: Cluster, now_s: float) -> list[float]:
-    """Return the future times at which reservations begin or end, sorted. The set of closed nodes changes only at these
-    times."""
+    """Return the future times at which reservations begin or end, sorted. The set of closed nodes does not change
+    between two of these times."""
     times = {at_s for each in cluster.reservations.values() for at_s in (each.start_s, each.end_s)}
     return sorted(at_s for at_s in times if now_s < at_s < float("inf"))

@@ -2,8 +2,8 @@
 one node is, for example, a laptop, or a large machine whose workload log is simulated as one node.
 
 For one node, this module computes the same result as `core.backfill.shadow_time` for many nodes. All pods of a job are
-on the same node, so the capacity that it holds is one number per resource (`LargestConsumers`). A loop over the running
-jobs then takes less time than creating a single array."""
+on the same node, so the capacity that a job holds is one number per resource (`LargestConsumers`). With plain numbers,
+a loop over the running jobs takes less time than creating a single array."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster
 
 Amounts: TypeAlias = dict[str, int]
-End: TypeAlias = tuple[float, str]  # the end (seconds since the epoch), and the job
-Release: TypeAlias = tuple[float, str | int]  # (time, a running job or the number of a grant)
+End: TypeAlias = tuple[float, str]  # (expected end in seconds since the epoch, job)
+Release: TypeAlias = tuple[float, str | int]  # (time, name of a running job or number of a grant)
 Held: TypeAlias = Mapping[Any, Amount]  # job or number of a grant -> the amount that it holds
 
 INFINITE_S = float("inf")
@@ -38,8 +38,8 @@ def taken(gang: Gang, placements: Sequence[Placement]) -> Amounts:
 
 
 class OneNode:
-    """The shadow time of the first reservation: `shadow_s` (seconds since the epoch). `left`: the amounts that are free
-    at that time in addition to the reserved amounts; empty as long as there is no reservation."""
+    """The shadow time of the first reservation: `shadow_s` (seconds since the epoch). `left`: the free amounts at the
+    shadow time after the reserved amounts are subtracted; empty as long as there is no reservation."""
 
     def __init__(self, cluster: Cluster, draft: Draft, now_s: float) -> None:
         self.cluster, self.draft, self.now_s = cluster, draft, now_s
@@ -47,8 +47,9 @@ class OneNode:
         self.left: Amounts = {}
 
     def find(self, gang: Gang, ends: Sequence[End], granted: Sequence[tuple[float, Gang, Sequence[Placement]]]) -> bool:
-        """Find the first time at which the gang fits. Return whether there is such a time. `granted`: the grants of
-        this cycle with their ends. `ends`: the running jobs in the order of their ends."""
+        """Find the first time at which the gang fits, and store it in `shadow_s`. Return False if there is no such
+        time. `granted`: the grants of this cycle with their ends. `ends`: the running jobs in the order of their
+        ends."""
         draft, need = self.draft, gang.asked
         for demand in gang.demands:
             if draft.allowed(demand.where) is not None:
@@ -75,7 +76,7 @@ class OneNode:
                 break
             for resource, by in held:
                 given_back = by.get(who, 0)
-                # Parts of devices (fractions) are not added, because released parts of devices need not add up to a
+                # Released parts of devices (fractions) are not added, because parts of several devices do not make a
                 # whole free device.
                 if isinstance(given_back, int):
                     left[resource] += given_back
@@ -92,12 +93,12 @@ class OneNode:
         return not [resource for resource, amount in gang.asked.items() if amount > left.get(resource, 0)]
 
     def take(self, gang: Gang, placements: Sequence[Placement]) -> None:
-        """Subtract the amounts of a gang that still runs at the shadow time."""
+        """Subtract the amounts of a granted gang, which still runs at the shadow time, from the free amounts."""
         for resource, amount in taken(gang, placements).items():
             self.left[resource] -= amount
 
     def change(self, held: HeldCapacity, sign: int) -> None:
-        """Add (`sign` 1) or subtract (-1) the held amounts at the shadow time."""
+        """Change the free amounts at the shadow time: add `held` (`sign` 1), or subtract `held` (`sign` -1)."""
         for resource, amount in held.in_all.items():
             if resource in self.left:
                 self.left[resource] += sign * amount

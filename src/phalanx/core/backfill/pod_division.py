@@ -1,10 +1,9 @@
 """Divide the pods of a job among nodes so that there is still capacity for the first reservation (rule R13).
 
 Suppose that a job would still run when the first reservation starts. The job may take any nodes, as long as the
-reserved job still fits on some nodes at that time. `core.backfill.reservation` calls this module if the usual
-placements do not find a solution: after the usual placement of one of the two jobs, there is no capacity for the other
-job. The result is exact if the job and the reservation have one role each, and only amounts (no affinity, ports or
-devices) decide which nodes hold their pods:
+reserved job still fits on some nodes at that time. `core.backfill.reservation` calls this module if the usual placement
+of one of the two jobs leaves no capacity for the other job. The result is exact if the job and the reservation have one
+role each, and only amounts (no affinity, ports or devices) decide which nodes hold their pods:
 
     fits(i, x) = number of reserved pods that fit on node i beside x pods of the job
     most(i, k) = max over x of most(i - 1, k - x) + fits(i, x)      (knapsack over nodes)
@@ -28,8 +27,9 @@ NONE = -1
 
 
 def divided(draft: Draft, gang: Gang, free: Free, first: Gang) -> list[PackedPods]:
-    """Return how many of the gang's pods each node gets, so that the gang of the first reservation (`first`) still fits
-    into the remaining amounts of `free`. Return an empty list if there is no solution, or if it cannot be computed."""
+    """Divide the gang's pods among the nodes so that the gang of the first reservation (`first`) still fits into the
+    remaining amounts of `free`. Return the number of pods for each node; an empty list if there is no solution, or if
+    the problem is too large or not only about amounts."""
     if not is_plain(draft, gang) or not is_plain(draft, first):
         return []
     demand, pods = gang.demands[0], gang.minimums[0]
@@ -69,7 +69,7 @@ def held(free: Free, demand: Demand, row: int, less: dict[str, int]) -> int:
 def fitting(
     draft: Draft, demand: Demand, free: Free, first: Demand, position: int, pods: int, allowed: bool
 ) -> list[int]:
-    """Return, for each possible number of the demand's pods at the position, how many pods of the first reservation fit
+    """Return a list, for 0, 1, 2, … pods of the demand at the position: how many pods of the first reservation fit
     beside them."""
     row, most = int(draft.rows[position]), min(pods, capacity(draft, demand, position))
     taken = ({name: amount * count for name, amount in demand.asks} for count in range(most + 1))
@@ -77,8 +77,9 @@ def fitting(
 
 
 def knapsack(fits: list[list[int]], pods: int, wanted: int) -> list[int]:
-    """Return how many pods of the job each node gets, `pods` in total, so that at least `wanted` pods of the first
-    reservation fit; an empty list if there is no solution. `fits`: for each node, the result of `fitting`."""
+    """Divide `pods` pods of the job among the nodes so that at least `wanted` pods of the first reservation fit. Return
+    the number of pods for each node; an empty list if there is no solution. `fits`: for each node, the result of
+    `fitting`."""
     best = [[0] + [NONE] * pods]
     for node in fits:
         before = best[-1]

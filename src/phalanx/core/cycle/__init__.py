@@ -2,7 +2,7 @@
 
 Parts, lowest first:
 
-    known       the placement classes that are known not to start, and the reasons
+    known       the placement classes that cannot start, and the reasons
     state       the state that the parts of a cycle share
     reserve     the requests that get a backfill reservation
     candidates  the request classes that this cycle tries in the job order

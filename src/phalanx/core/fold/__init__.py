@@ -3,7 +3,7 @@
 Parts, lowest first:
 
     charging          the holdings of a job: on its nodes, in its queue's account, in its user's usage
-    job_dependencies  conditions for a start besides capacity: times, other jobs, a slot of the job's array
+    job_dependencies  conditions for a start other than capacity: times, other jobs, the cap of the job's array
     transitions       the table of legal transitions: (phase, event or action) -> phase
     node_groups       node groups: requested nodes, arrivals, failures
     cluster_events    nodes, foreign pods, queues, flavors, reservations, policy, time

@@ -1,4 +1,4 @@
-"""The *memory* of a cycle: results that the next cycle can use. This module also has the decision of a cycle, which
+"""The *memory* of a cycle: results that the next cycle can use. The decision of a cycle, also defined in this module,
 consists of a plan and the memory.
 
 `core.cycle.plan` writes the memory of a cycle, and this module alone applies it to the cluster state. The memory saves
@@ -19,8 +19,8 @@ from phalanx.state.pending.request_class import Request, RequestClassKey, Search
 
 
 class RequestClassReport(NamedTuple):
-    """The report of one request class: the kind of obstacle (such as `Blocker.CAPACITY`), and the reason. `reason`:
-    None if the reason of the placement class applies."""
+    """The report of one request class: the kind of obstacle (such as `Blocker.CAPACITY`), and the reason. If `reason`
+    is None, the reason of the placement class applies."""
 
     blocker: int
     reason: Reason | None = None
@@ -29,21 +29,21 @@ class RequestClassReport(NamedTuple):
 class Memory(NamedTuple):
     """The memory of a cycle.
 
-    `version`: the version of the state on which the cycle decided. If an event was applied to the state after that, the
-        memory is not applied.
-    `received`: requests that the cycle has added to a request class. `waiting_for_event`: requests that are only
-        checked again after an event that concerns their job.
+    `version`: the version of the state on which the cycle decided. If an event has changed the state since the
+        decision, the memory is not applied.
+    `received`: requests that the cycle has added to a request class. `waiting_for_event`: requests that are not checked
+        again before an event that concerns their job.
     `waiting_until`: requests that wait until a given time. `reports`: the obstacle and reason that each request class
     has reported.
     `explained`: the reason of each placement class without capacity. `disproved`: placement classes whose stored reason
-        is no longer true. `stale`: placement class -> its new value of `PlacementClass.stale`. `renewed`: True if the
+        is no longer true. `stale`: placement class -> the new value of `PlacementClass.stale`. `renewed`: True if the
         reasons of all classes are up to date.
     `failed`: placement classes that were closed because placing a gang failed, although the free amounts were enough.
     `first`: the first backfill reservation.
     `searched`: failed searches for victims. `has_postponed`: True if searches for victims were postponed to the next
     cycle.
-    `exceeding`: queues that exceed their limit, and since when (seconds since the epoch). Their pods may be evicted for
-        this."""
+    `exceeding`: queue -> the time since which its usage exceeds its limit (seconds since the epoch). Pods of such a
+        queue may be evicted."""
 
     version: int
     received: tuple[Request, ...] = ()
@@ -61,17 +61,17 @@ class Memory(NamedTuple):
     exceeding: tuple[tuple[str, float], ...] = ()
 
     def begin(self, cluster: Cluster) -> None:
-        """Remove the requests that wait for an event from the pending requests. The caller does this before it applies
-        the actions of the plan. An action may be the event for which a request waits; then the action adds the request
-        again."""
+        """Remove the requests that wait for an event from the pending requests. The caller calls `begin` before it
+        applies the actions of the plan, because an action may be the event for which a request waits; the action then
+        adds the request again."""
         for request in self.waiting_for_event:
             cluster.pending.leave(request)
         cluster.pending.changed = cluster.tree.eased = False
         cluster.pending.renews = cluster.pending.renews and not self.renewed
 
     def fold(self, cluster: Cluster) -> None:
-        """Apply all other results of the cycle to the state. The caller does this after it has applied the actions of
-        the plan."""
+        """Apply all results to the state that `begin` does not apply. The caller calls `fold` after it has applied the
+        actions of the plan."""
         pending = cluster.pending
         for request, again_s in self.waiting_until:
             pending.wait_until(request, again_s)
@@ -97,8 +97,8 @@ class Memory(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """The decision of one cycle: the plan, which a world carries out, and the memory for the next cycle. `memory`: None
-    if no results are stored for the next cycle."""
+    """The decision of one cycle: the plan, which is carried out in the cluster, and the memory for the next cycle.
+    `memory`: None if there are no results for the next cycle."""
 
     plan: Plan
     memory: Memory | None = None
@@ -111,7 +111,7 @@ class Decision(NamedTuple):
 def note_arrays(cluster: Cluster, memory: Memory) -> None:
     """Record which jobs of arrays now count against the cap of their array as candidates. If a job stops being a
     candidate, the next job of its array may become one. A job that is nominated, or has just started on its nominated
-    nodes, still counts, although it is in no request class."""
+    nodes, still counts as a candidate, although it is in no request class."""
     relations = cluster.dependencies
     for request in memory.received:
         if request.job not in cluster.jobs or request not in cluster.pending.request_class_of:
@@ -131,9 +131,9 @@ def note_arrays(cluster: Cluster, memory: Memory) -> None:
 
 
 def pass_turn(cluster: Cluster, record: JobRecord) -> None:
-    """Let the next job of the array become a candidate instead of this job, because this job waits for something other
-    than the cap of the array. If the job is in a request class, mark it in `Pending.hopeless`, because it cannot start
-    at present. Before it can start later, the cap of its array must be checked again."""
+    """Let the next job of the array become a candidate instead of the job of `record`, which waits for something other
+    than the cap of the array. If the job is in a request class, add it to `Pending.hopeless`, because it cannot start
+    at present, and the cap of its array must be checked again before it starts."""
     pending, name = cluster.pending, record.job.id
     if Request(name) in pending.request_class_of:
         pending.hopeless[Request(name)] = None

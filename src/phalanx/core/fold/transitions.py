@@ -1,9 +1,9 @@
 """The legal transitions between the phases of a job, as one table. All rules about legal transitions are in this file.
 
-A row means: if a job is in this phase, this event or action leads to that phase. `STAYS`: the job stays in its phase.
-`LATE`: the event is ignored because it arrives too late. This can happen because the world sends several streams of
-events, which have no common order, so the state may already include a later event. A transition that is not in the
-table is illegal, and shows that the sender has a defect."""
+A row has a phase, an event or action, and the phase to which the event or action leads. `STAYS`: the job stays in its
+phase. `GONE`: the job has ended. `LATE`: the event is ignored because it arrives too late. Events arrive in several
+streams without a common order, so the state may already include a later event. A transition that is not in the table is
+illegal, and shows a defect in the sender of the event or action."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ class IllegalTransition(Exception):
 
 
 def transition(job: str, phase: Phase, attempt: int, by: Transition) -> NextPhase:
-    """Return the next phase of a job after the event or action `by`. `phase`: its present phase. `attempt`: the number
-    of its starts so far.
+    """Return the next phase of a job after the event or action `by`. `phase`: the present phase of the job. `attempt`:
+    the number of starts of the job so far.
 
     Raises `IllegalTransition`, which names the legal events and actions, if the transition is not in the table."""
     kind = type(by)

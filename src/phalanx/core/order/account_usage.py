@@ -4,8 +4,8 @@ least usage comes first.
 The usage of an account is its decayed usage (`state.usage`), divided by its shares. The usage of a child queue is the
 sum of the usage of all accounts in this queue and in the queues below it, divided by the queue's weight. An account
 without shares comes last. When a job starts in a cycle, its usage for a fixed time (`UsageTerms.entry_s`) is added at
-once, and stays in the state after the cycle (`core.fold.charging`). So if two accounts have many jobs and equal usage,
-their jobs start in turns."""
+once, and stays in the state after the cycle (`core.fold.charging`). So if two accounts have equal usage and many jobs,
+their jobs start alternately."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from phalanx.state.queues.quota import Cost
 
 
 class AccountUsage:
-    """The usage of all accounts at `now_s` (seconds since the epoch). `started`: (job, its cost) for each job that this
-    cycle has started; the list grows during the cycle."""
+    """The usage of all accounts at the time `now_s` (seconds since the epoch). `started`: (job, charged amounts) for
+    each job that this cycle has started; the list grows during the cycle."""
 
     def __init__(self, cluster: Cluster, now_s: float, started: Sequence[tuple[Job, Cost]] = ()) -> None:
         self.cluster, self.now_s, self.started = cluster, now_s, started
-        self._known = 0  # the number of started jobs whose usage is already in `_entered`
+        self._known = 0  # how many jobs of `started` are already included in `_entered`
         self._entered: dict[tuple[str, str], float] = {}
         self._shares: dict[str, dict[str, float]] = {}  # queue -> account -> shares
 
@@ -60,7 +60,7 @@ class AccountUsage:
 
     def _told_as(self, queue: str) -> tuple[str, ...]:
         """Return the queue names under which usage of the queue is stored. A job that names no queue is in the default
-        queue, so usage of the default queue may also be stored under the empty name."""
+        queue, so usage of the default queue may also be stored under an empty queue name."""
         return (queue, "") if queue == self.cluster.policy.default_queue else (queue,)
 
 

@@ -5,11 +5,11 @@ together, on a *draft*: a view of the free capacity with an undo log, which last
 
 Parts, lowest first:
 
-    filters/       which nodes a pod may use, and how many of its pods they hold
+    filters/       the nodes that a pod may use, and how many such pods each node holds
     packing_order  the nodes in packing order, stored from cycle to cycle
     draft          one cycle's free capacity, with an undo log
     capacity       for which gangs of one role there is capacity, as far as counting can show it
-    scoring/       which of the remaining nodes is chosen
+    scoring/       the choice among the nodes that passed the filters
     topology       domains of nodes; packed, balanced, and in slices
     packing        several roles on nodes, and a bounded exact search
     gang           the gang: its minimum, then as many further pods as fit

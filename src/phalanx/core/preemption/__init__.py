@@ -12,6 +12,6 @@ Parts, lowest first:
     victims        the cheapest set of candidates that frees enough, on columns
     candidates     the pods and gangs that one search may evict
     victim_sets    small pools of candidates: every set is tried for the fairest and cheapest
-    search         find victims, try them on the draft, restore those that are not needed
+    search         find victims, try them on the draft, restore candidates that are not needed
     consolidation  move running jobs instead of stopping them
     guard          preemption must not delay a reservation"""

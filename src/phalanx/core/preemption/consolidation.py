@@ -1,13 +1,15 @@
 """Consolidation: move running jobs to other nodes, so that a pending job fits (as KAI's action "consolidation").
 
 If the free capacity is enough in total, but split over too many nodes, movable jobs are stopped and nominated to other
-nodes. This is done only if the pending job can then start, and could not start otherwise. Before any job is stopped,
-new placements of all moved jobs are found on the draft. They use capacity that is free now or becomes free by the
-moves. So after each consolidation more jobs run than before, and consolidations cannot follow each other without end.
+nodes. Jobs are moved only if the pending job cannot start otherwise, and can start after the moves. Before any job is
+stopped, new placements of all moved jobs are found on the draft. The new placements use capacity that is free now or
+becomes free by the moves. So after each consolidation more jobs run than before, and consolidations cannot follow each
+other without end.
 
-Only whole gangs are moved, of any priority, if their queue has the setting `consolidate`. They have the same protection
-as victims of preemption (opt-out, minimum run time, hourly budget). The search for victims also finds the jobs to move.
-If a job cannot be placed on other nodes, the search is repeated without this job, at most `ATTEMPTS` times."""
+Only whole gangs are moved, of any priority, if their queue has the setting `consolidate`. Movable jobs are protected by
+the same rules as victims of preemption (opt-out, minimum run time, hourly budget). The search for victims also finds
+the jobs to move. If a job cannot be placed on other nodes, the search is repeated without this job, at most `ATTEMPTS`
+times."""
 
 from __future__ import annotations
 
@@ -49,16 +51,16 @@ class MovePolicy(PreemptionPolicy):
         return may, np.zeros(len(may), np.int64)
 
     def rule_for(self, number: int, *, whole: bool, loss: Callable[[], Charge | None]) -> PreemptionRule | None:
-        """Return the rule that allows to move the job; None if it may not be moved."""
+        """Return the rule that allows to move the job; None if no rule allows it."""
         queue = self.running_pods.queues[self.running_pods.of_jobs("queue")[number]]
         return PreemptionRule.CONSOLIDATION if whole and self._budget(queue) > 0 else None
 
 
 def find_moves(context: PreemptionContext, job: Job, offer: FlavorAssignment) -> PreemptionPlan | None:
     """Return a plan that moves running jobs so that `job` can start; None if moves do not make this possible. The draft
-    and the ledger are unchanged afterwards."""
-    # Jobs with named devices are not moved, because the state can store only one list of devices for a slot, and would
-    # need two: the old devices and the new ones.
+    and the ledger are unchanged when the function returns."""
+    # Jobs with named devices are not moved, because a slot in the state has only one list of devices, but a moved job
+    # would need two: the old and the new devices.
     records = ((name, context.cluster.jobs[name]) for name in context.running_pods.number_of)
     spared = {name for name, record in records if record.devices or not record.job.movable} | {*context.victims}
     for _ in range(ATTEMPTS):
@@ -81,9 +83,10 @@ def find_moves(context: PreemptionContext, job: Job, offer: FlavorAssignment) ->
 
 def new_placements(context: PreemptionContext, victim: Victim) -> list[Placement] | None:
     """Return new placements for the victim, with the same number of pods of each role, and take their capacity from the
-    draft. Return None if it fits only on its present nodes, or nowhere.
+    draft. Return None if the victim fits only on its present nodes, or on no nodes.
 
-    A moved job starts from the beginning, so a role of which pods have already finished needs its minimum again."""
+    A moved job starts from the beginning, so a role needs its full minimum again, even if some of its pods have already
+    finished."""
     cluster, record = context.cluster, context.cluster.jobs[victim.job]
     has = pods_by_role(record.placements, len(record.job.roles))
     needed = record.gang.required_roles
@@ -96,6 +99,6 @@ def new_placements(context: PreemptionContext, victim: Victim) -> list[Placement
 
 
 def changes_node(record: JobRecord, placements: Sequence[Placement]) -> bool:
-    """Return whether any pod of the job would be on another node."""
+    """Return whether, with `placements`, at least one pod of the job would be on another node than now."""
     now = Counter((slot.role, node) for slot, node in record.placements.items())
     return now != Counter((each.role, each.node) for each in placements)

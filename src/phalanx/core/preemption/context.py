@@ -1,4 +1,4 @@
-"""The input of a search for victims: the state, and the changes that this cycle has made so far."""
+"""The input of a search for victims: the cluster state, and the decisions of this cycle so far."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class PreemptionContext:
     `placed`: job -> the pods that this cycle has placed for it. `running_pods` does not include them yet.
     `spent`: queue -> the number of its jobs that this cycle has preempted whole.
     `place`: the function that places a gang on the draft without delaying reservations.
-    `is_guarded`: True if the job must respect reservations. `without_growth`: True if the search removes from the draft
-    the pods that this cycle has placed above minimums, as far as the preemptor may preempt them.
+    `is_guarded`: True if the preemptor must respect reservations. `without_growth`: True if pods that this cycle has
+    placed above minimums are removed from the draft before the search, as far as the preemptor may preempt them.
     `richest`: a cache with the results of `policy.richest_children`, by version of the ledger."""
 
     cluster: Cluster

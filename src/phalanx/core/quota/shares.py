@@ -1,28 +1,28 @@
 """Compute weighted dominant resource shares: how much a queue uses beyond its guarantee, as a part of the amounts that
 its parent can share out.
 
-The share of a queue among its siblings, if the next job with the charge `extra` were added, is
+The share of a queue among its siblings, including the charge of its next job (`extra`), is
 
     share = max over resources (per flavor) of   max(0, used + extra - guaranteed) / lendable / weight
 
-where `lendable` is the amount that the parent can share out: the parent's guarantee if it states one, otherwise the
+where `lendable` is the amount that the parent can share out: the parent's guarantee if it has one, otherwise the
 capacity of the cluster. Only resources for which at least one child of the parent has a guarantee are compared; if no
 child has a guarantee, all resources are compared. (An admin who sets guarantees only for GPUs wants GPUs to be shared
 fairly. If CPUs were compared too, every queue would exceed its guarantee, because jobs with GPUs also use CPUs.)
 Without guarantees this is dominant resource fairness (Ghodsi et al., NSDI'11), weighted per resource. With guarantees
 it is Kueue's fair sharing (KEP-1714), in which the compared shares include the next job. A queue of weight 0 should
-only use amounts that no other queue wants. So as soon as it exceeds its guarantee, its share is above that of every
-queue with a positive weight.
+only use amounts that no other queue requests. So as soon as it exceeds its guarantee, its share is higher than the
+share of every queue with a positive weight.
 
-Shares decide which queue is next (`QueueOrder.FAIR`), and which queue may preempt for fairness. In that case, the share
-of the preemptor's side, including the job, must be below the share of the victim's side before the loss. The two sides
-are siblings: the children of the lowest common ancestor of both queues.
+Shares decide which queue is next (`QueueOrder.FAIR`), and which queue may preempt for fairness. For a preemption, the
+share of the preemptor's side, including the job, must be below the share of the victim's side before the eviction. The
+two sides are those children of the lowest common ancestor that contain the two queues.
 
 Preemptions for fairness among siblings cannot go round in a circle, that is, they never lead back to an earlier state.
-Consider a circle of preemptions, and the highest share that any queue has when it loses a victim. Every queue that
-preempts stays below this share. So the queue that had this share cannot reach it again by preempting. (If there are
-several resources, the loss of a job may leave the dominant share of its queue unchanged. The argument is valid in this
-case too.)
+To prove this, assume such a circle, and let h be the highest share that any queue has when it loses a victim. Every
+queue that preempts stays below h. So the queue with the share h cannot reach h again by preempting. (If there are
+several resources, the loss of a job may leave the dominant share of its queue unchanged. The proof is valid in this
+case, too.)
 """
 
 from __future__ import annotations
@@ -67,10 +67,9 @@ def dominant_share(branch: Branch, account: QueueUsage, pool: Mapping[Key, int],
 
 
 def fill(branch: Branch, used: Mapping[Key, Amount], pool: Mapping[Key, int], *, own: bool = False) -> float:
-    """Return the part of the branch's guarantee that is used, for the resource of which this part is largest. For a
-    resource without a guarantee, the usage is divided by the limit of the nearest queue on the path that has a limit;
-    if no queue has one, by the capacity of the cluster. `own`: True for the own jobs of an inner queue, which have no
-    guarantee."""
+    """For each resource, divide the usage of the branch by its guarantee; return the largest quotient. For a resource
+    without a guarantee, divide by the limit of the nearest queue on the path that has a limit or, if there is none, by
+    the capacity of the cluster. `own`: True for the own jobs of an inner queue, which have no guarantee."""
     most = 0.0
     for key, amount in used.items():
         if amount <= 0:
@@ -85,7 +84,7 @@ def fill(branch: Branch, used: Mapping[Key, Amount], pool: Mapping[Key, int], *,
 
 def own_share(branch: Branch, used: Mapping[Key, Amount], pool: Mapping[Key, int], extra: Cost = ()) -> DominantShare:
     """Return the share of a queue's own jobs. These jobs compete with the child queues as if they were one more child,
-    without a guarantee and with the weight 1. `used`: the usage of these jobs."""
+    without a guarantee and with the weight 1. `used`: the usage of the queue's own jobs."""
     together = added(used, extra)
     ratios = [ratio(together.get(key, 0), branch, key, pool) for key in branch.quota.contested or together]
     return DominantShare(0, max(ratios, default=0.0))
@@ -102,8 +101,8 @@ def added(used: Mapping[Key, Amount], extra: Cost) -> Mapping[Key, Amount]:
 
 
 def ratio(beyond: Amount, above: Branch, key: Key, pool: Mapping[Key, int]) -> float:
-    """Return the part `beyond` / lendable. `beyond`: the usage beyond the guarantee. The lendable amount is the amount
-    that the parent `above` can share out among its children."""
+    """Return `beyond` divided by the lendable amount, which is the amount that the parent (`above`) can share out among
+    its children. `beyond`: the usage beyond the guarantee."""
     lendable = above.quota.guaranteed[key] if key in above.quota.stated else pool.get(key, 0)
     if beyond <= 0:
         return 0.0
@@ -123,8 +122,8 @@ def scaled_share(share: DominantShare, factor: float) -> DominantShare:
 
 def seen_priority(queue: Branch, child: Branch, priority: int) -> int:
     """Return the priority with which a job of the queue competes against siblings of `child`, which is the queue itself
-    or a queue above it. The priority of each queue up to `child` is added to that of the job; a fenced queue replaces
-    the sum by its own priority (YuniKorn's offset and fence)."""
+    or a queue above it. The priorities of the queues from the job's queue up to `child` are added to the priority of
+    the job; a fenced queue replaces the sum by its own priority (YuniKorn's offset and fence)."""
     for branch in queue.path:
         if branch.queue is not None:
             priority = branch.queue.priority + (0 if branch.queue.fenced else priority)

@@ -1,5 +1,5 @@
 """Reasons: why a job waits. A reason states the amounts that were compared, the jobs that hold the missing amount, and
-the time at which this amount is expected to be released.
+the time at which enough of it is expected to be released.
 
 Parts, lowest first:
 

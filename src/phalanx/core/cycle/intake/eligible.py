@@ -1,8 +1,7 @@
-"""Decide whether a queued job is *eligible*, that is, whether a cycle may try to start it. This does not depend on the
-free capacity. The result is None, or the reason why the job is not eligible. The result can change only by an event or
-with time.
+"""Decide whether a queued job is *eligible*, that is, whether a cycle may try to start it. Eligibility does not depend
+on the free capacity. It changes only by an event or with time.
 
-The reasons are checked in this order: the world blocks the job; the gang is invalid; the queue is unknown,
+The reasons are checked in this order: the cluster blocks the job; the gang is invalid; the queue is unknown,
 misconfigured, held or closed; the requests exceed a limit of the queue or a limit for each job; too many jobs are
 submitted; the job must wait for its begin time, for another job, or for other jobs of its array
 (`core.fold.job_dependencies`)."""
@@ -28,8 +27,8 @@ from phalanx.state.queues.quota import Cost, gang_cost
 def not_eligible(
     cluster: Cluster, branch: Branch, record: JobRecord, now_s: float, cleared: dict[JobFamily, int]
 ) -> NotEligible | None:
-    """Return why the queued job of this branch is not eligible; None if it is eligible. `cleared`: array -> the number
-    of its jobs that this cycle has admitted, as in `job_dependencies.not_eligible`."""
+    """Return why a queued job of the branch is not eligible; None if it is eligible. `cleared`: array -> the number of
+    its jobs that were admitted, as in `job_dependencies.not_eligible`."""
     job = record.job
     if job.blocked is not None:
         return NotEligible(job.blocked)
@@ -51,8 +50,8 @@ def not_eligible(
 
 
 def queue_state_reason(branch: Branch, record: JobRecord, now_s: float) -> Reason | None:
-    """Return the reason why the queue, or a queue above it, starts no jobs now; None if all of these queues start
-    jobs."""
+    """Return the reason why the queue, or a queue above it, starts no jobs now; None if the queue and all queues above
+    it start jobs."""
     if branch.fault:
         return no_quota.misconfigured(branch)
     for queue in branch.rules.states:
@@ -65,8 +64,8 @@ def queue_state_reason(branch: Branch, record: JobRecord, now_s: float) -> Reaso
 
 
 def beyond_limits(cluster: Cluster, branch: Branch, record: JobRecord) -> Reason | None:
-    """Return the reason if the limits of the job's queue, or of a queue above it, do not allow the job even when no
-    other job runs; None if these limits allow the job."""
+    """Return the reason if the limits of the job's queue, or of a queue above it, would not allow the job even if no
+    other job ran; None if they would allow it."""
     longest_s, limit_s = branch.rules.limits.longest_s, record.job.limit_s
     if longest_s is not None and limit_s is not None and limit_s > longest_s:
         return no_quota.never(
@@ -90,7 +89,8 @@ def beyond_limits(cluster: Cluster, branch: Branch, record: JobRecord) -> Reason
 
 def beyond_ceiling(cluster: Cluster, branch: Branch, record: JobRecord, pods: Sequence[int]) -> Reason | None:
     """Return the reason that names the first ceiling (a limit of a queue) that the pods exceed with every choice of
-    flavors; None if with some choice they exceed no ceiling. `pods[role]`: the number of pods of each role."""
+    flavors; None if, with some choice of flavors, the pods exceed no ceiling. `pods[role]`: the number of pods of each
+    role."""
     if not branch.rules.flavors:
         return ceiling_reason(branch, record, gang_cost(record.gang, pods))
     found = None
@@ -103,8 +103,8 @@ def beyond_ceiling(cluster: Cluster, branch: Branch, record: JobRecord, pods: Se
 
 
 def no_suitable_flavor(cluster: Cluster, branch: Branch, record: JobRecord) -> Reason | None:
-    """Return the reason if, for some role and some resource group, no flavor is suitable; None if each role has a
-    suitable flavor in each group."""
+    """Return the reason if some role has no suitable flavor in some resource group; None if each role has a suitable
+    flavor in each group."""
     for demand in record.gang.demands:
         for group in flavor_assignment.groups_asked(branch.rules.flavors, demand):
             found = [

@@ -1,7 +1,7 @@
 """Handle nominated jobs. Start the jobs whose victims have left. If the victims of a job do not leave in time, withdraw
 the job's nomination, or nominate the job to other nodes.
 
-If the nomination of a job is withdrawn, the next cycle decides again about this job."""
+If a nomination is withdrawn, the next cycle decides about the job again."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from phalanx.state.pending.request_class import Request
 
 
 def start_nominated(state: CycleState, preempting: CyclePreemption) -> None:
-    """Start nominated jobs whose nodes are free. If some nomination has to be withdrawn or moved to other nodes, do
-    only this, and start no nominated job."""
+    """Start nominated jobs whose nodes are free. If any nomination must be withdrawn or moved to other nodes, only
+    withdraw and move nominations, and start no nominated job."""
     found = [*preempting.nominations()]
     for record, next_step in found:
         if next_step is NominationState.BROKEN or is_hindered(state, record):

@@ -1,8 +1,9 @@
 """Receive a request that is in no request class: report why it must wait, or add it to its request class.
 
-A request that is not eligible (`core.cycle.intake.eligible`) waits for an event or for a certain time. All other
-requests are candidates from this cycle on. Equal requests of one queue are in the same request class
-(`state.pending.request_class.RequestClassKey`), and a decision about one of these requests applies to all of them."""
+A request that is not eligible (`core.cycle.intake.eligible`) waits for an event or for a certain time. An eligible
+request is a candidate from this cycle on. Equal requests of one queue are in the same request class
+(`state.pending.request_class.RequestClassKey`), and a decision about one request of a class applies to all of its
+requests."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ from phalanx.state.pending.request_class import (
 )
 from phalanx.state.queues.branch import Branch
 
-# Fields of a job that are part of the terms of its request, and the values that they have for most jobs.
+# Returns the fields of a job that are part of the terms of its request (`Terms`); most jobs have the default values.
 DETAILS = attrgetter("limit_s", "estimate_s", "deadline_s", "preemptible", "preempts", "reservation")
 PLAIN_DETAILS = DETAILS(PLAIN)
 
@@ -44,15 +45,15 @@ def newcomers(state: CycleState) -> list[Request]:
 
 
 def receive(state: CycleState, request: Request) -> None:
-    """Report why the request cannot be a candidate. If it can be one, add it to its request class."""
+    """Add an eligible request to its request class. For a request that is not eligible, report the reason."""
     cluster, pending, now_s, slots = state.cluster, state.pending, state.now_s, None
     record = cluster.jobs[request.job]
     branch = cluster.tree.branches[record.queue]
     if record.nominated and (request.slot is None or request.slot in record.nominated):
-        return  # `core.cycle.intake.nominated` has handled the job
+        return  # `core.cycle.intake.nominated` has already handled the nominated job
     if request.slot is not None:
         if request.slot != replacement.slots_together(cluster, record, request.slot)[0]:
-            # The request with the first slot of the group is made for all slots of the group.
+            # The request for the first slot of the group represents all slots of the group.
             state.waiting_for_event[request] = None
             return
         slots = replacement.replacement_gang(cluster, cluster.topologies(state.policy), record, request.slot)
@@ -74,8 +75,8 @@ def receive(state: CycleState, request: Request) -> None:
     key, entry = request_class_of(cluster, branch, record, request, slots)
     request_class = pending.enter(key, entry)
     if key in pending.searched and record.preempted < cluster.jobs[request_class.first.request.job].preempted:
-        # This job was preempted less often than the job of the first request, so its search for victims may succeed
-        # although the search of the first request failed.
+        # The new job was preempted less often than the job of the first request, so its search for victims may succeed
+        # although the search of the first request has failed.
         del pending.searched[key]
     state.received.append(request)
 
@@ -83,7 +84,7 @@ def receive(state: CycleState, request: Request) -> None:
 def request_class_of(
     cluster: Cluster, branch: Branch, record: JobRecord, request: Request, slots: Gang | None
 ) -> tuple[RequestClassKey, QueuedRequest]:
-    """Return the key of the request's class, and the entry of the request in this class.
+    """Return (key of the request's class, entry of the request in the class).
 
     `branch`: the branch of the request's queue. `slots`: the gang of the open slots that are placed together; None for
         a queued job."""
@@ -91,16 +92,16 @@ def request_class_of(
     whole = branch.rules.starts_whole
     if slot is not None and slots is not None and whole and not is_growth(record, slot):
         limit_s = branch.rules.limits.time_limit_s(job)
-        # These pods are expected to end with their job, and jobs end at different times. So each job has a class of its
-        # own.
+        # Pods of started jobs are expected to end with their job, and jobs end at different times. So each job has a
+        # class of its own.
         terms = PLAIN if limit_s is None else Terms(limit_s=limit_s, job=job.id)
         entry = QueuedRequest(*record.open[slot], request)
         return RequestClassKey(int(Kind.REPLACEMENT), job.priority, slots, "", terms), entry
     terms = terms_of(job, branch, by_person=bool(cluster.reservations))
     if branch.rules.by_factors and cluster.policy.priority_function is not None:
-        terms = terms._replace(job=job.id)  # a priority function may give any two jobs different priorities
-    # If there are advance reservations, the key must have the exact queue, because a reservation may be for one queue
-    # only.
+        terms = terms._replace(job=job.id)  # with a priority function, any two jobs may have different priorities
+    # If there are advance reservations, the key must have the exact queue, because a reservation may name a single
+    # queue.
     queue = branch.name if cluster.reservations else branch.request_class_queue
     if slot is None or slots is None:
         entry = QueuedRequest(job.submitted_s, job.id, request)
@@ -116,9 +117,9 @@ def request_class_of(
 
 
 def terms_of(job: Job, branch: Branch, *, by_person: bool) -> Terms:
-    """Return the terms of the job's request: the fields of the job on which the decision depends, other than its gang
-    and its priority. `by_person`: True if there are advance reservations, so that the decision depends on the user and
-    the group."""
+    """Return the terms of the job's request: the fields of the job, other than its gang and its priority, on which the
+    decision depends. `by_person`: True if the decision also depends on the user and the group, because there are
+    advance reservations."""
     factors, by_usage = branch.rules.by_factors, branch.order is QueueOrder.USAGE
     plain = DETAILS(job) == PLAIN_DETAILS and branch.rules.limits.longest_s is None
     if plain and not (by_person or branch.rules.limits.by_user or branch.rules.limits.by_group or factors or by_usage):

@@ -1,5 +1,6 @@
 """Turn a preemption plan into actions: evict the victims, and nominate the preemptor to their nodes. If the preemptor's
-nodes are free already, it starts at once. These functions also update the draft and the ledger of the cycle."""
+nodes are free already, the preemptor starts at once. These functions also update the draft and the ledger of the
+cycle."""
 
 from __future__ import annotations
 
@@ -28,9 +29,9 @@ def settle(
     context: PreemptionContext, actions: list[Action], request: Request, found: PreemptionPlan, rights: PreemptionPolicy
 ) -> bool:
     """Add the actions of the plan. In the ledger, release the charges of the victims. Charge the preemptor to its queue
-    and its nodes. Return True if the preemptor overcommits no node, so that it may start in the next cycle. Then the
-    amounts on its nodes would be enough without the eviction. The victims are evicted for another reason: they use
-    ports or devices, a reservation needs the capacity, or the search for free nodes ended early because of its
+    and its nodes. Return True if the preemptor overcommits no node, so that it may start in the next cycle. In this
+    case the amounts on its nodes are enough even without the eviction, and victims are evicted for another reason: they
+    use ports or devices; a reservation needs the capacity; or the search for free nodes ended early because of its
     budget."""
     cluster, now_s = context.cluster, context.now_s
     record = cluster.jobs[request.job]
@@ -62,8 +63,8 @@ def grown(
     placements: Sequence[Placement],
     until_s: float,
 ) -> Nominate:
-    """Return the nomination of a growing job. The nomination has the new placements, and the placements to which the
-    job was nominated earlier, except those for whose slots this cycle has placed pods."""
+    """Return the nomination of a growing job. The nomination has the new placements and the earlier nominated
+    placements of the job. Earlier placements of slots for which this cycle has placed pods are left out."""
     placed = {(each.role, each.ordinal) for each in context.placed.get(record.job.id, ())}
     known = tuple(each for each in nominated_placements(record) if (each.role, each.ordinal) not in placed)
     for action in [each for each in actions if isinstance(each, Nominate) and each.job == record.job.id]:
@@ -73,8 +74,8 @@ def grown(
 
 
 def tell(context: PreemptionContext, actions: list[Action], victim: Victim, rights: PreemptionPolicy) -> None:
-    """Evict the victim, all of its pods or some of them. If the victim moves to other nodes, nominate it to these
-    nodes; otherwise release its charge to its queue."""
+    """Evict all or some pods of the victim. If the victim moves, nominate it to its new nodes; otherwise release its
+    charge to its queue."""
     record = context.cluster.jobs[victim.job]
     reason = preempted.preempted_reason(rights, record, victim.rule, len(victim.slots))
     evict(context, actions, record, victim.slots, rights.job.id, reason)
@@ -93,8 +94,8 @@ def evict(
     by: str,
     reason: Reason,
 ) -> None:
-    """Add the action that evicts these slots of the job. `slots`: the slots to evict; empty to evict the whole job.
-    `by`: the id of the preemptor; empty if there is no preemptor."""
+    """Add the action that evicts slots of the job. `slots`: the slots to evict; empty to evict the whole job. `by`: the
+    id of the preemptor; empty if there is no preemptor."""
     cluster, job = context.cluster, record.job.id
     spared_s, queue = grace_s(cluster, job), record.queue
     if slots:
@@ -120,8 +121,8 @@ def give_back(context: PreemptionContext, record: JobRecord) -> None:
 
 
 def take_back(context: PreemptionContext, actions: list[Action], record: JobRecord) -> None:
-    """Cancel the pods above its minimum and the nominations that this cycle has granted to a job, because the job is
-    now preempted (rule R24)."""
+    """Cancel what this cycle has granted to a job that is now preempted: pods above its minimum, and nominations (rule
+    R24)."""
     job = record.job.id
     grown = [action for action in actions if isinstance(action, Nominate) and action.job == job] if record.open else []
     actions[:] = [action for action in actions if action not in grown]
@@ -131,12 +132,12 @@ def take_back(context: PreemptionContext, actions: list[Action], record: JobReco
 
 
 def grace_s(cluster: Cluster, job: str) -> float | None:
-    """Return the grace period of a victim's pods, in seconds; None if for each pod its own grace period applies."""
+    """Return the grace period of a victim's pods, in seconds; None if each pod has its own grace period."""
     return queue_preemption(cluster, cluster.jobs[job].queue).grace_s
 
 
 def keep_nomination(draft: Draft, cluster: Cluster, gang: Gang, placements: Sequence[Placement]) -> bool:
-    """Subtract the nominated capacity from the draft, and close each node that is overcommitted then. Return whether at
+    """Subtract the nominated capacity from the draft, and close each node that becomes overcommitted. Return whether at
     least one node is overcommitted."""
     rows = cluster.columns.row_of
     at = {rows[placement.node] for placement in placements}
@@ -144,7 +145,7 @@ def keep_nomination(draft: Draft, cluster: Cluster, gang: Gang, placements: Sequ
         int(draft.rows[position]): position for position in np.isin(draft.rows, list(at)).nonzero()[0].tolist()
     }
     for placement in placements:
-        # A node that is already overcommitted is not on the draft, so it has no position.
+        # Nodes that were already overcommitted are not on the draft, so they have no position.
         if (position := position_of.get(rows[placement.node])) is not None:
             draft.occupy(position, gang.demands[placement.role], placement.devices)
     overfull = [each for each in position_of.values() if any(view[each] < 0 for view in draft.views.values())]

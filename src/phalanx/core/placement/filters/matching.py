@@ -2,8 +2,8 @@
 
 The rules are those of kube-scheduler's filters (k8s.io/component-helpers scheduling/corev1, plugins NodeAffinity,
 TaintToleration, NodeUnschedulable), as vector operations over the columns of `NodeAttributes`. A node that is not ready
-never matches. Every filter is a pair: (the text for nodes that fail the filter, the mask of rows that pass). So the
-same filters are used to match nodes, and to explain to users why nodes do not match."""
+never matches. A filter is a pair (text for nodes that fail the filter, mask of rows that pass). So the filters that
+match nodes also explain to users why nodes do not match."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from phalanx.state.nodes.attributes import ABSENT, NodeAttributes
 Rows: TypeAlias = NDArray[np.bool_]
 
 UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable")
-REMEMBERED = 4096  # the largest number of cached answers
-CELLS = 1 << 26  # the largest number of rows in all cached answers together; a row takes one or eight bytes
+REMEMBERED = 4096  # at most this many answers are cached with the node attributes
+CELLS = 1 << 26  # the largest sum of the rows of all cached answers; a row takes one or eight bytes
 
 
 def matching(facts: NodeAttributes, where: NodeConstraints) -> Rows:
@@ -57,8 +57,8 @@ def cache_answer(facts: NodeAttributes, key: object, answer: object) -> None:
 
 
 def node_filters(facts: NodeAttributes, where: NodeConstraints) -> Iterator[tuple[str, Rows]]:
-    """Yield each filter in the order in which filters are applied: (the text for nodes that fail it, such as "do not
-    match …"; the mask of rows that pass)."""
+    """Yield the filters in the order in which they are applied. Each is a pair (text for nodes that fail the filter,
+    such as "do not match …"; mask of rows that pass)."""
     if not tolerates(where.tolerations, UNSCHEDULABLE):
         yield "are unschedulable", ~facts.unschedulable
     for key, value in where.selector:
@@ -76,8 +76,8 @@ def node_filters(facts: NodeAttributes, where: NodeConstraints) -> Iterator[tupl
 
 
 def term_matches(facts: NodeAttributes, term: NodeTerm) -> Rows:
-    """Return the mask of rows that meet all requirements. As in Kubernetes, a term without requirements matches no
-    node."""
+    """Return the mask of rows whose node meets all requirements of the term. As in Kubernetes, a term without
+    requirements matches no node."""
     passed = np.full(facts.capacity, bool(term))
     for requirement in term:
         passed &= requirement_matches(facts, requirement)
@@ -85,7 +85,7 @@ def term_matches(facts: NodeAttributes, term: NodeTerm) -> Rows:
 
 
 def requirement_matches(facts: NodeAttributes, requirement: Requirement) -> Rows:
-    """Return the mask of rows that meet the requirement. The rules are those of labels.Requirement.Matches in
+    """Return the mask of rows whose node meets the requirement. The rules are those of labels.Requirement.Matches in
     k8s.io/apimachinery: a node without the label only meets NotIn and DoesNotExist."""
     column = facts.labels.get(requirement.key)
     if requirement.field:
@@ -119,8 +119,8 @@ def _in(facts: NodeAttributes, column: NDArray[np.int32] | None, values: tuple[s
 
 
 def _beyond(facts: NodeAttributes, column: NDArray[np.int32] | None, values: tuple[str, ...], *, sign: int) -> Rows:
-    """Return the mask of rows that meet Gt (`sign` 1) or Lt (-1). The value of a row and the value of the requirement
-    must be integers; otherwise the row does not match."""
+    """Return the mask of rows that meet a requirement with the operator Gt (`sign` 1) or Lt (`sign` -1). A row matches
+    only if its value and the value of the requirement are integers."""
     passed = np.zeros(facts.capacity, np.bool_)
     bound = _integer(values[0]) if len(values) == 1 else None
     if column is None or bound is None:

@@ -25,7 +25,8 @@ def empty_capacity(columns: NodeTable, demand: Demand) -> int:
 
 
 def pods_held(columns: Mapping[str, NDArray[np.int64]], asks: Amounts, rows: NDArray[np.intp]) -> NDArray[np.int64]:
-    """Return for each of the rows how many pods with these requests fit into its amounts."""
+    """Return for each row in `rows` the number of pods with the requests `asks` that fit into the row's amounts in
+    `columns`."""
     most: NDArray[np.int64] | None = None
     for resource, amount in asks:
         column = columns.get(resource)
@@ -38,7 +39,7 @@ def pods_held(columns: Mapping[str, NDArray[np.int64]], asks: Amounts, rows: NDA
 
 
 def rows_that_fit(columns: Mapping[str, NDArray[np.int64]], asks: Amounts, allowed: Rows) -> NDArray[np.intp]:
-    """Return the allowed rows on which at least one pod with these requests fits."""
+    """Return the allowed rows on which at least one pod with the requests `asks` fits."""
     fits = allowed
     for resource, amount in asks:
         column = columns.get(resource)
