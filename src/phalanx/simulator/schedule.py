@@ -1,15 +1,16 @@
 """The result of a run: when each job started and ended, and which nodes it had.
 
-The result has one `Fate` for each task, in the order of the trace. It has one `Stint` for each span of time in which a
-job held the same pods on the same nodes. After the run, all measures are computed from the fates and stints.
+The result has one `Fate` for each task (a job of the trace), in the order of the trace, and one `Stint` for each span
+of time in which a job held the same pods on the same nodes. After the run, all measures are computed from the fates and
+stints.
 
-The module also computes the bill: the price of the nodes of node groups, and how well these nodes were used.
+The module also computes the bill: the price of all nodes of node groups, and how much of them was used.
 
 The statistical functions for measures are in this module too: means, percentiles, Jain's index, confidence intervals of
 paired differences. Sums are exact (`math.fsum`), so results do not depend on the order of summation.
 
-It also divides a schedule into spans of time without changes (`spans`), and finds the times at which jobs waited
-(`waits`).
+The module also divides a schedule into spans of time without changes (`spans`), and finds the times at which jobs
+waited (`waits`).
 
 All amounts are in the workload's counted resource (processors, GPUs)."""
 
@@ -34,15 +35,15 @@ MICROSECONDS = 1_000_000
 class Fate:
     """The result of one task.
 
-    `work_s`: the run time that the task needs if it has all its pods. A simulated fault may have made it longer.
-    `ran_s`: the run time that was not lost, until the task ended or was stopped at its requested limit.
-    `start_s`, `end_s`: its first start and its end; None if it never started, or never ended.
-    `lost_s`: the run time that was lost by preemptions and failures. `preemptions`: how often it was preempted as a
-    whole.
+    `work_s`: the run time that the task needs if it has all its pods, including any delay by a simulated fault.
+    `ran_s`: the run time until the task ended or was stopped at its requested limit, without lost run time.
+    `start_s`, `end_s`: the times of its first start and its end; None if it never started or never ended.
+    `lost_s`: the run time that was lost by preemptions and failures. `preemptions`: how often the whole job was
+    preempted.
     `cascade`: the length of the chain of preemptions that ended with the task's last preemption. (In a chain, each
-    preempted job then preempts the next job.)
-    `told`: the reason why it waits that was reported last. `reason`: the reason why it waits at the end of the run;
-    empty if it does not wait."""
+    preempted job later preempts another job.)
+    `told`: the last reported reason why it waits. `reason`: the reason why it waits at the end of the run; empty if it
+    does not wait then."""
 
     __slots__ = (
         *(
@@ -74,8 +75,8 @@ class Fate:
 
 
 class Stint(NamedTuple):
-    """A span of time in which a task held the same pods. `works`: True if the task ran. False: pods were missing, or
-    were still starting."""
+    """A span of time in which a task held the same pods. `works`: True if the task ran; False if pods were missing or
+    still starting."""
 
     task: int
     start_s: float
@@ -98,11 +99,11 @@ class Schedule:
     """The result of a run.
 
     `queues`, `topologies`: the queues and topologies of the run.
-    `cascades`: for each preemption, the length of the chain of preemptions that ended with it.
-    `rentals`: the nodes of node groups that were paid for.
+    `cascades`: for each preemption, the length of the chain of preemptions of which it is the last.
+    `rentals`: the nodes of node groups for which a price was paid.
     `passes`: the number of scheduling passes. `decisions_s`: how long each decision took, in seconds.
-    `wall_s`: the elapsed time of the run on this machine. `peak_rss_bytes`: the peak memory of its process until the
-    end of the run.
+    `wall_s`: how long the run took on this machine. `peak_rss_bytes`: the peak memory of the process until the end of
+    the run.
     `interrupted`: True if the run was stopped before its end."""
 
     workload: Workload
@@ -154,7 +155,7 @@ def bill(schedule: Schedule) -> dict[str, float]:
 
     `bill`: the price of all nodes of groups, from arrival to removal. `node_hours`: the sum of the times between
     arrival and removal, in hours. `nodes_added`: the number of nodes that arrived. `paid_use_ratio`: the amount of the
-    counted resource that jobs held on these nodes, divided by the amount that was paid for (both times hours)."""
+    counted resource that jobs held on nodes of groups, divided by the paid amount (both amounts times hours)."""
     workload = schedule.workload
     if not workload.groups:
         return {}
@@ -181,8 +182,8 @@ def held_on_rentals(schedule: Schedule) -> float:
     return fsum(found)
 
 
-# Two-sided 95 % quantiles of Student's t for 1, 2, … degrees of freedom. For more degrees of freedom, the normal
-# quantile is used.
+# Two-sided 95 % quantiles of Student's t for 1, 2, … degrees of freedom. For more degrees of freedom than listed, the
+# normal quantile is used.
 T_95 = (
     *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131),
     *(2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
@@ -207,14 +208,14 @@ def percentile(ordered: Sequence[float], part: float) -> float:
 
 def jain(values: Sequence[float]) -> float:
     """Return Jain's index (Σx)² / (n Σx²): it is 1 if all values are equal, and 1/n if only one value is not 0 (Jain,
-    Chiu, Hawe 1984). Without values, return 1."""
+    Chiu, Hawe 1984). Return 1 if there are no values."""
     squares = fsum(value * value for value in values)
     return fsum(values) ** 2 / (len(values) * squares) if squares else 1.0
 
 
 def half_width_95(values: Sequence[float]) -> float:
-    """Return half the width of the 95 % confidence interval of the mean; 0 for a single value. If the values are paired
-    differences, it is the interval of the mean difference."""
+    """Return half the width of the 95 % confidence interval of the mean; 0 for a single value. For paired differences,
+    this is the interval of the mean difference."""
     if len(values) < 2:
         return 0.0
     middle = mean(values)
@@ -246,7 +247,7 @@ def sizes(schedule: Schedule) -> list[float]:
     workload, of_roles, found = schedule.workload, dict[int, float](), list[float]()
     device_bytes = workload.device_bytes
     for fate in schedule.fates:
-        roles = fate.task.job.roles  # tasks share role tuples, and comparing identities is faster
+        roles = fate.task.job.roles  # many tasks share one role tuple, and looking up its identity is faster
         size = of_roles.get(id(roles))
         if size is None:
             size = of_roles[id(roles)] = of_resource(roles, workload.counted, device_bytes) / workload.unit
@@ -269,8 +270,7 @@ def held(schedule: Schedule) -> list[float]:
 
 
 def capacity(schedule: Schedule) -> float:
-    """Return the capacity of the cluster in the counted resource: the sum of the amounts of all nodes that it had at
-    any time."""
+    """Return the sum of the counted resource over all nodes that the cluster had at any time."""
     workload = schedule.workload
     return sum(dict(node.allocatable).get(workload.counted, 0) for node in schedule.nodes) / workload.unit
 
@@ -282,7 +282,7 @@ def window(schedule: Schedule) -> tuple[float, float]:
 
 
 def waits(schedule: Schedule) -> Iterator[SweepWait]:
-    """Yield all spans in which a task waited, including those that last until the end of the window."""
+    """Yield all spans in which a task waited, including spans that last until the end of the window."""
     _, until_s = window(schedule)
     by_task: dict[int, list[Stint]] = {}
     for stint in schedule.stints:
@@ -300,7 +300,8 @@ def waits(schedule: Schedule) -> Iterator[SweepWait]:
 def spans(schedule: Schedule) -> Iterator[SweepSpan]:
     """Yield the spans of time without changes that together form the window of the run."""
     size, holds = sizes(schedule), held(schedule)
-    changes: list[tuple[float, float, int]] = []  # (time, change of the held amount, index of a new wait; -1: none)
+    # (time, change of the held amount, index of the wait that begins, or -1)
+    changes: list[tuple[float, float, int]] = []
     for stint, amount in zip(schedule.stints, holds, strict=True):
         changes += ((stint.start_s, amount, -1), (stint.end_s, -amount, -1))
     waiting = list(waits(schedule))

@@ -2,39 +2,39 @@
 start times.
 
 *Parties* are the queues of the trace, or its users if it names at most one queue. The time from the first submission to
-the last end (the *window*) is divided into *rounds* of one day. If the window has less than ten days, there are ten
-shorter rounds. If it has more than ten thousand days, there are ten thousand longer rounds.
+the last end (the *window*) is divided into *rounds* of one day. A window of less than ten days is divided into ten
+shorter rounds, and a window of more than ten thousand days into ten thousand longer rounds.
 
-The first part computes the fair part of each party: its max-min fair part of the cluster, by the weights of the queue
-tree. The part of a queue is divided among its children in proportion to their weights. A child gets at most its demand;
-if its part is larger, the rest is divided among its siblings. A party that is not a queue of the policy (a user, or a
-queue of the trace under a policy with one queue) has weight 1 at the root. Guarantees and limits are ignored, because
-they are only settings by which a policy tries to be fair.
+The first part of the module computes each party's max-min fair part of the cluster, by the weights of the queue tree.
+The part of a queue is divided among its children in proportion to their weights. A child gets at most its demand; what
+exceeds its demand is divided among its siblings. A party that is not a queue of the policy (a user, or a queue of the
+trace under a policy with one queue) has weight 1 at the root. Guarantees and limits are ignored, because they are
+settings of the policy whose fairness is measured.
 
-The second part measures the amount that each party got, relative to its fair part. In a round, a party's demand is the
-amount that its waiting and running jobs would use if they all ran. Its fair part is its max-min fair part of the
-capacity, at most its demand (`due`). The measures use the ratio `x = used / fair part`. If x is 1, the party got its
-fair part; if x is greater than 1, the party also used parts that other parties would have got in a fair division.
+The second part of the module measures the amount that each party got, divided by its fair part. In a round, a party's
+demand is the amount that its waiting and running jobs would use if they all ran. The fair part is at most the demand
+(`due`). The measures use the ratio `x = used / fair part`. If x is 1, the party got its fair part; if x is greater than
+1, the party got more, at the cost of other parties.
 
 - `jain_fairness`: Jain's index of x over the parties with a fair part, as the mean over all rounds. `worst_...`: the
-  index of the worst round.
+  index in the worst round.
 - `share_gap`: the difference between the largest and the smallest x, as the mean over all rounds.
 - Finish-time fairness (Themis, NSDI'20): a job's time from submission to end, divided by the time that the job would
-  need if it ran alone on its party's part of the cluster. This part is 1/N for N parties, or as large as their weights
-  say. If the job fits into the part, the time alone is its run time. Otherwise the run time is multiplied by the job's
-  size relative to the part.
+  need if it ran alone on its party's part of the cluster. The party's part is 1/N for N parties or, with weights, in
+  proportion to its weight. The time alone is the run time of the job, multiplied by (size of the job / part) if the job
+  is larger than the part.
 
-The third part measures dominant shares (Ghodsi et al., NSDI'11). A party's dominant share in a round is the largest
-fraction that it used of any resource of the cluster. The *gap* is the difference between the largest and the smallest
-dominant share, among the parties that used any resource or waited. This measure ignores demands. So if two parties have
-very different demands, the gap is wide even if both get their fair parts.
+The third part of the module measures dominant shares (Ghodsi et al., NSDI'11). A party's dominant share in a round is
+the largest fraction that it used of any resource of the cluster. The *gap* is the difference between the largest and
+the smallest dominant share, among the parties that used any resource or waited. The gap ignores demands: between
+parties with very different demands it is wide even if both get their fair parts.
 
-The fourth part measures how much jobs were delayed by jobs that were submitted later. The *fair start time* of a job is
-the time at which it would start if no job were submitted after it (Sabin, Kochhar, Sadayappan, "Job fairness in
-non-preemptive job scheduling", ICPP'04). A job that starts later has *missed* its fair start time. To find the fair
-start time, all jobs of the trace up to this job are simulated again, under the same policy and with the same faults.
-Such a simulation is expensive, so only a sample of the jobs, evenly spread over the trace, is measured. A job that
-started at once cannot have missed its fair start time and needs no simulation."""
+The fourth part of the module measures how much jobs were delayed by jobs that were submitted later. The *fair start
+time* of a job is the time at which it would start if no job were submitted after it (Sabin, Kochhar, Sadayappan, "Job
+fairness in non-preemptive job scheduling", ICPP'04). A job that starts later than this has *missed* its fair start
+time. To find the fair start time, the trace is cut off after the job and simulated again, under the same policy and
+with the same faults. A simulation for each job would be expensive, so only a sample of the jobs, evenly spread over the
+trace, is measured. A job that started at once cannot have missed its fair start time and needs no simulation."""
 
 from __future__ import annotations
 
@@ -48,16 +48,17 @@ from phalanx.model.queue import Queue
 from phalanx.simulator.schedule import Fate, Schedule, capacity, held, jain, mean, sizes, waits, window
 from phalanx.simulator.workload import Task, Workload
 
-LEAST = 1e-9  # used instead of the weight 0, so that such a queue only gets amounts that no other queue demands
+LEAST = 1e-9  # used instead of the weight 0, so that a queue of weight 0 only gets amounts that no other queue demands
 ITSELF = ("", 1.0)  # in the list of a queue's children, the entry (name, weight) for the queue's own jobs
 
 Child = TypeVar("Child", str, tuple[str, float])
-Line: TypeAlias = tuple[tuple[str, float], ...]  # (queue, weight) for each queue from the root's child down to a party
+# the path of a party: (queue, weight) for each queue from the root's child down to the party
+Line: TypeAlias = tuple[tuple[str, float], ...]
 
 
 def lines_of(parties: Iterable[str], queues: Sequence[Queue], default: str, counted: str) -> dict[str, Line]:
-    """Return each party's path in the queue tree (a `Line`). `default`: the queue of jobs that name none. `counted`:
-    the counted resource; parts are divided by the weights of queues for this resource."""
+    """Return each party's path in the queue tree (a `Line`). `default`: the queue of jobs that name no queue.
+    `counted`: the counted resource, for which the weights of queues are read."""
     known = {queue.name: queue for queue in queues}
     found: dict[str, Line] = {}
     for party in parties:
@@ -88,8 +89,7 @@ def due(lines: Mapping[str, Line], demand: Mapping[str, float], has: float) -> d
 
 
 def fair_parts(demand: Mapping[Child, float], weights: Mapping[Child, float], has: float) -> dict[Child, float]:
-    """Divide the amount `has` max-min fairly: in proportion to the weights, but so that no child gets more than its
-    demand."""
+    """Divide the amount `has` max-min fairly: in proportion to the weights, but no child gets more than its demand."""
     parts: dict[Child, float] = {}
     among = fsum(weights[child] for child in demand)
     for child in sorted(demand, key=lambda child: (demand[child] / weights[child], child)):
@@ -99,8 +99,8 @@ def fair_parts(demand: Mapping[Child, float], weights: Mapping[Child, float], ha
 
 
 def shares(lines: Mapping[str, Line]) -> dict[str, float]:
-    """Return the fraction of the cluster that each party would fairly get if every party demanded the whole cluster and
-    more."""
+    """Return the fair part of each party, as a fraction of the cluster, if every party demanded more than the whole
+    cluster."""
     return due(lines, dict.fromkeys(lines, 2.0), 1.0)
 
 
@@ -178,7 +178,7 @@ def rounds(
 
 def spread(into: list[Used], party: str, amount: float, start_s: float, end_s: float, round_s: float) -> None:
     """Add the use of `amount` from `start_s` to `end_s` to the party's use. Each round gets the amount times the number
-    of these seconds that are in the round."""
+    of seconds by which this time overlaps the round."""
     at = min(int(start_s // round_s), len(into) - 1)
     while start_s < end_s:
         until_s = end_s if at == len(into) - 1 else min(end_s, (at + 1) * round_s)
@@ -217,7 +217,8 @@ def counting(schedule: Schedule, resource: str) -> Schedule:
 
 def asked(schedule: Schedule) -> list[str]:
     """Return the resources that jobs request and nodes have, except `pods`."""
-    every = {id(roles): roles for roles in (fate.task.job.roles for fate in schedule.fates)}  # tasks share role tuples
+    # many tasks share one role tuple
+    every = {id(roles): roles for roles in (fate.task.job.roles for fate in schedule.fates)}
     shapes = {role.shape for roles in every.values() for role in roles}
     names = {name for shape in shapes for name, amount in shape.requests if amount}
     names |= {shape.share.resource for shape in shapes if shape.share is not None}
@@ -227,7 +228,8 @@ def asked(schedule: Schedule) -> list[str]:
 
 # --- fair start times -------------------------------------------------------------------------------------------------
 
-LEAST_S = 1e-6  # shorter delays are ignored, because the hash of a schedule also rounds times to whole microseconds
+# delays shorter than a microsecond are ignored; the hash of a schedule, too, rounds times to whole microseconds
+LEAST_S = 1e-6
 
 
 def fair_starts(
@@ -238,12 +240,12 @@ def fair_starts(
 ) -> dict[str, float]:
     """Return the measures of a sample of at most `count` jobs. `again`: a function that simulates a workload under the
     policy and faults of `schedule`. `progress`: called with the number of finished jobs of the sample. If a simulation
-    is interrupted, only the jobs that were measured before it count."""
+    is interrupted, only jobs that were measured before the interruption count."""
     delays = list[float]()
     for done, fate in enumerate(sampled(schedule.fates, count), 1):
         missed_s = missed_by_s(schedule, fate, again)
         if missed_s is None:
-            break  # do not continue with jobs that need no simulation, because this would bias the result
+            break  # stop here: to continue only with jobs that need no simulation would bias the result
         delays.append(missed_s)
         progress(done)
     if not delays:
@@ -257,15 +259,15 @@ def fair_starts(
 
 
 def sampled(fates: Sequence[Fate], count: int) -> Sequence[Fate]:
-    """Return up to `count` of the jobs that started, evenly spaced."""
+    """Return at most `count` started jobs, evenly spread over all started jobs."""
     started = [fate for fate in fates if fate.start_s is not None]
     count = min(count, len(started))
     return [started[(2 * at + 1) * len(started) // (2 * count)] for at in range(count)]
 
 
 def missed_by_s(schedule: Schedule, fate: Fate, again: Callable[[Workload], Schedule]) -> float | None:
-    """Return how long after its fair start time the job started; 0 if it did not start later. Return None if the
-    simulation was interrupted."""
+    """Return by how many seconds the job started after its fair start time; 0 if it started at or before that time.
+    Return None if the simulation was interrupted."""
     assert fate.start_s is not None
     if fate.start_s <= fate.task.job.submitted_s:
         return 0.0
@@ -277,8 +279,8 @@ def missed_by_s(schedule: Schedule, fate: Fate, again: Callable[[Workload], Sche
 
 
 def until(schedule: Schedule, fate: Fate) -> list[Task]:
-    """Return the tasks that were submitted before the job, and the job itself. Among tasks with the same submission
-    time, those that come before the job in the trace are included."""
+    """Return the tasks that were submitted before the job, and the job itself. Tasks with the same submission time are
+    included if they come before the job in the trace."""
     last = fate.task.job.submitted_s, fate.index
     both = zip(schedule.workload.tasks, schedule.fates, strict=True)
     return [task for task, other in both if (other.task.job.submitted_s, other.index) <= last]

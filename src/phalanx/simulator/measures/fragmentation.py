@@ -1,23 +1,24 @@
-"""Measure how well a schedule places jobs on the nodes, by fragmentation, the closeness of gangs, and compaction.
+"""Measure how well the jobs of a schedule were placed on the nodes: fragmentation, closeness of gangs, and compaction.
 
-*Fragmentation* is the amount of free devices that the jobs of this workload cannot use.
+**Fragmentation* is the amount of free devices that typical pods of the workload cannot use.
 
-It is defined as in FGD (Weng et al., "Beware of Fragmentation", ATC'23, section 3). A *typical* pod is drawn at random
-from the most frequent pod shapes that together make up 95 % of the workload's pods. The free amount of a node counts as
-fragmented for a pod if the pod does not fit on the node, or if it requests none of the counted resource. The fragmented
-amount is averaged over typical pods, summed over the nodes, and divided by the cluster's capacity. The measure is the
-mean of this value over `SAMPLES` evenly spaced times of the run. Free parts of a shared device count as free amounts.
+Fragmentation is defined as in FGD (Weng et al., "Beware of Fragmentation", ATC'23, section 3). A *typical* pod is drawn
+at random from the most frequent pod shapes that together make up 95 % of the workload's pods. The free amount of a node
+counts as fragmented for a pod if the pod does not fit on the node, or if it requests none of the counted resource. The
+fragmented amount is averaged over typical pods, summed over the nodes, and divided by the cluster's capacity. The
+measure is the mean of the result over `SAMPLES` evenly spaced times of the run. Free parts of a shared device count as
+free amounts.
 
 *Stranded* is the part of the free amount of the counted resource that cannot be used, because the other free resources
-of the node are too small. How much of the other resources is needed is computed from the requests of the workload's
-pods, per unit of the counted resource. (The authors of Borg, EuroSys'15, use the word for resources that are unusable
-because another resource of the machine is fully allocated.)
+of the node are too small. The needed amount of another resource, per unit of the counted resource, is computed from the
+requests of the workload's pods. (The authors of Borg, EuroSys'15, use the word for resources that are unusable because
+another resource of the machine is fully allocated.)
 
 *Closeness* measures on how many nodes, and in how many domains of each topology level, the pods of a gang were placed.
 
-A job counts as a gang if it had two or more pods when it first ran. The nodes are those on which its pods were at that
-time. The measured levels are the levels of the run's topologies and the levels that gangs request. A node without the
-label of a level (or of a coarser level) counts as a domain of its own.
+A job counts as a gang if it had two or more pods when it first ran. The nodes of its pods at that time are used. All
+levels of the run's topologies, and all levels that gangs request, are measured. A node without the label of a level (or
+of a coarser level) counts as a domain of its own.
 
 The distance of two pods is measured in *hops*: 0 if they are on one node, 2 if they are in one domain of the finest
 level (up to its switch and down again), and 2 more for each coarser level at which they are in different domains. Only
@@ -28,9 +29,9 @@ the levels of the first topology are considered.
 The authors of Borg compare schedulers by this measure (Verma et al., EuroSys'15, section 5.1). All jobs that ran at the
 busiest time of the schedule are packed again with the same policy on fewer nodes, to find the smallest number of nodes
 on which all of them fit. The nodes are removed in a random order; the result is the 90th percentile over several
-orders. For this measure, all jobs are in one queue without limits, in the order of their submission, and each job has
-the pods that it had at the busiest time. The smallest number of nodes is found by bisection, which assumes that jobs
-that fit on some nodes also fit on more nodes."""
+orders. When jobs are packed again, all jobs are in one queue without limits, in the order of their submission, and each
+job has the same number of pods as at the busiest time. The smallest number of nodes is found by bisection, which
+assumes that jobs that fit on some nodes also fit on more nodes."""
 
 from __future__ import annotations
 
@@ -104,8 +105,8 @@ def counts_of(schedule: Schedule) -> Counter[Shape]:
 
 
 def beside(schedule: Schedule) -> dict[str, float]:
-    """Return, for each resource other than the counted one, the amount that pods request per unit of the counted
-    resource. Pods that request none of the counted resource are left out."""
+    """Return a mapping: resource other than the counted resource -> the amount that pods request per unit of the
+    counted resource. Pods without a request for the counted resource are left out."""
     counted, device_bytes = schedule.workload.counted, schedule.workload.device_bytes
     asked: Counter[str] = Counter()
     for shape, count in counts_of(schedule).items():
@@ -153,7 +154,7 @@ def capacities(schedule: Schedule) -> Free:
 
 
 def fragmented(free: Free, shapes: list[tuple[dict[str, float], float]], counted: str) -> float:
-    """Return the expected free amount of `counted` that a typical pod cannot use."""
+    """Return the free amount of the resource `counted` that a typical pod cannot use, as the mean over typical pods."""
     there = np.maximum(free[counted], 0.0)
     found = 0.0
     for asked, likelihood in shapes:
@@ -165,8 +166,8 @@ def fragmented(free: Free, shapes: list[tuple[dict[str, float], float]], counted
 
 
 def stranded(free: Free, ratios: Mapping[str, float], counted: str) -> float:
-    """Return the free amount of `counted` that cannot be used because too little of another resource is free on the
-    node. `ratios`: the result of `beside`."""
+    """Return the free amount of the resource `counted` that cannot be used because too little of another resource is
+    free on the node. `ratios`: the result of `beside`."""
     there = np.maximum(free[counted], 0.0)
     enough = there.copy()
     for name, per_unit in ratios.items():
@@ -227,7 +228,7 @@ def gathered(places: Counter[str], domain_of: Mapping[str, Domain]) -> Counter[D
 
 
 def started(schedule: Schedule) -> Iterator[Gang]:
-    """Yield each gang, with the number of its pods on each node when it first ran."""
+    """Yield each gang that ran, with the number of its pods on each node at its first run."""
     known = bytearray(len(schedule.fates))
     for stint in schedule.stints:
         if stint.works and not known[stint.task]:
@@ -238,7 +239,7 @@ def started(schedule: Schedule) -> Iterator[Gang]:
 
 def own_levels(jobs: Iterable[Job]) -> Iterator[Topology]:
     """Yield a topology of one level for each level that a job requests. So levels that are in no topology of the run
-    are measured too."""
+    are measured, too."""
     for job in jobs:
         for each in (
             job.closeness,
@@ -252,8 +253,8 @@ def own_levels(jobs: Iterable[Job]) -> Iterator[Topology]:
 
 def domains(topologies: Iterable[Topology], nodes: Sequence[Node]) -> Iterator[tuple[str, Mapping[str, Domain]]]:
     """Yield (level, node -> domain). A domain is identified by the values of the level's label and of all coarser
-    labels. If several topologies have the same level, only the first of these topologies is used for it. A level to
-    which no node belongs is left out."""
+    labels. If several topologies have the same level, the first topology with this level is used. A level to which no
+    node belongs is left out."""
     labels = {node.name: dict(node.labels) for node in nodes}
     told = set[str]()
     for topology in topologies:
@@ -269,7 +270,7 @@ def domains(topologies: Iterable[Topology], nodes: Sequence[Node]) -> Iterator[t
 
 
 CELL = "cell"
-PART = 0.9  # the result is this quantile of the values of all random orders
+PART = 0.9  # the result of compaction is this quantile of the values for all random orders
 
 
 def compaction(
@@ -298,8 +299,8 @@ def fewest(jobs: Sequence[Job], nodes: Sequence[Node], policy: Policy, step: Loo
 
 
 def busiest(schedule: Schedule) -> list[Job]:
-    """Return the jobs that ran at the busiest time of the schedule, each with the pods that it had then. If several
-    times are equally busy, the earliest time is used."""
+    """Return the jobs that ran at the busiest time of the schedule, each with the pods that it had at that time. If
+    several times are equally busy, the earliest is used."""
     span = max(spans(schedule), key=lambda span: span.busy, default=None)
     if span is None:
         return []
@@ -310,8 +311,8 @@ def busiest(schedule: Schedule) -> list[Job]:
 
 
 def held_by(job: Job, placements: Sequence[Placement], at_s: float) -> Job:
-    """Return a copy of the job that requests exactly the pods that the job had. If one of its roles had no pods, the
-    returned job has no groups."""
+    """Return a copy of the job that requests exactly the pods that the job had at `at_s`. If a role had no pods, the
+    copy has no groups."""
     counts = Counter(placement.role for placement in placements)
     roles = tuple(replace(job.roles[at], count=count, minimum=count) for at, count in sorted(counts.items()))
     whole = len(roles) == len(job.roles)
@@ -330,7 +331,7 @@ def held_by(job: Job, placements: Sequence[Placement], at_s: float) -> Job:
 
 
 def fits(jobs: Sequence[Job], nodes: Sequence[Node], policy: Policy, step: LoopStep) -> bool:
-    """Return whether all jobs start on these nodes."""
+    """Return whether all jobs start together on the nodes `nodes`."""
     cluster, now_s, started = Cluster(), float(len(jobs)), 0
     events: Sequence[Event] = (*map(NodeSeen, nodes), QueueSeen(Queue(name=CELL)), *map(Submitted, jobs))
     plan = step(cluster, events, policy, now_s, Nobody())

@@ -1,16 +1,16 @@
-"""Compute the measures of a schedule. Their names are those of docs/guide/simulate.md, which defines each measure.
+"""Compute the measures of a schedule. docs/guide/simulate.md defines each measure, under the same name.
 
 The docstrings of this module use these letters for a job: s is its submission time, b the time of its first start, e
 the time of its end, p its run time without lost work, and n its size in the counted resource (processors or GPUs). C is
 the capacity of the cluster. A job that never ended only counts in the measures `jobs` and `unfinished`.
 
-The first part measures deadlines: how many jobs were admitted and ended in time, the lateness of the other jobs, and
-the attained value. In a trace, a job may have a *worth*, which is a list of times and, for each time, the value of the
-job if it ends by then (Chronus, SoCC'21, calls falling values a soft deadline). A job that has only a deadline has the
-value 1 if it ends by the deadline. If all jobs are of this kind, the attained value is ElasticFlow's *deadline
+The first part measures deadlines: how many jobs were admitted and ended in time, by how much other jobs missed their
+deadlines, and the attained value. In a trace, a job may have a *worth*: a list of pairs (time, value of the job if it
+ends by this time). (Chronus, SoCC'21, calls falling values a soft deadline.) A job that has only a deadline has the
+value 1 if it ends by the deadline. If all jobs have only a deadline, the attained value is ElasticFlow's *deadline
 satisfactory ratio* (ASPLOS'23). A failed job has the value 0.
 
-The second part computes all measures, including those of the first part.
+The second part computes all measures, including the measures of deadlines.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def deadlines(fates: Sequence[Fate]) -> dict[str, float]:
 
 
 def punctuality(due: Sequence[tuple[Fate, float]]) -> dict[str, float]:
-    """Return the measures of lateness. `due`: each job with its deadline, which is on the same clock as its end."""
+    """Return the measures of lateness. `due`: pairs of a job and its deadline, on the clock of the schedule."""
     late = [fate.end_s - at_s for fate, at_s in due if fate.end_s is not None and fate.end_s > at_s]
     never = sum(fate.end_s is None for fate, _ in due)
     return {
@@ -46,7 +46,7 @@ def punctuality(due: Sequence[tuple[Fate, float]]) -> dict[str, float]:
 
 
 def value_attained(fates: Sequence[Fate]) -> dict[str, float]:
-    """Return the value that all jobs together attained, divided by the greatest value that they could attain."""
+    """Return the value that all jobs together attained, divided by the greatest value that they could have attained."""
     worths = [(fate, worth) for fate in fates if (worth := worth_of(fate.task))]
     most = fsum(max(value for _, value in worth) for _, worth in worths)
     return {"value_attained_ratio": fsum(attained(*each) for each in worths) / most} if most else {}
@@ -67,7 +67,7 @@ def attained(fate: Fate, worth: Worth) -> float:
 
 # --- all measures -----------------------------------------------------------------------------------------------------
 
-TAU_S = 10.0  # the constant of the bounded slowdown (Feitelson)
+TAU_S = 10.0  # tau, the shortest run time with which a bounded slowdown is computed (Feitelson)
 HOUR_S = 3600.0
 MONTH_S = 30 * 86_400.0
 PARTS = (("median", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99))
@@ -124,19 +124,20 @@ def speed(schedule: Schedule, done: int) -> dict[str, float]:
 
 
 def wait_s(fate: Fate) -> float:
-    """Return the wait of a job before its first start: b - s."""
+    """Return the wait of a job before its first start: the time of its first start minus its submission time."""
     assert fate.start_s is not None
     return fate.start_s - fate.task.job.submitted_s
 
 
 def jct_s(fate: Fate) -> float:
-    """Return the completion time of a job, also called turnaround or flow time: e - s."""
+    """Return the completion time of a job, also called turnaround or flow time: its end minus its submission time."""
     assert fate.end_s is not None
     return fate.end_s - fate.task.job.submitted_s
 
 
 def bounded_slowdown(fate: Fate) -> float:
-    """Return max(1, (e - s) / max(p, tau)). For an undisturbed rigid job this is (wait + run) / max(run, tau)."""
+    """Return the bounded slowdown of a job: max(1, (e - s) / max(p, tau)), with its submission time s, its end e, its
+    run time p, and tau = `TAU_S`. For an undisturbed rigid job this is (wait + run) / max(run, tau)."""
     return max(1.0, jct_s(fate) / max(fate.ran_s, TAU_S))
 
 
@@ -149,8 +150,9 @@ def times(done: Sequence[Fate]) -> dict[str, float]:
 
 
 def per_processor(schedule: Schedule) -> dict[str, float]:
-    """Return the measures of the slowdown per processor, max(1, (e - s) / (n max(p, tau))). In this measure, the wait
-    of a large job counts less than that of a small job (Zotkin and Keleher 1999; Feitelson 2001)."""
+    """Return the measures of the slowdown per processor, max(1, (e - s) / (n max(p, tau))), for a job of size n (other
+    letters as in `bounded_slowdown`). In this measure, the wait of a large job counts less than that of a small job
+    (Zotkin and Keleher 1999; Feitelson 2001)."""
     both = zip(schedule.fates, sizes(schedule), strict=True)
     values = (
         max(1.0, jct_s(fate) / (max(1.0, size) * max(fate.ran_s, TAU_S)))
@@ -170,7 +172,7 @@ def summary(values: Iterable[float], name: str) -> dict[str, float]:
 
 
 def use(schedule: Schedule) -> dict[str, float]:
-    """Return the measures of how the cluster was used between the first submission and the last end."""
+    """Return measures of the use of the cluster between the first submission and the last end."""
     has, (since_s, until_s) = capacity(schedule), window(schedule)
     span_s = until_s - since_s
     spent = [
@@ -200,9 +202,9 @@ def use(schedule: Schedule) -> dict[str, float]:
 
 def shortest(schedule: Schedule) -> dict[str, float]:
     """Return a lower bound for the length of any schedule of the ended jobs, and the length of this schedule relative
-    to it. The bound is the larger of two values. The first is the latest end if every job started at its submission.
-    For the second, consider each submission: from then on, the work of this job and of all jobs submitted later takes
-    at least the time work / capacity."""
+    to the bound. The bound is the larger of two values. The first is the latest end if every job started at its
+    submission. The second is the largest value, over all submissions, of (time of the submission + work submitted at
+    that time or later / capacity)."""
     since_s, until_s = window(schedule)
     has, work, bound_s = capacity(schedule), 0.0, 0.0
     both = [pair for pair in zip(schedule.fates, sizes(schedule), strict=True) if pair[0].end_s is not None]
@@ -214,8 +216,8 @@ def shortest(schedule: Schedule) -> dict[str, float]:
 
 
 def fidelity(schedule: Schedule) -> dict[str, float]:
-    """Return the fraction of jobs that waited as long as in the trace, to the second. Only jobs whose wait in the trace
-    is known are counted."""
+    """Return the fraction of jobs that waited as long as in the trace, to the second. Jobs whose wait in the trace is
+    unknown are left out."""
     known = [(fate, fate.task.waited_s) for fate in schedule.fates if fate.task.waited_s is not None]
     same = [fate.start_s is not None and abs(wait_s(fate) - waited_s) < 1.0 for fate, waited_s in known]
     return {"as_in_trace_ratio": mean(list(map(float, same)))} if known else {}
@@ -227,8 +229,8 @@ def limit_of(fate: Fate) -> float:
 
 
 def stops(schedule: Schedule) -> dict[str, float]:
-    """Return the number of jobs that were stopped at their requested limit, the measures of further starts after the
-    first, and the lost run time (in seconds, and in resource hours)."""
+    """Return the number of jobs that were stopped at their requested limit, measures of restarts, and the lost run time
+    (in seconds, and in resource hours)."""
     again = [max(0, fate.starts - 1) for fate in schedule.fates]
     return {
         "stopped_at_limit": sum(fate.outcome is Outcome.FAILED for fate in schedule.fates),
@@ -251,13 +253,13 @@ def preemptions(schedule: Schedule) -> dict[str, float]:
 
 
 def lost(schedule: Schedule) -> float:
-    """Return the lost run time times the size of each job, in processor seconds or GPU seconds."""
+    """Return the sum of (lost run time times size) over all jobs, in processor seconds or GPU seconds."""
     return fsum(fate.lost_s * size for fate, size in zip(schedule.fates, sizes(schedule), strict=True) if fate.lost_s)
 
 
 def by(schedule: Schedule, groups: Sequence[str]) -> dict[str, dict[str, float | None]]:
-    """Return the main measures of each group of jobs. `groups`: the group of each job. Means and percentiles of a group
-    without ended jobs are None."""
+    """Return the main measures of each group of jobs. `groups`: for each job, the name of its group. In a group without
+    ended jobs, means and percentiles are None."""
     members: dict[str, list[Fate]] = {}
     for fate, group in zip(schedule.fates, groups, strict=True):
         members.setdefault(group, []).append(fate)
@@ -274,8 +276,8 @@ def by(schedule: Schedule, groups: Sequence[str]) -> dict[str, dict[str, float |
 
 
 def by_month(schedule: Schedule) -> dict[str, object]:
-    """Return the measures for each month of submission; empty if the trace covers only one month. A whole log is only
-    one sample, but its months are several samples (Frachtenberg and Feitelson 2005)."""
+    """Return the measures for each month of submission; empty if the trace covers only one month. With months, one log
+    gives several samples instead of one (Frachtenberg and Feitelson 2005)."""
     submitted_s = [fate.task.job.submitted_s for fate in schedule.fates]
     since_s = min(submitted_s, default=0.0)
     months = [str(int((at_s - since_s) // MONTH_S) + 1) for at_s in submitted_s]
@@ -283,8 +285,8 @@ def by_month(schedule: Schedule) -> dict[str, object]:
 
 
 def size_class(size: float) -> str:
-    """Return the class of a size, by powers of two: `1`, `2`, `3-4`, `5-8` …; `<1` for shares of a device, `0` for jobs
-    that request none of the counted resource."""
+    """Return the name of the class to which a job's size belongs; classes are powers of two: `1`, `2`, `3-4`, `5-8` …;
+    `<1` for shares of a device, `0` for jobs that request none of the counted resource."""
     if size < 1:
         return "<1" if size > 0 else "0"
     upper = 2 ** max(0, (round(size + 0.499999) - 1).bit_length())
@@ -293,7 +295,7 @@ def size_class(size: float) -> str:
 
 
 def natural(name: str) -> tuple[int, float, str]:
-    """Return a sort key for texts: numbers are sorted by value, and come before all other names."""
+    """Return a sort key for names: names that begin with a number come first, sorted by the number."""
     first = name.split("-")[0]
     if name == "<1":
         return (0, 0.5, name)

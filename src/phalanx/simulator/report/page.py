@@ -1,12 +1,12 @@
 """The report: one self-contained HTML page about one or more schedules of the same workload.
 
-The page first compares the policies in a table and in a chart of the waits. Then it has a part for each policy. This
-part shows the use of the cluster over time by queue, the amount and the number of waiting jobs, a Gantt chart of a part
-of the schedule (one row for each node), and the jobs with the highest slowdown and the reasons why they waited. The
-page loads nothing, has no script, and escapes every name from a trace.
+The page first compares the policies in a table and in a chart of the waits. Then it has a part for each policy, which
+shows the use of the cluster over time by queue; the amount and the number of waiting jobs; a Gantt chart of a part of
+the schedule (one row for each node); and the jobs with the highest slowdown, with the reasons why they waited. The page
+loads nothing, has no script, and escapes every name from a trace.
 
-The module also has the style sheet of the page. It follows the reader's preference for a light or a dark page, and is
-suitable for printing."""
+The module also has the style sheet of the page. The style sheet follows the reader's preference for a light or a dark
+page, and is suitable for printing."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from phalanx.simulator.report.chart import (
 )
 from phalanx.simulator.report.picture import BINS, Picture, Worst
 
-# For each background, nine colours that most colour-blind readers can distinguish (the palette of Okabe and Ito, and
-# two more).
+# Nine colours for a light and nine for a dark background. Most colour-blind readers can distinguish them: the palette
+# of Okabe and Ito, and two more colours.
 LIGHT = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8a7a00", "#7f7fbf", "#9a9a9a")
 DARK = ("#4aa8e0", "#f0b840", "#3cc79e", "#e29ac2", "#8bd0f5", "#f08a4b", "#d8c94a", "#a5a5e0", "#7c7c7c")
 
@@ -78,7 +78,8 @@ footer{{margin-top:44px;color:var(--soft);font-size:13px}}
 """
 
 
-# The columns of the comparison: (heading, name of the measure, format, True if a lower value is better).
+# The columns of the table that compares policies: (heading, name of the measure, format, True if a lower value is
+# better).
 MEASURES = (
     ("jobs finished", "finished", "{:,.0f}", False),
     ("mean wait", "mean_wait_s", "duration", True),
@@ -127,8 +128,8 @@ def page(pictures: Sequence[Picture], rows: Sequence[Mapping[str, object]], *, m
 
 
 def told_apart(pictures: Sequence[Picture]) -> Sequence[Picture]:
-    """Return the pictures with titles that differ: if there are several traces, each title begins with the name of its
-    trace."""
+    """Return the pictures. If there are several traces, each title begins with the name of its trace, so that readers
+    can tell the pictures apart."""
     if len({each.trace for each in pictures}) < 2:
         return pictures
     return [replace(each, title=f"{each.trace}: {each.title}") for each in pictures]
@@ -145,8 +146,8 @@ def opening(pictures: Sequence[Picture]) -> Iterator[str]:
 
 
 def longest(pictures: Sequence[Picture]) -> float:
-    """Return the length of the longest schedule in seconds. All charts have this time scale, so that charts can be
-    compared."""
+    """Return the length of the longest schedule in seconds. All charts use this length as their time scale, so that
+    they can be compared."""
     return max((each.until_s - each.since_s for each in pictures), default=0.0)
 
 
@@ -206,8 +207,8 @@ def waits_chart(pictures: Sequence[Picture]) -> str:
 
 
 def queues_chart(pictures: Sequence[Picture]) -> str:
-    """Return a chart with the number of waiting jobs under each policy; empty if there is only one policy, because its
-    own chart shows the same."""
+    """Return a chart with the number of waiting jobs under each policy; an empty text if there is only one policy,
+    because the policy's own chart shows the same."""
     if len(pictures) < 2:
         return ""
     drawn = pictures[:LINES]

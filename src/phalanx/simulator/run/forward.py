@@ -1,17 +1,18 @@
 """Simulate how the jobs of a live cluster continue from now on if no further jobs are submitted.
 
-The simulation begins with a given cluster state and advances it with a virtual clock. The decisions are those of the
-real scheduler's code. The simulation assumes:
+The simulation begins with a given cluster state and advances it with a virtual clock. All decisions are made by the
+code of the real scheduler. The simulation assumes:
 
 - A job runs until its time limit. A job without a limit runs for a given time (`Assumptions.run_s`). A job that has
-  already run longer than its limit ends now. A job runs from the moment at which its start is decided.
+  already run longer than its limit ends now. A job begins to run at the moment at which the scheduler decides to start
+  it.
 - Evicted pods are gone when their grace period is over. A preempted job runs again later, from the beginning.
 - An elastic job with fewer pods than it can use grows when capacity is free. Its run time does not change.
 - A started gang with fewer pods than its minimum is stopped as a whole if its missing pods get no nodes within
   `Assumptions.patience_s`.
 - Pods of other schedulers stay, and the nodes do not change, except for nodes that node groups add or remove.
 
-So job order, quota, backfill, reservations, dependencies and preemption have the same effect as in the real cluster. If
+Job order, quota, backfill, reservations, dependencies and preemption have the same effect as in the real cluster. If
 jobs end before their time limits, other jobs start earlier than this simulation forecasts. The simulation uses no
 random numbers."""
 
@@ -33,15 +34,15 @@ from phalanx.state.cluster import Cluster, JobRecord
 
 Happening: TypeAlias = Callable[[], Sequence[Event]]
 
-PASSES = 200_000  # the largest number of scheduling passes of one simulation
+PASSES = 200_000  # a simulation ends after at most this many scheduling passes
 LACKING = Reason(code=ReasonCode.BACKOFF, text="pods of its minimum found no node in time")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assumptions:
     """The assumptions of a simulation. `limit_s`: a function that returns a job's time limit in seconds, or None.
-    `run_s`: the run time of a job without a limit; for a running job it counts from now. `patience_s`: for how many
-    seconds a started gang may be below its minimum."""
+    `run_s`: the run time of a job without a limit; for a job that already runs, the time counts from now. `patience_s`:
+    for how many seconds a started gang may be below its minimum."""
 
     limit_s: Callable[[Job], float | None] = lambda job: job.limit_s
     run_s: float = 3600.0
@@ -50,8 +51,8 @@ class Assumptions:
 
 @dataclass(frozen=True, slots=True)
 class ForwardEviction:
-    """An eviction of a job at `at_s` (seconds since the epoch). `by`: the preemptor; empty if the job was below its
-    minimum for too long. `ran_s`: the lost run time."""
+    """An eviction of a job at `at_s` (seconds since the epoch). `by`: the preemptor; empty if the job was stopped
+    because it was below its minimum for too long. `ran_s`: the run time that the job loses."""
 
     at_s: float
     by: str
@@ -62,10 +63,10 @@ class ForwardEviction:
 class Course:
     """The simulated course of one job. Times are in seconds since the epoch.
 
-    `ran`: the job was running at the beginning.
-    `waits_since_s`: the beginning of its present wait; None if it does not wait.
-    `starts_s`: the times of its starts; after an eviction the job may start again.
-    `end_s`: the end of its last start; None if it still waits.
+    `ran`: True if the job was running at the beginning of the simulation.
+    `waits_since_s`: when its present wait began; None if it does not wait.
+    `starts_s`: the times of its starts; there may be several, because an evicted job starts again.
+    `end_s`: the end of its last run; None if it still waits.
     `waited_s`: its total wait since the beginning of the simulation. `reason`: why it still waits at the end of the
     simulation."""
 
@@ -81,7 +82,7 @@ class Course:
 
     @property
     def wait_s(self) -> float | None:
-        """Return the total wait; None if the job still waits at the end."""
+        """Return the total wait; None if the job still waits at the end of the simulation."""
         return self.waited_s if self.waits_since_s is None else None
 
 
@@ -118,14 +119,14 @@ def forward(
 
 
 class JobTimers:
-    """The virtual clock, and the planned events of jobs. A start or an eviction of a job cancels the events that were
-    planned for the job before."""
+    """The virtual clock, and the planned events of jobs. When a job starts or is evicted, all events that were planned
+    for it before are cancelled."""
 
     def __init__(self, now_s: float) -> None:
         self.agenda: Agenda[Happening] = Agenda([])
         self.agenda.now_s = now_s
-        # Job -> the number of its starts and evictions so far. A planned event that was given a lower number is
-        # outdated.
+        # Job -> the number of its starts and evictions so far. A planned event is outdated if the number of its job has
+        # changed since it was planned.
         self._number: dict[str, int] = {}
 
     @property
@@ -145,14 +146,14 @@ class JobTimers:
         self.call_in(after_s, job, lambda: (event,), kind)
 
     def call_in(self, after_s: float, job: str, what: Happening, kind: AgendaKind = AgendaKind.POD) -> None:
-        """Plan a call of `what` in `after_s` seconds. The call does not happen if the job starts again or is evicted
+        """Plan a call of `what` in `after_s` seconds. The call is cancelled if the job starts again or is evicted
         before that time."""
         number = self._number[job]
         self.agenda.put(self.now_s + after_s, kind, lambda: what() if self._number[job] == number else ())
 
 
 class Ahead:
-    """The simulated world. `waiting`: the jobs that wait, or will wait again."""
+    """The simulated cluster. `waiting`: the jobs that wait, or that will wait again because they are being stopped."""
 
     def __init__(self, book: Cluster, now_s: float, assumptions: Assumptions) -> None:
         self.book, self.assumptions = book, assumptions
@@ -169,7 +170,7 @@ class Ahead:
         return self.agenda.now_s
 
     def beginning(self) -> Sequence[Event]:
-        """Create the course of every job in the cluster state. Return the events that happen at the beginning of the
+        """Create the course of every job in the cluster state. Return the events at the begin time of the
         simulation."""
         events: list[Event] = []
         for name, coming in self.book.columns.groups.coming.items():
@@ -185,8 +186,8 @@ class Ahead:
         return events
 
     def next_events(self, until_s: float) -> Sequence[Event] | None:
-        """Advance the clock to the next time at which anything happens, and return all events of this time; None if
-        nothing happens until `until_s`."""
+        """Advance the clock to the time of the next event, and return all events of this time; None if there is no
+        event until `until_s`."""
         at_s = self.agenda.next_s()
         if at_s > until_s:
             return None
@@ -241,8 +242,8 @@ class Ahead:
     # The beginning
 
     def _resumed(self, job: str, record: JobRecord) -> Iterator[Event]:
-        """Plan what happens to a job of the initial state: its end, or the moment at which its terminating pods are
-        gone. Yield the events that happen at once."""
+        """Plan the events of a job in the initial state: its end, or the time at which its terminating pods are gone.
+        Yield the events that happen at the begin time."""
         gone_s = max(0.0, self.book.leaving.get(job, 0.0) - self.now_s)
         lacks = not record.gang.enough(record.placed)
         if record.phase is Phase.QUEUED or record.phase is Phase.STOPPING or lacks:
@@ -271,12 +272,12 @@ class Ahead:
     # Starts
 
     def _open(self, job: str) -> Sequence[Event]:
-        """Open all slots of a job that starts pod by pod: its pods are created, and each of them needs a node."""
+        """Open all slots of a job that starts pod by pod: its pods are created, and each pod needs a node."""
         roles = self.book.jobs[job].job.roles
         return (Opened(job, tuple(Slot(at, n) for at, role in enumerate(roles) for n in range(role.count))),)
 
     def _placed(self, job: str) -> Sequence[Event]:
-        """Begin the run of the job if the nodes of its minimum are now complete."""
+        """Begin the run of the job if all pods of its minimum now have nodes."""
         record = self.book.jobs[job]
         if job not in self.waiting or not record.gang.enough(record.placed):
             return ()
@@ -307,7 +308,7 @@ class Ahead:
         return (Opened(record.job.id, slots),) if slots else ()
 
     def _released(self, job: str, slots: tuple[Slot, ...]) -> Sequence[Event]:
-        """Release the slots of a shrunk job, and open them again so that it can grow later."""
+        """Release the evicted slots of a shrunk job, and open them again, so that the job can grow later."""
         return (Released(job, slots), Opened(job, slots))
 
     # Ends

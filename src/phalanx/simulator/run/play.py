@@ -1,22 +1,23 @@
 """One run of the simulator: a workload, under one setup, with one seed.
 
-The first part changes a workload to measure how far a policy can fill the cluster. Pods are submitted until they
-request more than the cluster has, and they never end (Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing
-Workloads with Fragmentation Gradient Descent", USENIX ATC'23, section 6). The tasks of a trace are shuffled. Then
-copies of randomly chosen tasks follow (uniformly, with replacement), until all tasks together request `ratio` times the
-cluster's capacity. If the trace alone requests more, the last of its shuffled tasks are left out. One task is submitted
-each second. The nodes are shuffled too, because among nodes of equal score a policy takes the first. In the order of
-the trace, it would fill all nodes of one kind before those of the next kind. The authors' own program does the same.
-`allocated` measures which part of the cluster is allocated at a given demand.
+The first part changes a workload, in order to measure how much of the cluster a policy can allocate. In the changed
+workload, pods that never end are submitted until they request more than the cluster has (Weng et al., "Beware of
+Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent", USENIX ATC'23, section 6). The
+tasks of a trace are shuffled. Copies of randomly chosen tasks (uniformly, with replacement) are added until all tasks
+together request `ratio` times the cluster's capacity. If the trace alone requests more, tasks at the end of the
+shuffled list are left out. One task is submitted each second. The nodes are shuffled, too, as in the authors' own
+program: a policy takes the first of several nodes with equal score, so in the order of the trace it would fill all
+nodes of one kind before the nodes of the next kind. The function `allocated` measures which part of the cluster is
+allocated at a given demand.
 
 The second part measures the run itself: how long each decision takes, from the events to the plan, and the peak memory
 (the highest resident set of the process so far). The stopwatch is a wrapper around the simulated world, so it does not
-count the time that the world itself takes. These times depend on the machine. They have no effect on decisions and are
-not part of the schedule's hash. The stopwatch measures elapsed time and not processor time, because reading the
+count the time that the world itself takes. The measured times depend on the machine, but have no effect on decisions
+and are not part of the schedule's hash. The stopwatch measures elapsed time and not processor time, because reading the
 processor time costs a system call.
 
-The third part runs the simulation. The caller passes `phalanx.loop.step`, which is code of the real scheduler, and this
-code schedules the simulated cluster.
+The third part runs the simulation. The caller passes the function `phalanx.loop.step` of the real scheduler, which
+schedules the simulated cluster.
 """
 
 from __future__ import annotations
@@ -51,8 +52,9 @@ Item = TypeVar("Item")
 
 
 def inflated(workload: Workload, ratio: float, seed: int) -> Workload:
-    """Return the workload with tasks and nodes as described at the top of this module. `ratio`: the demand divided by
-    the capacity, in the counted resource. A workload that requests none of the counted resource is only shuffled."""
+    """Return the workload with shuffled nodes and shuffled, added or removed tasks (see the first part of the module
+    docstring). `ratio`: the demand divided by the capacity, in the counted resource. If no task requests the counted
+    resource, tasks and nodes are only shuffled."""
     has = sum(amount for node in workload.nodes for name, amount in node.allocatable if name == workload.counted)
     random, found, asked = Random(f"{seed} inflating"), list[Task](), 0.0
     device_bytes = workload.device_bytes
@@ -83,7 +85,8 @@ def drawn(tasks: Sequence[Task], random: Random) -> Iterator[Task]:
 
 
 def staying(task: Task, at: int, *, copy: bool) -> Task:
-    """Return the task, submitted at the second `at` and running for ever. `copy`: give it a new id."""
+    """Return the task with the submission time `at` (seconds) and an infinite run time. `copy`: True to give the task a
+    new id."""
     name = f"{task.job.id}-{at}" if copy else task.job.id
     job = replace(alone(task.job), id=name, submitted_s=float(at), limit_s=None, deadline_s=None, begin_s=None)
     return replace(task, job=job, run_s=inf, waited_s=None, follows="")
@@ -91,7 +94,7 @@ def staying(task: Task, at: int, *, copy: bool) -> Task:
 
 def allocated(schedule: Schedule, demand: float) -> float:
     """Return the allocated fraction of the cluster at the time when the submitted pods together request `demand` times
-    the cluster's capacity. If they never request this amount, return the fraction at the end."""
+    the cluster's capacity. If the pods never request this amount, return the fraction at the end."""
     workload, has = schedule.workload, capacity(schedule)
     came, placed, device_bytes = 0.0, 0.0, workload.device_bytes
     for fate in schedule.fates:
@@ -104,8 +107,8 @@ def allocated(schedule: Schedule, demand: float) -> float:
 
 
 def frequencies(workload: Workload) -> tuple[tuple[Shape, float], ...]:
-    """Return each kind of pod with the number of its pods in the workload. As in FGD, two pods are of one kind if their
-    requests of cpu and of the counted resource and their node constraints are equal. A real scheduler could know these
+    """Return (shape, number of pods) for each kind of pod in the workload. As in FGD, two pods are of one kind if their
+    requests of cpu and of the counted resource and their node constraints are equal. A real scheduler could know such
     numbers from earlier workloads."""
     counts: Counter[Shape] = Counter()
     for task in workload.tasks:
@@ -123,8 +126,8 @@ class TimedApplier(Protocol):
 
 
 class Stopwatch:
-    """A wrapper around a world, which measures how long each decision takes. `took_s`: the duration of each decision,
-    in order."""
+    """A wrapper around a simulated cluster that measures how long each decision takes. `took_s`: the duration of each
+    decision, in order."""
 
     def __init__(self, world: TimedApplier) -> None:
         self.world = world
@@ -144,9 +147,8 @@ KIB = 1024
 
 
 def peak_rss_bytes() -> int:
-    """Return `VmHWM` of proc(5), or `ru_maxrss` of getrusage(2) if proc(5) cannot be read. `ru_maxrss` is only used if
-    there is no other value, because on Linux it may be the value of the parent process. (It is in KiB, on macOS in
-    bytes.)"""
+    """Return `VmHWM` of proc(5), or `ru_maxrss` of getrusage(2) if proc(5) cannot be read. `ru_maxrss` is the second
+    choice, because on Linux it may be the value of the parent process. (Its unit is KiB, on macOS bytes.)"""
     try:
         return int(STATUS.read_text().partition("VmHWM:")[2].split()[0]) * KIB
     except (OSError, IndexError, ValueError):
@@ -156,7 +158,7 @@ def peak_rss_bytes() -> int:
 
 # --- the run ----------------------------------------------------------------------------------------------------------
 
-REPORT_EVERY = 512  # the number of scheduling passes between two progress reports
+REPORT_EVERY = 512  # progress is reported once in this number of scheduling passes
 
 
 class LoopStep(Protocol):
@@ -247,14 +249,14 @@ def world_of(
 
 
 def keep_reasons(world: SimulatedWorld, cluster: Cluster) -> None:
-    """Store the reason of each job that has not ended."""
+    """Store in the fate of each unfinished job the reason why it waits."""
     for live in world.jobs.live.values():
         reason = cluster.reason(live.job.id) if live.job.id in cluster.jobs else None
         live.fate.reason = reason.text if reason is not None else ""
 
 
 def policy_for(setup: Setup, workload: Workload) -> Policy:
-    """Return the setup's policy. Topologies and typical pods that it does not state are taken from the workload."""
+    """Return the setup's policy. If the policy has no topologies or typical pods, they are taken from the workload."""
     return expecting(knowing(setup.policy, workload), workload)
 
 
@@ -264,16 +266,16 @@ def knowing(policy: Policy, workload: Workload) -> Policy:
 
 
 def expecting(policy: Policy, workload: Workload) -> Policy:
-    """Return the policy. If it scores nodes by fragmentation and states no typical pods, the frequencies of the
-    workload's pods are added."""
+    """Return the policy. If the policy scores nodes by fragmentation, but has no typical pods, add the frequencies of
+    the workload's pods."""
     if policy.typical or policy.score not in {ScoringStrategy.FRAGMENTATION, ScoringStrategy.FEWEST_LOST}:
         return policy
     return replace(policy, typical=frequencies(workload))
 
 
 def queued(tasks: Iterable[Task], setup: Setup) -> Iterable[Task]:
-    """Return the tasks with the queues to which they are submitted. These are the queues of the trace; in a `flat`
-    setup the tasks are returned unchanged."""
+    """Return the tasks with their queues set to the queues of the trace; in a `flat` setup, return the tasks
+    unchanged."""
     return tasks if setup.flat else (replace(task, job=in_queue(task.job, task.queue)) for task in tasks)
 
 
@@ -282,8 +284,8 @@ def in_queue(job: Job, queue: str) -> Job:
 
 
 def queues_of(setup: Setup, tasks: Iterable[Task]) -> tuple[Queue, ...]:
-    """Return the queues of the setup and, if the setup states `of_each`, one more for each queue that only the trace
-    names. Jobs without a queue are in the default queue."""
+    """Return the queues of the setup. If the setup has a template (`of_each`), add one queue for each queue that only
+    the trace names. Jobs without a queue are in the default queue."""
     if setup.of_each is None:
         return setup.queues
     known = {queue.name for queue in setup.queues}
