@@ -1,14 +1,14 @@
 """Generate workloads: draw jobs from distributions, or change a trace.
 
-The result depends only on the arguments and a seed. To scale the load, only the time between submissions is changed.
-Sizes and run times are not changed, because they decide how well jobs can be packed on the nodes. *Shaking* moves every
-submission by a small random time, so that one log yields many similar workloads (Tsafrir, Ouaknine, Feitelson:
-"Reducing performance evaluation sensitivity and variability by input shaking", MASCOTS 2007).
+The result depends only on the arguments and a seed. To scale the load, the times between submissions are changed. Sizes
+and run times stay the same, because they decide how well jobs can be packed on the nodes. *Shaking* moves every
+submission by a small random time, so that many similar workloads can be made from one log (Tsafrir, Ouaknine,
+Feitelson: "Reducing performance evaluation sensitivity and variability by input shaking", MASCOTS 2007).
 
 Values of all distributions are computed by inversion from `random.Random.random()`, which returns the same numbers in
 every Python version.
 
-Times are rounded to milliseconds, because the logarithm function may round differently on different machines."""
+Times are rounded to milliseconds, because machines may differ in the last bits of a logarithm."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Uniform:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogUniform:
-    """A distribution whose logarithm is uniform. The sizes and run times of jobs in logs roughly follow this
+    """A distribution whose logarithm is uniform. In logs, the sizes and run times of jobs roughly have this
     distribution. `low`: the smallest value, above 0."""
 
     low: float
@@ -88,8 +88,8 @@ def draw(distribution: Distribution, random: Random) -> float:
 
 
 def pick(weights: Sequence[float], chance: float) -> int:
-    """Return the index that a random number `chance` in [0, 1) selects, with probabilities in proportion to
-    `weights`."""
+    """Return a random index, with probabilities in proportion to `weights`. `chance`: a random number in [0, 1), which
+    selects the index."""
     sums = list(accumulate(weights))
     return min(bisect_right(sums, chance * sums[-1]), len(weights) - 1)
 
@@ -98,8 +98,8 @@ def next_arrival_s(at_s: float, mean_s: float, swing: float, peak_s: float, rand
     """Return the time of the next arrival after `at_s` in a Poisson process with a daily cycle, by thinning (Lewis and
     Shedler 1979).
 
-    `mean_s`: the mean time between arrivals. `swing`: how much the rate varies over the day (0: the rate is constant;
-    1: it falls to 0 at the quietest time). `peak_s`: the time of day with the highest rate."""
+    `mean_s`: the mean time between arrivals. `swing`: how much the rate of arrivals varies over the day, from 0 (a
+    constant rate) to 1 (no arrivals at the quietest time). `peak_s`: the time of day with the highest rate."""
     while True:
         at_s = round(at_s - mean_s / (1.0 + swing) * log(1.0 - random.random()), 3)
         rate = (1.0 + swing * cos(2.0 * pi * (at_s - peak_s) / DAY_S)) / (1.0 + swing)
@@ -117,13 +117,12 @@ class Recipe:
     `jobs`: the number of jobs. `every_s`: the mean time between submissions. `swing`, `peak_s`: the daily cycle, as in
     `next_arrival_s`.
     `pods`: the number of pods of a job. `pod`: the shape of each pod. `run_s`: the run time.
-    `limit_factor`: a distribution; the requested limit is the run time times a number drawn from it. None: jobs have no
-    limit.
-    `users`: the number of users; the first is the most active (Zipf).
-    `queues`: (queue, weight).
+    `limit_factor`: the distribution of the quotient (requested limit / run time); None if jobs have no limit.
+    `users`: the number of users. Their numbers of jobs follow Zipf's law; the first user is the most active.
+    `queues`: pairs (queue, weight); a job gets a random queue with a probability in proportion to the weight.
     `closeness`: the topology request of each gang.
-    `like`: if not empty, each job is a copy of a random task of this list (with its size, run time, limit, user and
-    queue). `pods`, `pod` and `run_s` are then ignored."""
+    `like`: if not empty, each job is a copy of a random task of this list, with the size, run time, limit, user and
+    queue of the task, and `pods`, `pod` and `run_s` are ignored."""
 
     jobs: int
     every_s: float
@@ -182,7 +181,7 @@ def roles_of(pods: int, pod: Shape) -> tuple[Role, ...]:
 
 
 def scaled(tasks: Sequence[Task], load: float) -> list[Task]:
-    """Return the same tasks, in which every time between submissions is divided by `load`."""
+    """Return the tasks with every time between two submissions divided by `load`."""
     first_s = tasks[0].job.submitted_s if tasks else 0.0
     return [moved(task, first_s + (task.job.submitted_s - first_s) / load) for task in tasks]
 
@@ -198,8 +197,8 @@ def shaken(tasks: Sequence[Task], by_s: float, seed: int) -> list[Task]:
 
 
 def moved(task: Task, at_s: float) -> Task:
-    """Return the task with its submission moved to `at_s`. Its begin time and deadline move by the same amount. Its
-    wait in the trace is dropped, because it no longer applies."""
+    """Return the task with its submission moved to `at_s`. The begin time and the deadline of the task move by the same
+    amount. The wait that the trace states is removed, because it does not apply to the new time."""
     job, later_s = task.job, at_s - task.job.submitted_s
     if not later_s:
         return task

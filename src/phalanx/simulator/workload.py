@@ -1,32 +1,33 @@
-"""A workload: the node groups of the simulated cluster, the jobs with their true run times, and special orders by which
-a simulation may sort its queues.
+"""A workload: the node groups of the simulated cluster, the jobs with their true run times, and special job orders for
+queues, which only a simulation offers.
 
-The first part describes node groups of a simulated cluster: the nodes that a provider offers, and how often the
-provider is late or fails.
+The first part of the module describes node groups of a simulated cluster: the nodes that a provider offers, and how
+often the provider is late or fails.
 
-The second part has the jobs and the cluster of the trace. A `Task` is a job together with its true run time, which the
-scheduler does not know. Each workload has one *counted* resource: processors in a log of a parallel machine, GPUs in a
-GPU trace. Utilisation, the sizes of jobs, and fairness are measured in this resource.
+The second part of the module has the jobs and the cluster of the trace. A `Task` is a job together with its true run
+time, which the scheduler does not know. Each workload has one *counted* resource: processors in a log of a parallel
+machine, GPUs in a GPU trace. Utilisation, the sizes of jobs, and fairness are measured in the counted resource.
 
-The third part sorts queues by a formula of a job's estimate, size and submission time. *r* is the estimated run time in
-seconds (the requested limit, or the estimate of `--estimates`), *n* the size in processors or GPUs, and *s* the
-submission time in seconds since the beginning of the trace. The job with the lowest value comes first:
+The third part of the module sorts queues by a formula of a job's estimate, size and submission time. *r* is the
+estimated run time in seconds (the requested limit, or the estimate of `--estimates`), *n* the size in processors or
+GPUs, and *s* the submission time in seconds since the beginning of the trace. The job with the lowest value of the
+formula comes first:
 
     area  r n                        SAF, smallest area first (Carastan-Santos, de Camargo, Trystram, Zrigui, CCGRID'19)
     f1    log10(r) n + 870 log10(s)  F1, found by simulation and regression (Carastan-Santos, de Camargo, SC'17)
 
-Neither value changes while the job waits. So the simulator derives the job's priority from the value, and the queue is
-ordered by priority. With these orders, a large job may wait for ever if smaller jobs continue to be submitted.
+The value does not change while the job waits. So the simulator derives the job's priority from the value, and the queue
+is ordered by priority. With both formulas, a large job may wait for ever if smaller jobs continue to be submitted.
 
-The fourth part sorts jobs in rounds, by their remaining work. A round ends whenever a job is submitted or ends. Then
-all running jobs are checkpointed and stopped, and all jobs are queued again by their remaining work. The scheduler
-fills the cluster again, so the jobs with the least remaining work run. A job that ran before and does not run again has
-in effect been preempted. The scheduler does not know true run times; only the simulated world knows the remaining work.
-So the world derives the job's priority from the remaining work, as an operator would. Each time that a job is
-checkpointed and stopped, the last `Task.restart_s` seconds of its work in the round are lost, even if the job also runs
-in the next round. The cost of a round grows with the number of running jobs, so this order is suitable for clusters
-with hundreds of jobs, not thousands. The two orders are those of Muri's simulator (Zhao et al., SIGCOMM'22): SRTF and
-SRSF.
+The fourth part of the module sorts jobs in rounds, by their remaining work. A round ends whenever a job is submitted or
+ends. At the end of a round, all running jobs are checkpointed and stopped, and all jobs are queued again by their
+remaining work. The scheduler fills the cluster again, so the jobs with the least remaining work run. A job that ran in
+one round and does not run in the next has in effect been preempted. The scheduler does not know true run times; only
+the simulated cluster knows the remaining work. So the simulated cluster sets the job's priority by the remaining work,
+as an operator would. Each time that a job is checkpointed and stopped, the last `Task.restart_s` seconds of its work in
+the round are lost, even if the job also runs in the next round. The simulation of a round takes longer with more
+running jobs, so such orders are suitable for clusters with hundreds of jobs, not thousands. The two orders in rounds
+are those of Muri's simulator (Zhao et al., SIGCOMM'22): SRTF and SRSF.
 """
 
 from __future__ import annotations
@@ -47,11 +48,11 @@ from phalanx.model.pod import CPU, PODS, DeviceShare, Shape, amounts
 class SimulatedGroup:
     """A node group with the faults of its provider.
 
-    `refused`: the probability that the provider refuses a requested node, after the group's delay.
+    `refused`: the probability that the provider refuses a requested node; the refusal comes after the group's delay.
     `never`: the probability that a requested node never arrives.
     `late`, `late_s`: the probability that a node arrives late, and the longest delay in seconds.
-    `lifetime_s`: the mean lifetime of a node (exponentially distributed), after which the node is lost like a spot
-    node; 0: nodes are never lost."""
+    `lifetime_s`: the mean of the exponentially distributed time after which a node is lost like a spot node; 0 if nodes
+    are never lost."""
 
     group: NodeGroup
     refused: float = 0.0
@@ -66,7 +67,7 @@ class SimulatedGroup:
             yield self.node(f"{self.group.name}-{number}")
 
     def node(self, name: str) -> Node:
-        """Return a node of the group in the state of a node that has arrived."""
+        """Return a node of the group that is ready to run pods."""
         template = self.group.template
         return Node(
             name=name,
@@ -83,25 +84,26 @@ class SimulatedGroup:
 
 GPU = "nvidia.com/gpu"
 MILLI_CPU = MILLI = 1000  # cpu is counted in millicores, shares of devices in thousandths
-Worth: TypeAlias = tuple[tuple[float, float], ...]  # (seconds since the submission, value of an end by then)
+# pairs (seconds since the submission, value of the job if it ends by this time)
+Worth: TypeAlias = tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     """A job of a trace with its true run time.
 
-    `job`: the job as it is submitted. Its `limit_s` is the requested limit, and its `submitted_s` counts from the
-    beginning of the trace.
+    `job`: the job as it is submitted. The field `limit_s` of the job is the requested limit; the field `submitted_s`
+    counts from the beginning of the trace.
     `run_s`: the true run time if the job has all its pods and is not stopped.
     `queue`: the queue, virtual cluster or partition in the trace.
-    `waited_s`: how long the job waited in the trace; None if unknown.
+    `waited_s`: the wait of the job that the trace states; None if the trace states none.
     `restart_s`: the seconds of work that the job loses when it is checkpointed, stopped and started again.
-    `active_s`: how long after its start the job fails (a Job's `activeDeadlineSeconds`), even if not all its pods ran.
-    `worth`: the value of the job if it ends by certain times. A job that has only a deadline has the value 1 if it ends
-    by the deadline.
-    `overruns`: True if the job is not stopped at its limit, although the scheduler plans with this limit.
+    `active_s`: the time after its start at which the job fails, even if not all its pods ran (a Job's
+    `activeDeadlineSeconds`). `worth`: the value of the job if it ends by certain times. A job that has only a deadline
+    has the value 1 if it ends by the deadline.
+    `overruns`: True if the job may run longer than its limit, which is then only an estimate for the scheduler.
     `follows`: the id of a preceding job. The task is submitted `think_s` after the end of the preceding job. If
-    `think_s` is None, the task is submitted at that end or at `submitted_s`, whichever is later."""
+    `think_s` is None, the task is submitted when the preceding job ends, but not before `submitted_s`."""
 
     job: Job
     run_s: float
@@ -116,7 +118,7 @@ class Task:
 
     @property
     def stop_s(self) -> float | None:
-        """Return the run time after which the task is stopped; None: it is not stopped."""
+        """Return the run time after which the task is stopped; None if it is never stopped."""
         return None if self.overruns else self.job.limit_s
 
 
@@ -124,13 +126,13 @@ class Task:
 class Workload:
     """A workload.
 
-    `tasks`: the tasks in the order of their submission; tasks of the same time are in the order of the file.
-    `topologies`: the topologies of the nodes; a policy with topologies of its own replaces them. `reservations`:
-    advance reservations of the nodes.
+    `tasks`: the tasks in the order of their submission; tasks with the same submission time are in the order of the
+    trace file. `topologies`: the topologies of the nodes; a policy with topologies of its own replaces them.
+    `reservations`: advance reservations of the nodes.
     `groups`: the node groups, whose nodes are added and removed during the run.
-    `counted`, `unit`: the counted resource, and the amount of it that is one processor or GPU.
-    `dropped`: (reason, number of records) of the valid records that did not become jobs. `faults`: descriptions of
-    unreadable records, with the place of each in the file."""
+    `counted`: the counted resource. `unit`: the amount of this resource in one processor or GPU.
+    `dropped`: pairs (reason, number of valid records that did not become jobs for this reason). `faults`: descriptions
+    of unreadable records, with their places in the file."""
 
     name: str
     tasks: Sequence[Task]
@@ -150,7 +152,7 @@ class Workload:
 
     @property
     def device_bytes(self) -> float:
-        """Return the mean memory of a device of the counted resource; 0 if it is unknown."""
+        """Return the mean memory of a device of the counted resource, in bytes; 0 if it is unknown."""
         devices = (device for node in self.kinds for device in node.devices if device.resource == self.counted)
         said = [device.memory_bytes for device in devices if device.memory_bytes]
         return sum(said) / len(said) if said else 0.0
@@ -162,7 +164,7 @@ def alone(job: Job) -> Job:
 
 
 def of_share(share: DeviceShare, device_bytes: float) -> float:
-    """Return the number of devices in a share. `device_bytes`: the memory of one device; if it is 0 (unknown), a share
+    """Return the number of devices in a share. `device_bytes`: the memory of one device; if it is unknown (0), a share
     in bytes counts as a whole device."""
     if share.milli:
         return share.count * share.milli / MILLI
@@ -170,7 +172,7 @@ def of_share(share: DeviceShare, device_bytes: float) -> float:
 
 
 def of_role(role: Role, resource: str, device_bytes: float = 0.0) -> float:
-    """Return how much of the resource one pod of the role requests. A share of devices counts as a fraction of a
+    """Return the amount of the resource that one pod of the role requests. A share of devices counts as a fraction of a
     device."""
     share = role.shape.share
     shared = of_share(share, device_bytes) if share and share.resource == resource else 0
@@ -178,7 +180,7 @@ def of_role(role: Role, resource: str, device_bytes: float = 0.0) -> float:
 
 
 def of_resource(roles: Sequence[Role], resource: str, device_bytes: float = 0.0) -> float:
-    """Return the amount of a resource that all pods of these roles request together."""
+    """Return the amount of a resource that all pods of the roles request together."""
     return sum(of_role(role, resource, device_bytes) * role.count for role in roles)
 
 
@@ -190,8 +192,8 @@ def processors(count: int) -> Role:
 
 @lru_cache(maxsize=65536)
 def gang(resource: str, amount: int, per_node: int) -> tuple[Role, ...]:
-    """Return roles whose pods together request `amount` of a resource: pods that each request `per_node`, which is all
-    of a node, and one pod for the remainder."""
+    """Return roles whose pods together request `amount` of a resource: pods that each request `per_node` (the amount of
+    a whole node), and one pod for the remainder."""
     full, left = divmod(amount, per_node)
     pods = [("full", full, per_node)] if full else []
     pods += [("rest" if full else "", 1, left)] if left else []
@@ -202,8 +204,8 @@ def gang(resource: str, amount: int, per_node: int) -> tuple[Role, ...]:
 
 
 def on_nodes(workload: Workload) -> Workload:
-    """Return the workload with smaller pods: if a trace has only the total amount of a job, divide this amount among
-    several pods, so that no pod requests more than the largest node has."""
+    """Return the workload with smaller pods, for traces that state only the total amount of a job: the amount is
+    divided among several pods, so that no pod requests more than the largest node has."""
     counted, unit = workload.counted, workload.unit
     most = max((dict(node.allocatable).get(counted, 0) for node in workload.kinds), default=0) // unit * unit
     return workload if not most else replace(workload, tasks=[divided(task, counted, most) for task in workload.tasks])
@@ -231,13 +233,14 @@ def gpu_nodes(count: int, gpus: int) -> tuple[Node, ...]:
 
 
 def in_order(tasks: Iterable[Task]) -> list[Task]:
-    """Return the tasks sorted by submission; tasks of the same time keep their order."""
+    """Return the tasks sorted by submission time; tasks with equal times keep their order."""
     return sorted(tasks, key=lambda task: task.job.submitted_s)
 
 
 # --- orders by a formula ----------------------------------------------------------------------------------------------
 
-# priorities are integers; this factor is large enough that F1 differs for submissions one second apart
+# Priorities are integers, so a value is multiplied by this factor, with which F1 differs for submissions one second
+# apart.
 PER_UNIT = 1_000_000
 LAST = -(2**62)  # the priority of jobs without an estimate
 
@@ -249,7 +252,7 @@ class Formula(StrEnum):
     F1 = "f1"
 
     def priority(self, job: Job, counted: str, unit: int) -> int:
-        """Return the priority of a job as it is submitted to the scheduler. `unit`: the amount of the resource
+        """Return the priority with which a job is submitted to the scheduler. `unit`: the amount of the resource
         `counted` in one processor or GPU. Jobs without an estimate come last, in the order of their submission."""
         estimate_s = job.limit_s if job.estimate_s is None else job.estimate_s
         if estimate_s is None:
@@ -262,7 +265,7 @@ class Formula(StrEnum):
 
 # --- orders in rounds -------------------------------------------------------------------------------------------------
 
-PER_S = 1000  # priorities are integers, so the remaining time is given in milliseconds
+PER_S = 1000  # priorities are integers, so remaining times are converted to milliseconds
 
 
 class Rounds(StrEnum):

@@ -2,17 +2,17 @@
 the simulated cluster, for example a submission or the end of a job.
 
 Submissions are read from a sorted list. All other happenings are on a heap of (time, kind, order of insertion). If
-happenings are at the same time, the happening with the lowest kind comes first. This order matters: in a log with whole
-seconds, a different order changes the start of at least one job in a hundred. The order is that of the simulator behind
-the published tables (Gaussier, Glesser, Reis, Trystram, SC'15):
+happenings are at the same time, the happening with the lowest kind comes first. The order of happenings at the same
+time is important: in a log with whole seconds, another order changes the start of at least one job in a hundred. The
+order is that of the simulator behind the published tables (Gaussier, Glesser, Reis, Trystram, SC'15):
 
 - Submissions precede ends. There is a separate scheduling pass for each submission and each end.
 - Jobs that end at the same time are handled in the order in which they started.
-- If a job runs longer than its estimate, it gets a new estimate at that moment. The new estimate is reported with the
-  next scheduling pass; it does not cause a pass by itself.
-- The end of a job exactly at the time limit that the scheduler knows is *foreseen*. It is reported in the same pass as
-  the first happening at that time, such as a submission or another end. If there are only foreseen ends at that time,
-  all of them are reported together."""
+- If a job runs longer than its estimate, it gets a new estimate at once. The new estimate causes no scheduling pass,
+  but is reported with the next pass.
+- The end of a job exactly at the time limit that the scheduler knows is *foreseen*. A foreseen end is reported in the
+  same pass as the first other happening at that time, such as a submission or another end. If all happenings at that
+  time are foreseen ends, they are reported together."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ class AgendaKind(IntEnum):
     """The kinds of happenings, in their order at equal times: the lowest value comes first."""
 
     OUTLIVED = -2  # a job still runs at the end of its estimated run time
-    FORESEEN = -1  # a job ends at the limit that the scheduler was given
+    FORESEEN = -1  # a job ends exactly at the time limit that the scheduler knows
     SUBMISSION = 0
     NODE = 1  # a node fails or is repaired
     MESSAGE = 2  # a delayed event arrives
-    POD = 3  # a job's pods are ready, or gone
+    POD = 3  # the pods of a job have become ready, or are gone
     END = 4
     RESTART = 5  # the scheduler restarts
-    WAKE = 6  # a time at which a plan has requested another scheduling pass
+    WAKE = 6  # a scheduling pass that a plan has requested for this time
 
 
 class Agenda(Generic[What]):
-    """The future happenings. `submissions`: (time, submission), sorted by time. `now_s`: the time of the happening that
-    was taken last."""
+    """The future happenings. `submissions`: (time, submission), sorted by time. `now_s`: the time of the last taken
+    happening, which is the present time."""
 
     def __init__(self, submissions: Sequence[tuple[float, What]]) -> None:
         self.now_s = submissions[0][0] if submissions else 0.0
@@ -53,8 +53,8 @@ class Agenda(Generic[What]):
         self._foreseen = (-inf, 0)  # (time, order) of the first foreseen end at the present time
 
     def put(self, at_s: float, kind: int, what: What, order: int = 0) -> int:
-        """Add a happening; if its time is in the past, it happens now. Return its order among happenings of the same
-        time and kind. `order`: 0, or the order of an earlier happening that is replaced by this happening."""
+        """Add a happening; if `at_s` is in the past, it happens now. Return its order among happenings of the same time
+        and kind. `order`: 0, or the order of an earlier happening that is replaced by this happening."""
         if not order:
             self._order += 1
             order = self._order
@@ -77,10 +77,10 @@ class Agenda(Generic[What]):
         return 0, what
 
     def joins_next(self, kind: int) -> bool:
-        """Return whether the happening that was taken last is reported in the same scheduling pass as the next
-        happening. `kind`: OUTLIVED or FORESEEN, the kind of the happening that was taken last. A new estimate is always
-        reported with the next happening. A foreseen end is reported with the next happening if that happening is at the
-        same time and not after the first foreseen end."""
+        """Return whether the last taken happening is reported in the same scheduling pass as the next happening.
+        `kind`: the kind of the last taken happening, which is OUTLIVED or FORESEEN. A new estimate is always reported
+        with the next happening. A foreseen end is reported with the next happening if both are at the same time, and if
+        the next happening does not come after the first foreseen end."""
         if kind == AgendaKind.OUTLIVED or self._next_s == self.now_s:
             return True
         if not self._heap or self._heap[0][0] > self.now_s:

@@ -1,9 +1,10 @@
-"""The submissions of a simulated cluster: when each job is submitted, and in what form the scheduler gets it.
+"""The submissions of a simulated cluster: when each job is submitted, and with which estimate of its run time.
 
 The scheduler gets one of these estimates of each job's run time (`--estimates`):
 
 - `user`: the limit that the user requested, as in the trace. A job without a limit in the trace has no estimate.
-- `exact`: the true run time, which no real scheduler knows. So its results show what perfect predictions could achieve.
+- `exact`: the true run time, which no real scheduler knows. Results with this estimate show what perfect predictions
+  could achieve.
 - `last-two`: the mean of the last two run times of the user's ended jobs, at most the requested limit (Tsafrir, Etsion,
   Feitelson: "Backfilling using system-generated predictions rather than user runtime estimates", TPDS 2007). A job that
   runs longer than predicted gets a new prediction: one minute more, then 5, 15, 30 minutes, 1, 2, 5, 10, 20, 50 and 100
@@ -32,20 +33,18 @@ FACTOR = re.compile(r"(exact-)?x(\d+(?:\.\d+)?)")
 
 
 class Estimator:
-    """The estimator `user`, which returns the limits in the trace. All other estimators are subclasses of this
-    class."""
+    """The estimator `user`, which returns the limit in the trace. The other estimators are subclasses of it."""
 
     def told(self, task: Task) -> Job:
         """Return the job in the form in which it is submitted to the scheduler, with its estimate."""
         return task.job
 
     def ended(self, task: Task, ran_s: float, now_s: float) -> None:
-        """Record that a task ended after a run time of `ran_s` seconds, so that later estimates can use this run
-        time."""
+        """Record that a task ended after `ran_s` seconds of run time, for use in later estimates."""
 
     def outlived(self, task: Task, corrections: int) -> float | None:
         """Return a new estimate for a task that runs longer than its last estimate; None if the estimator makes no new
-        estimate. `corrections`: the number of its earlier corrections."""
+        estimate. `corrections`: how many new estimates the task got before."""
         return None
 
 
@@ -65,12 +64,13 @@ class Scaled(Estimator):
 
 
 class LastTwo(Estimator):
-    """Estimate the run time as the mean of the user's last two run times. If a job ends at the same time as another job
-    is submitted, its run time is not used for this submission, because submissions are handled first."""
+    """Estimate the run time as the mean of the user's last two run times. Submissions are handled before ends of the
+    same time, so the run time of a job that ends when another job is submitted is not used for this submission."""
 
     def __init__(self) -> None:
         self._ran: dict[str, tuple[float, ...]] = {}  # user -> the last two run times
-        self._ended: list[tuple[float, str, float]] = []  # (start, user, run time) of the jobs that ended at `_ended_s`
+        # (start, user, run time) of each job that ended at the time `_ended_s`
+        self._ended: list[tuple[float, str, float]] = []
         self._ended_s = 0.0
         self._predicted: dict[str, float] = {}
 
@@ -141,16 +141,16 @@ class Arrivals:
         self._agenda, self._estimator, self._checkpoint_s = agenda, estimator, checkpoint_s
         self._rounds, self._formula, self._counted = rounds, formula, counted
         self._latest_s = -inf
-        self._followers: dict[str, list[Fate]] = {}  # job -> jobs that its user submits after its end
+        self._followers: dict[str, list[Fate]] = {}  # job -> the jobs that the user submits after the end of this job
         for fate in fates:
             if fate.task.follows:
                 self._followers.setdefault(fate.task.follows, []).append(fate)
 
     def job_of(self, fate: Fate) -> Job:
-        """Return the job as it is submitted now: with its estimate, and with the priority that an order in rounds or a
-        formula gives it."""
+        """Return the job as it is submitted now, with its estimate. If there is an order in rounds or a formula, it
+        also sets the job's priority."""
         job = self._estimator.told(fate.task)
-        # jobs of equal times must keep the order of the trace, but the core would sort them by name
+        # jobs with equal submission times must keep the order of the trace, but the scheduler would sort them by name
         if job.submitted_s <= self._latest_s:
             job = replace(job, submitted_s=nextafter(self._latest_s, inf))
         self._latest_s = job.submitted_s
@@ -163,8 +163,8 @@ class Arrivals:
         return job
 
     def expect_followers(self, job: str) -> None:
-        """Schedule the submissions of the jobs that follow `job`, which has just ended: each after the think time of
-        its user."""
+        """Schedule the submissions of the jobs that follow `job`, which has just ended. Each is submitted after its
+        think time."""
         now_s = self._agenda.now_s
         for fate in self._followers.pop(job, ()):
             task = fate.task

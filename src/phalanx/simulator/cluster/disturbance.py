@@ -1,9 +1,9 @@
 """Faults of a simulated cluster, drawn from a seed.
 
-Each random number depends only on the seed, on the kind of fault, on its subject (a node or a job), and on how many
-numbers were already drawn for both. So under every policy the same nodes fail at the same times, and the same jobs are
-stragglers (run longer than in the trace). Two policies can then be compared with the same faults. All distributions are
-computed from the numbers that `random.Random` returns for a text as its seed, because these numbers are the same in
+A random number depends only on the seed, the kind of fault, the subject of the fault (a node or a job), and how many
+numbers were drawn before for the same kind and subject. So under every policy the same nodes fail at the same times,
+and the same jobs are stragglers (run longer than in the trace). So policies can be compared with the same faults. All
+distributions are computed from numbers of `random.Random` with a text as its seed, because such numbers are the same in
 every version of Python.
 
 `Messages` passes the events to the scheduler. If there are faults, some events arrive late, but events about the same
@@ -25,14 +25,14 @@ from phalanx.simulator.cluster.agenda import Agenda, AgendaKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Faults:
-    """The rates of faults. Times are in seconds; 0 switches a fault off.
+    """The rates of faults. Times are in seconds; a rate or time of 0 switches the fault off.
 
-    `node_mtbf_s`, `node_repair_s`: the mean time until a node fails, and the mean time until it is repaired. Both times
-    are exponentially distributed.
+    `node_mtbf_s`, `node_repair_s`: the mean time until a node fails, and the mean time until it is repaired. The times
+    themselves are exponentially distributed.
     `slow_start`: the probability that a job's pods need up to `slow_start_s` until they run.
     `straggler`: the probability that a job runs `straggler_factor` times as long.
     `late`: the probability that an event arrives up to `late_s` late.
-    `lost`: the probability that an event is lost. The scheduler then sees the change in the next full list of objects,
+    `lost`: the probability that an event is lost. The scheduler learns of the change by the next full list of objects,
     which it gets every `resync_s`.
     `restart_every_s`: the mean time between restarts of the scheduler. After a restart, the scheduler gets a full list
     of all objects."""
@@ -56,7 +56,7 @@ class Disturbance:
         self._drawn: dict[tuple[str, str], int] = {}
 
     def uniform(self, what: str, subject: str) -> float:
-        """Return the next random number in [0, 1) for a fault of the kind `what` of the subject."""
+        """Return the next random number in [0, 1) for the subject and the kind of fault `what`."""
         nth = self._drawn[what, subject] = self._drawn.get((what, subject), -1) + 1
         return Random(f"{self.seed} {what} {subject} {nth}").random()
 
@@ -64,13 +64,13 @@ class Disturbance:
         return inf if mean_s <= 0 else round(-mean_s * log(1.0 - self.uniform(what, subject)), 3)
 
     def start_delay_s(self, job: str) -> float:
-        """Return the time until the job's pods run."""
+        """Return the start delay of the job's pods, in seconds."""
         if not self.faults.slow_start or self.uniform("slow", job) >= self.faults.slow_start:
             return 0.0
         return round(self.uniform("start", job) * self.faults.slow_start_s, 3)
 
     def stretch(self, job: str) -> float:
-        """Return the factor by which the job's run time is longer than in the trace; 1 if the job is no straggler."""
+        """Return the factor by which the job runs longer than in the trace; 1 if the job is no straggler."""
         straggles = self.faults.straggler and self.uniform("straggler", job) < self.faults.straggler
         return self.faults.straggler_factor if straggles else 1.0
 
@@ -83,7 +83,7 @@ class Disturbance:
         return 0.0
 
     def up_s(self, node: str) -> float:
-        """Return the time until the node fails."""
+        """Return the time until the next failure of the node, in seconds."""
         return self.exponential_s("up", node, self.faults.node_mtbf_s)
 
     def down_s(self, node: str) -> float:
@@ -98,7 +98,7 @@ class NodeFaults:
     event about a node, and returns the events that reach the scheduler at once. `lose`: a function that removes a node
     and the pods on it.
 
-    `coming`: how many node failures and scheduler restarts are on the agenda."""
+    `coming`: the number of node failures and scheduler restarts on the agenda."""
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class NodeFaults:
 
 class Messages:
     """The events that the simulated cluster has sent and that have not reached the scheduler yet. `disturbance`: the
-    source of random delays; None: no event is late. `era`: how often the scheduler has restarted."""
+    source of random delays; None if no event is late. `era`: how often the scheduler has restarted so far."""
 
     def __init__(self, agenda: Agenda[Any], disturbance: Disturbance | None) -> None:
         self._agenda, self._disturbance = agenda, disturbance
@@ -150,11 +150,11 @@ class Messages:
 
     @property
     def has_kept(self) -> bool:
-        """Return whether events wait for the next scheduling pass."""
+        """Return whether events are stored for the next scheduling pass."""
         return bool(self._kept)
 
     def send(self, subject: str, event: Event) -> Sequence[Event]:
-        """Return the event if it arrives now; otherwise schedule its arrival and return nothing."""
+        """Return the event if it arrives at once; otherwise schedule its arrival and return an empty sequence."""
         if self._disturbance is None:
             return (event,)
         now_s = self._agenda.now_s
@@ -169,11 +169,11 @@ class Messages:
         return (event,) if era == self.era else ()
 
     def keep(self, events: Sequence[Event]) -> None:
-        """Keep the events for the next scheduling pass."""
+        """Store the events until the next scheduling pass."""
         self._kept += events
 
     def with_kept(self, events: Sequence[Event]) -> Sequence[Event]:
-        """Return the events of a scheduling pass: first the events that were kept for this pass, then `events`."""
+        """Return the events of a scheduling pass: first the events that were stored for this pass, then `events`."""
         if not self._kept:
             return events
         found, self._kept = (*self._kept, *events), []

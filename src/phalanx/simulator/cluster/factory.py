@@ -1,10 +1,10 @@
 """Create pods at a limited rate, for several jobs at a time, as the controllers of a real cluster do.
 
 kube-controller-manager creates pods at a limited rate (`--kube-api-qps`), and its Job controller works on several jobs
-at a time (`--concurrent-job-syncs`), so the pods of these jobs are created alternately. The simulated controllers
-create `batch` pods at a time, on average `per_s` per second. They work on the first `side_by_side` jobs of their queue,
-and create one pod for each of these jobs in turn. When all pods of one of these jobs exist, they begin with the next
-job of the queue."""
+at a time (`--concurrent-job-syncs`), so pods of several jobs are created alternately. The simulated controllers create
+`batch` pods at a time, on average `per_s` per second. The controllers work on the first `side_by_side` jobs of their
+queue, and create one pod for each of these jobs in turn. When all pods of a job exist, the next job of the queue takes
+its place."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Creation:
 
 
 class Made(NamedTuple):
-    """A created pod. `number`: the value of `Live.number` when the pods of the job were ordered. `last`: True if all
-    pods of the job now exist."""
+    """A created pod. `number`: the value of `Live.number` when the creation of the job's pods was requested. `last`:
+    True for the last pod of the job to be created."""
 
     job: str
     number: int
@@ -42,8 +42,7 @@ class Made(NamedTuple):
 
 
 class Factory:
-    """The queue of pods that the controllers have not created yet, because they create pods at a limited rate.
-    `orders`: the number of pods in the queue."""
+    """The queue of pods that the controllers must still create. `orders`: the number of pods in the queue."""
 
     def __init__(self, creation: Creation) -> None:
         self.creation, self.orders = creation, 0
@@ -88,7 +87,7 @@ class PodController:
 
     def create(self, live: Live) -> None:
         """Create the pods of a job that has just started. If the job has no placements, its slots are reported to the
-        scheduler as open, so that it places the pods."""
+        scheduler as open, and the scheduler then places the pods."""
         if self._factory is None:
             self._agenda.put(self._agenda.now_s, AgendaKind.POD, partial(self._open_all, live, live.number))
             return

@@ -1,9 +1,9 @@
 """The jobs of the simulated cluster, from submission to end: their phases, their pods, and the events about them.
 
-`Live` has the transitions of one job. `SimulatedJobs` decides when each transition happens, and which events report it.
-A change that is planned for later (a start, an end, the end of a grace period) stores the number that the job has when
-the change is planned. Each start and stop gives the job a new number. So a planned change whose number is no longer
-that of the job is outdated, and has no effect."""
+The methods of `Live` change the state of one job. `SimulatedJobs` decides when each change happens, and which events
+report it. Each start and stop of a job increases the job's number. A change that is planned for later (a start, an end,
+the end of a grace period) stores the present number of the job. If the job has another number when the planned change
+is due, the change is outdated and has no effect."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from phalanx.simulator.cluster.listing import Live
 from phalanx.simulator.cluster.work import JobWork
 from phalanx.simulator.schedule import Fate
 
-# after so many node failures in a row, without saved work in between, it is assumed that the user deletes the job
+# a job is deleted, as if by its user, after this many node failures without any saved work in between
 GIVEN_UP_AFTER = 1000
 NODE_LOST = Reason(code=ReasonCode.BACKOFF, text="a node that it ran on was lost")
 GAVE_WAY = Reason(code=ReasonCode.PREEMPTED, text="it gave way to another job")
@@ -33,10 +33,10 @@ ROUND_OVER = Reason(code=ReasonCode.PREEMPTED, text="the round is over: all that
 
 
 class SimulatedJobs:
-    """The jobs of a run. `nodes`: the names of the present nodes. `live`: the submitted jobs that have not ended;
-    `running`: the jobs that run. The keys of both are job ids. `ended`: the number of ended jobs. `outcomes`: the
-    outcomes of ended jobs, which a restarted scheduler needs. `cascades`: for each preemption, the length of the chain
-    of preemptions that ended with it. `has_changed`: True if a job was submitted or has ended since the last round."""
+    """The jobs of a run. `nodes`: the names of the present nodes. `live`: job id -> submitted job that has not ended.
+    `running`: job id -> job that runs. `ended`: the number of ended jobs. `outcomes`: the outcomes of ended jobs, which
+    a restarted scheduler needs. `cascades`: for each preemption, the length of the chain of preemptions of which it is
+    the last. `has_changed`: True if a job was submitted or has ended since the last round."""
 
     def __init__(
         self,
@@ -69,8 +69,8 @@ class SimulatedJobs:
     # --- decisions ----------------------------------------------------------------------------------------------------
 
     def apply(self, action: Start | Place | Wait | Preempt | Shrink) -> None:
-        """Carry out a decision about a job. If the job has ended, but its end was not yet reported to the scheduler,
-        the decision has no effect."""
+        """Carry out a decision about a job. The decision has no effect if the job has ended, but the scheduler does not
+        know this yet."""
         live = self.live.get(action.job)
         if live is None:
             return
@@ -100,7 +100,7 @@ class SimulatedJobs:
 
     def _place(self, live: Live, placements: tuple[Placement, ...]) -> None:
         if live.phase is Phase.QUEUED:
-            return  # the job was stopped, but this event had not reached the scheduler when it made the decision
+            return  # when the scheduler made the decision, it did not know yet that the job had been stopped
         self.work.record(live)
         live.add(placements)
         if live.phase is Phase.RUNNING:
@@ -111,7 +111,7 @@ class SimulatedJobs:
     def _preempt(self, live: Live, action: Preempt) -> None:
         if live.phase is Phase.QUEUED or live.attempt != action.attempt:
             return
-        if live.phase is not Phase.STOPPING:  # a job in the phase STOPPING was already preempted for another job
+        if live.phase is not Phase.STOPPING:  # a job in the phase STOPPING was already preempted, for another preemptor
             preemptor = self.live.get(action.by)
             live.fate.cascade = 1 + (preemptor.fate.cascade if preemptor is not None else 0)
             self.cascades.append(live.fate.cascade)
@@ -128,7 +128,7 @@ class SimulatedJobs:
     # --- running ------------------------------------------------------------------------------------------------------
 
     def _begin_soon(self, live: Live) -> None:
-        """Begin the run of the job, now or after the start delay of its pods."""
+        """Begin the run of the job at once or, if its pods have a start delay, after this delay."""
         delay_s = self._disturbance.start_delay_s(live.job.id) if self._disturbance is not None else 0.0
         if not delay_s:
             self._messages.keep(self._begin(live, live.number))
@@ -136,7 +136,7 @@ class SimulatedJobs:
             self._later(delay_s, partial(self._begin, live, live.number))
 
     def _begin(self, live: Live, number: int) -> Sequence[Event]:
-        """Begin the run of the job, because all of its required pods run now."""
+        """Begin the run of the job. The caller has checked that all required pods run."""
         if live.number != number or live.phase is not Phase.STARTING:
             return ()
         now_s, fate = self._agenda.now_s, live.fate
@@ -183,8 +183,8 @@ class SimulatedJobs:
         return self._tell(live.job.id, Refused(live.job.id, live.attempt, reason, self._agenda.now_s))
 
     def end_round(self, priority: Callable[[Live], int]) -> Sequence[Event]:
-        """Save the work of all running jobs, stop the jobs, and submit them again. `priority`: a function that returns
-        the new priority of a job."""
+        """Save the work of all running jobs, stop them, and submit them again. `priority`: a function that returns the
+        new priority of a job."""
         self.has_changed = False
         events: list[Event] = []
         for live in list(self.running.values()):
@@ -195,9 +195,9 @@ class SimulatedJobs:
         return events
 
     def lose_node(self, node: str) -> Sequence[Event]:
-        """Stop each job that has a pod on the lost node. All of its pods are stopped, and the job waits again. If a job
-        was stopped in this way `GIVEN_UP_AFTER` times without saving any work in between, delete it, as its user would
-        do."""
+        """Stop each job that has a pod on the lost node: all pods of the job are stopped, and the job waits again. A
+        job that was stopped by failures of nodes `GIVEN_UP_AFTER` times without saving any work in between is deleted,
+        as by its user."""
         events: list[Event] = []
         for live in list(self.live.values()):
             if any(placed.node == node for placed in live.placed):
@@ -211,7 +211,7 @@ class SimulatedJobs:
         return events
 
     def forget_attempts(self) -> None:
-        """Count the starts of pending jobs from 0 again, because a new scheduler process does so."""
+        """Set the number of starts of each pending job to 0, because a new scheduler process counts starts from 0."""
         for live in self.live.values():
             if live.phase is Phase.QUEUED:
                 live.attempt = 0
@@ -224,7 +224,7 @@ class SimulatedJobs:
             self.work.record(live)
 
     def _expire(self, live: Live, number: int) -> Sequence[Event]:
-        """Let the job fail because its `activeDeadlineSeconds` have passed, even if not all its pods ran."""
+        """Let the job fail, because its `activeDeadlineSeconds` have passed. It fails even if not all its pods ran."""
         if live.number != number or live.phase is Phase.QUEUED:
             return ()
         return self._over(live, Outcome.FAILED)

@@ -16,14 +16,15 @@ from phalanx.simulator.schedule import Fate
 class Live:
     """A submitted job that has not ended.
 
-    `number`, `plan`: counters that grow with each start or stop of the job, and with each newly planned end. A change
-    that was planned with a lower number is outdated, and is ignored.
-    `limit_s`: the time limit with which the scheduler plans: the limit of the job or, if it has none, that of its
-    queue.
-    `rate`: how many seconds of work the job does per second: 1 if all its pods are placed, less if some are missing.
-    `worked_s`: the seconds of work that the job had done at `since_s`. `kept_s`: the part of this work that was saved.
-    `fruitless`: how often it was stopped by the failure of a node since its work was last saved.
-    `ends_s`: its planned end. `ticket`: the order of this end on the agenda."""
+    `number`: increased by each start or stop of the job. `plan`: increased by each newly planned end. A change that was
+    planned under a lower number is outdated and ignored.
+    `limit_s`: the time limit with which the scheduler plans: the limit of the job or, if the job has no limit, the
+    limit of its queue.
+    `rate`: how many seconds of work the job does in a second: 1 if all its pods are placed, less if pods are missing.
+    `worked_s`: the work, in seconds, that the job had done until `since_s`. `kept_s`: the saved part of `worked_s`.
+    `fruitless`: how often failures of nodes have stopped the job since its work was last saved.
+    `ends_s`: the planned end of the job. `ticket`: the position of the planned end among happenings of the same time on
+    the agenda."""
 
     __slots__ = (
         *(
@@ -62,17 +63,17 @@ class Live:
         self.phase, self.placed, self.since_s = Phase.STARTING, placements, now_s
 
     def run(self, now_s: float) -> None:
-        """Begin to run; all required pods now run."""
+        """Record that the job begins to run, because all required pods run."""
         self.phase, self.began_s, self.since_s = Phase.RUNNING, now_s, now_s
 
     def add(self, placements: Iterable[Placement]) -> None:
-        """Add pods, whose slots are no longer open."""
+        """Add placed pods to the job; their slots are no longer open."""
         self.placed = (*self.placed, *placements)
         for placement in placements:
             self.open.pop(Slot(placement.role, placement.ordinal), None)
 
     def release(self, slots: Iterable[Slot]) -> None:
-        """Remove the pods of these slots."""
+        """Remove the pods of the slots `slots`."""
         gone = set(slots)
         self.placed = tuple(placed for placed in self.placed if (placed.role, placed.ordinal) not in gone)
 
@@ -90,13 +91,13 @@ class Live:
         self.open.clear()
 
     def outdate(self) -> None:
-        """Make all changes that were planned for the job outdated."""
+        """Make all changes outdated that were planned for the job."""
         self.number, self.plan = self.number + 1, self.plan + 1
 
     # --- questions --------------------------------------------------------------------------------------------------
 
     def left_s(self) -> float:
-        """Return the work that is left, in seconds of run time with all pods."""
+        """Return the remaining work, in seconds of run time with all pods."""
         return self.fate.work_s - self.worked_s
 
     def has_minimum(self) -> bool:
@@ -109,12 +110,12 @@ class Live:
         return 1.0 if len(self.placed) == self.pods else len(self.placed) / self.pods
 
     def expect(self, limit_s: float) -> None:
-        """Replace the estimate of the job's total run time, with which the scheduler plans."""
+        """Set a new estimate of the job's total run time (`limit_s`), with which the scheduler plans."""
         self.job, self.limit_s = replace(self.job, limit_s=limit_s), limit_s
 
     def stop_s(self) -> float | None:
-        """Return the run time after which the job is stopped: the limit that its user requested or, if there is none,
-        the limit of its queue; None if there is no limit."""
+        """Return the run time after which the job is stopped: the limit that its user requested or, without a requested
+        limit, the limit of its queue; None if neither exists."""
         return self.fate.task.stop_s if self.job.limit_s is not None else self.limit_s
 
     def slots(self) -> list[Slot]:

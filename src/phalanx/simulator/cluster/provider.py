@@ -1,8 +1,8 @@
-"""The provider of the simulated cluster's node groups: it adds and removes nodes, and records for which nodes money is
-paid.
+"""The provider of the simulated cluster's node groups: it adds and removes nodes, and records which nodes must be paid
+for.
 
-A node costs money from its arrival until it is removed or lost. Whether and when requested nodes arrive, are refused or
-are lost is drawn at random from the seed, like other faults (`disturbance`)."""
+A node must be paid for from its arrival until it is removed or lost. Requested nodes arrive late, are refused or are
+lost at random, depending on the seed, like other faults (`disturbance`)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from phalanx.simulator.schedule import Rental
 from phalanx.simulator.workload import SimulatedGroup
 
 REFUSED = "the provider has no such nodes now"
-HOPELESS = 100  # if this many requests fail in a row, the run ends
+HOPELESS = 100  # if this many requests for nodes fail in a row, the run ends
 
 
 class NodeProvider:
@@ -28,8 +28,8 @@ class NodeProvider:
     and returns the events that reach the scheduler at once. `lose`: a function that removes a node from the cluster,
     together with the pods on it.
 
-    `rentals`: the nodes for which money was paid, with the times. `failures`: how many requested nodes in a row did not
-    arrive."""
+    `rentals`: the nodes that were paid for, with the times. `failures`: how many requested nodes have failed to arrive
+    since the last arrival."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class NodeProvider:
         self._report, self._lose = report, lose
         self.rentals: list[Rental] = []
         self.failures = 0
-        self._coming: dict[str, tuple[RequestNodes, int]] = {}  # node -> its request, and the number of the request
+        self._coming: dict[str, tuple[RequestNodes, int]] = {}  # node -> (its request, number of the request)
         self._since_s: dict[str, float] = {}  # node -> the time of its arrival
         self._number = 0
         for each in groups:
@@ -82,7 +82,7 @@ class NodeProvider:
 
     @property
     def is_hopeless(self) -> bool:
-        """Return whether so many requested nodes in a row did not arrive that the run should end."""
+        """Return whether the run should end, because `HOPELESS` requested nodes in a row did not arrive."""
         return self.failures >= HOPELESS
 
     def _request(self, group: SimulatedGroup, name: str, request: RequestNodes) -> None:

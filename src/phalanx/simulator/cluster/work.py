@@ -1,5 +1,5 @@
-"""The work of running jobs: how fast a job works, when it therefore ends, and how much of its work is saved or lost
-when pods stop."""
+"""The work of running jobs: how fast a job works, when it will end, and how much of its work is saved or lost when pods
+stop."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from phalanx.simulator.schedule import Stint
 
 
 class JobWork:
-    """The work of all jobs. `checkpoint_s`: the interval at which jobs save their work; None if they never do. `tell`:
-    a function that takes an event about a job, and returns the events that reach the scheduler at once. `over`: a
-    function that ends a job. `stints`: the spans of time in which a job held the same pods, as recorded so far."""
+    """The work of all jobs. `checkpoint_s`: the interval at which jobs save their work; None if jobs never save their
+    work. `tell`: a function that takes an event about a job, and returns the events that reach the scheduler at once.
+    `over`: a function that ends a job. `stints`: the spans of time in which a job held the same pods, as recorded so
+    far."""
 
     def __init__(
         self,
@@ -34,7 +35,7 @@ class JobWork:
         self._tell, self._over = tell, over
 
     def go_on(self, live: Live) -> None:
-        """Compute how fast the job works with its present pods, and plan its end accordingly."""
+        """Compute how fast the job works with its present pods, and plan the end of the job for the resulting time."""
         live.plan += 1
         live.rate, live.since_s = live.pace(), self._agenda.now_s
         end_s = inf if live.rate <= 0 else live.since_s + (live.fate.work_s - live.worked_s) / live.rate
@@ -48,7 +49,8 @@ class JobWork:
             live.ticket = self._agenda.put(end_s, kind, partial(self._end, live, live.plan))
 
     def record(self, live: Live) -> None:
-        """Record the work done so far. Call it before the job's pods or its rate change."""
+        """Record the work that the job has done so far. The caller must do this before it changes the job's pods or
+        rate."""
         if live.phase is Phase.QUEUED:
             return
         now_s = self._agenda.now_s
@@ -78,7 +80,7 @@ class JobWork:
         self._estimator.ended(live.fate.task, live.fate.ran_s, self._agenda.now_s)
 
     def expect_outliving(self, live: Live) -> None:
-        """Schedule a new estimate for the moment at which the job has run as long as its present estimate."""
+        """Schedule a new estimate for the time at which the run time of the job reaches its present estimate."""
         told_s = live.job.limit_s
         if told_s is not None and self._estimator.outlived(live.fate.task, live.corrections) is not None:
             at_s = live.began_s + told_s
@@ -100,7 +102,7 @@ class JobWork:
 
     def _end(self, live: Live, plan: int) -> Sequence[Event]:
         if live.plan != plan:
-            return ()  # this end was planned before the job's pods changed
+            return ()  # the pods of the job have changed since this end was planned, so the end is outdated
         fate, now_s = live.fate, self._agenda.now_s
         done = live.rate > 0 and now_s >= live.since_s + (fate.work_s - live.worked_s) / live.rate
         fate.ran_s = fate.work_s if done else live.worked_s + (now_s - live.since_s) * live.rate

@@ -1,18 +1,19 @@
-"""The simulated cluster. Like every world, it executes plans and reports events; its clock is virtual.
+"""The simulated cluster. Like a real cluster, it carries out plans and reports events; its clock is virtual.
 
 In a run without faults:
 
 - A `Start` with placements takes effect at once, and `Started` is reported with the next event. The job ends after its
   run time in the trace, or at its limit, whichever is first. The limit is the user's requested limit or, if the user
-  requested none, the limit of the queue. A job that ends at its limit has failed.
-- In a queue that schedules pod by pod, a `Start` opens the job's slots. The job runs when its minimum is placed.
+  requested no limit, the limit of the queue. A job that ends at its limit has failed.
+- In a queue that schedules pod by pod, a `Start` opens the job's slots. The job begins to run when the pods of its
+  minimum are placed.
 - A preempted job stops when its grace period is over, and waits again. Its work since its start (or since its last
-  checkpoint) is lost. If a plan shrinks a job, the pods that the plan names stop in the same way.
-- The rate at which an elastic job works is the fraction of its pods that are placed. While the job runs, the slots of
-  its missing pods are open, which means that they wait for nodes. Slots that the job has released are opened again when
-  their pods are gone.
-- If `rounds` is set, all running jobs save their work, are stopped, and are queued again whenever a job is submitted or
-  ends.
+  checkpoint) is lost. If a plan shrinks a job, the pods named in the plan stop when their grace period is over.
+- The rate at which an elastic job works is the fraction of its pods that are placed. While an elastic job runs, the
+  slots of its missing pods are open, which means that they wait for nodes. Slots that the job has released are opened
+  again when their pods are gone.
+- If `rounds` is set, whenever a job is submitted or ends, all running jobs save their work, are stopped, and are queued
+  again.
 - Nodes of node groups are added and removed as the plans request; the module `provider` simulates the faults of node
   groups, and computes the bill.
 - If `formula` is set, a job gets the priority that the formula computes when the job is submitted.
@@ -47,8 +48,8 @@ Happening: TypeAlias = Callable[[], Sequence[Event]]
 
 class SimulatedWorld:
     """The simulated cluster. `disturbance`: the faults; None if there are no faults. `checkpoint_s`: the interval at
-    which jobs save their work; None: never. `counted`: the counted resource and its unit, by which rounds and formulas
-    measure the size of a job."""
+    which jobs save their work; None if jobs never save their work. `counted`: the counted resource and its unit, by
+    which rounds and formulas measure the size of a job."""
 
     def __init__(
         self,
@@ -99,7 +100,8 @@ class SimulatedWorld:
         return self.agenda.now_s
 
     def happenings(self) -> Iterator[Sequence[Event]]:
-        """Yield the events of one scheduling pass after the other. The first events describe the nodes and queues."""
+        """Yield the events for each scheduling pass, one pass after the other. The first events describe the nodes and
+        queues."""
         yield everything(self.nodes.values(), self.queues, self.reservations, (), {}, self.provider.listing())
         agenda, rounds = self.agenda, self.rounds
         while (taken := agenda.take()) is not None:
@@ -122,7 +124,7 @@ class SimulatedWorld:
             yield self.messages.with_kept(())
 
     def _is_over(self) -> bool:
-        """Return whether nothing but faults is still to happen, so that no pending job can ever run."""
+        """Return whether the agenda has only faults, so that no pending job can ever run."""
         faults = self.node_faults
         return faults is not None and self.agenda.left() == faults.coming and not self.messages.has_kept
 
@@ -147,7 +149,7 @@ class SimulatedWorld:
     # --- happenings ---------------------------------------------------------------------------------------------------
 
     def _end_round(self, rounds: Rounds) -> Sequence[Event]:
-        """Queue all running jobs again. Their priority depends on their remaining work."""
+        """End the round: queue all running jobs again, with priorities that depend on their remaining work."""
         counted = self._counted
         return self.jobs.end_round(lambda live: rounds.priority(live.fate.task, live.left_s(), *counted))
 

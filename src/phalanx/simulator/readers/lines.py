@@ -1,13 +1,14 @@
 """Read the records of a trace file, and report errors with file, line and column.
 
-A *record* is a line of a log or a row of a table. An unreadable record is reported with its file, line and column. If
-`on_error` is `skip`, the reader counts the record and continues; if it is `stop`, it raises an error. Files that were
-compressed with gzip are recognised by their first bytes. A truncated file is reported like any other error.
+A *record* is a line of a log or a row of a table. An unreadable record is reported with its file, line and column. With
+`on_error` set to `skip`, the reader then counts the record and continues; with `stop`, the reader raises an error.
+Files that were compressed with gzip are recognised by their first bytes. A truncated file is reported like any other
+error.
 
 Times are at most `LONGEST_S`, because larger floats are too coarse to represent microseconds.
 
-If a trace only states a job's number of GPUs, the job gets one pod if this number fits on one node, otherwise several
-pods."""
+If a trace states only a job's number of GPUs, the job gets one pod if one node has this number of GPUs, otherwise
+several pods."""
 
 from __future__ import annotations
 
@@ -30,8 +31,8 @@ from phalanx.model.node import Node
 from phalanx.model.pod import CPU
 from phalanx.simulator.workload import GPU, MILLI_CPU, Task, Workload, gang, in_order
 
-SHOWN = 10  # at most this many faults are listed one by one
-LONGEST_S = 9e9  # 285 years; this is long enough for times in seconds since 1970
+SHOWN = 10  # an error message lists at most this many faults one by one
+LONGEST_S = 9e9  # 285 years, which is long enough for times in seconds since 1970
 PACKED = b"\x1f\x8b"  # the first bytes of a gzip file (RFC 1952)
 MARK = b"\xef\xbb\xbf"  # the mark that some editors write before UTF-8
 
@@ -54,8 +55,8 @@ class BadRecord(Exception):
 
 
 class SourceFile:
-    """A file that is being read. `faults`: descriptions of its unreadable records. `dropped`: reason -> number of valid
-    records that are left out for this reason."""
+    """A file that is being read. `faults`: descriptions of the unreadable records. `dropped`: reason -> number of valid
+    records that did not become jobs for this reason."""
 
     def __init__(self, path: Path, on_error: OnError = OnError.STOP) -> None:
         self.path, self.on_error = path, on_error
@@ -63,8 +64,8 @@ class SourceFile:
         self.dropped: Counter[str] = Counter()
 
     def lines(self) -> Iterator[tuple[int, str]]:
-        """Yield the number and the text of each line; the first line has the number 1. Invalid UTF-8 is not an error;
-        its bytes are replaced by escape sequences."""
+        """Yield the number and the text of each line; the first line has the number 1. Bytes that are no valid UTF-8
+        are replaced by escape sequences."""
         number = 0
         try:
             with opened(self.path) as file:
@@ -80,7 +81,8 @@ class SourceFile:
             raise TraceError(f"{self.path}: {error.strerror or error}") from None
 
     def rows(self, needed: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
-        """Yield (line, column name -> text) of each row of a CSV file. Its header must have the `needed` columns."""
+        """Yield (line, column name -> text) of each row of a CSV file. `needed`: the columns that the header must
+        have."""
         names: list[str] | None = None
         for number, text in self.lines():
             if not text.strip():
@@ -115,13 +117,14 @@ class SourceFile:
         raise TraceError(f"{self.path}:{line}: {why}")
 
     def drop(self, why: str) -> None:
-        """Count a record that is valid but does not become a job. `why`: the reason."""
+        """Count a valid record that does not become a job. `why`: the reason."""
         self.dropped[why] += 1
 
     def workload(
         self, tasks: Sequence[Task], *, nodes: tuple[Node, ...] = (), counted: str = CPU, unit: int = MILLI_CPU
     ) -> Workload:
-        """Return the workload with these tasks, and with the numbers of the records that were left out."""
+        """Return the workload with the tasks `tasks`, and with the numbers of unreadable records and of records that
+        did not become jobs."""
         return Workload(
             name=self.path.name,
             tasks=in_order(tasks),
@@ -144,8 +147,8 @@ def cells_of(text: str) -> list[str]:
 
 @contextmanager
 def opened(path: Path) -> Iterator[Iterable[bytes]]:
-    """Open the file and yield its decompressed lines. Raises `TraceError` for a pipe or a device, because the file is
-    read twice."""
+    """Open the file and yield its decompressed lines. Raises `TraceError` for a pipe or a device, because the file must
+    be read twice."""
     with path.open("rb") as file:
         if not S_ISREG(os.fstat(file.fileno()).st_mode):
             raise TraceError(f"{path}: this is no file but a pipe or a device; put it into a file, it is read twice")
@@ -166,8 +169,8 @@ def number(
     most: float = LONGEST_S,
     default: float | None = None,
 ) -> float:
-    """Return the number in a column; `default` if the cell is empty. Raises `BadRecord`, which has the number of the
-    column, if the cell is not a valid number."""
+    """Return the number in a column; `default` if the cell is empty. Raises `BadRecord` (with the number of the column)
+    if the cell is not a valid number."""
     text = row.get(column, "")
     if not text and default is not None:
         return default
@@ -209,7 +212,8 @@ def wrong(row: dict[str, str], column: str, why: str) -> BadRecord:
 
 
 def told(faults: Iterable[str]) -> list[str]:
-    """Return the first `SHOWN` faults, each as one line, and then one line with the number of further faults."""
+    """Return lines for an error message: one line for each of the first `SHOWN` faults, and one line with the number of
+    further faults."""
     every = list(faults)
     rest = len(every) - SHOWN
     return [*every[:SHOWN], *([f"… and {rest} more of that kind"] if rest > 0 else [])]

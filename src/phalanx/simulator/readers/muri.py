@@ -1,8 +1,8 @@
 """The traces of Muri (Zhao et al., SIGCOMM'22), derived from Philly's: `job_id,num_gpu,submit_time,…,duration,…`.
 
 `submit_time`, `duration` and `iteration_time` are milliseconds; `duration` is the product of iterations and iteration
-time. The use of other resources (`resource_time_0` …) is ignored, because in this simulator the jobs of a Muri trace do
-not share GPUs.
+time. The columns about other resources (`resource_time_0` …) are ignored, because jobs of a Muri trace do not share
+GPUs in this simulator.
 
 The reader applies two rules of the authors' own simulator, because the published results depend on them. An iteration
 takes 1.5 % longer than the trace states, because a profiler runs at the same time. Saving and restarting a job takes

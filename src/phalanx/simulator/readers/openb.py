@@ -23,7 +23,7 @@ POD_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
 MODEL = "nvidia.com/gpu.product"
 MIB = 2**20
 MOST = 10**9
-PODS_PER_NODE = 1000  # the trace states no limit, so this value is never reached
+PODS_PER_NODE = 1000  # the trace states no limit; this number is never reached
 
 
 def read_nodes(path: Path, *, on_error: OnError = OnError.STOP) -> tuple[Node, ...]:

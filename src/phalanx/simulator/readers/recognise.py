@@ -12,7 +12,7 @@ from phalanx.simulator.workload import Workload
 
 Reader = Callable[..., Workload]
 
-# (format, columns that its header must have, reader); the first match wins.
+# (format, columns that its header must have, reader). The first format whose columns are all in the header is used.
 TABLES: tuple[tuple[str, tuple[str, ...], Reader], ...] = (
     ("chronus", chronus.COLUMNS, chronus.read),
     ("muri", muri.COLUMNS, muri.read),

@@ -5,19 +5,18 @@ the Parallel Workloads Archive", JPDC 2014; format: cs.huji.ac.il/labs/parallel/
 A line has eighteen fields, separated by white space; -1 means that a value is unknown. Header lines have the form `;
 Name: value`. The fields are used as follows:
 
-- *Size*: the requested processors (field 8), or the allocated processors (5) if the request is unknown. If both are
-  unknown, or if the run time is 0 or unknown (the job was cancelled before its start), the record is not that of a job
-  that ran. Such records are left out, and their number is reported. Users of the archive usually leave these records
-  out as well.
-- *Limit*: the requested time (9). If it is unknown, the job has no limit. If a job ran longer than its limit, the
-  reader shortens its run time to the limit, because a simulation stops jobs at their limits.
+- *Size*: the requested processors (field 8), or the allocated processors (5) if the request is unknown. Records without
+  processors, and records whose run time is 0 or unknown (the job was cancelled before its start), are left out, as is
+  usual with this archive. Their number is reported.
+- *Limit*: the requested time (9). If the requested time is unknown, the job has no limit. If a job ran longer than its
+  limit, the reader shortens its run time to the limit, because a simulation stops jobs at their limits.
 - User, group, queue (12, 13, 15; the partition 16 if there is no queue), and the recorded wait (3).
 - Average CPU time, used and requested memory, status and executable are not used. A job that was checkpointed has one
   record for the whole job, and one record with the same job number for each of its parts (status 2, 3, 4). The records
   of parts are left out.
 - *Preceding job* and think time (17, 18) are used only with the option `follow`, because many logs use these fields for
-  other values. With the option, a job is submitted when its think time has passed since the end of its preceding job.
-  If it has no think time, it is submitted when the preceding job ends, but not before its own submit time. If the
+  other values. With the option, a job is submitted when its think time has passed since the end of its preceding job. A
+  job without a think time is submitted when the preceding job ends, but not before its own submit time. If the
   preceding job is not part of the run, both fields are ignored.
 
 The size of the cluster is the value of `MaxProcs` in the header or, if there is none, the value of `MaxNodes`."""
@@ -52,9 +51,9 @@ def read(
     follow: bool = False,
     size: int | None = None,
 ) -> Workload:
-    """Return the workload of a log. `first`: stop after this number of jobs. `follow`: use the preceding-job field.
-    `size`: the machine's number of processors, which is used instead of the number in the header. Raises
-    `TraceError`."""
+    """Return the workload of a log. `first`: the number of jobs after which reading stops; None for all jobs. `follow`:
+    True to use the preceding-job field. `size`: the machine's number of processors, which is used instead of the number
+    in the header. Raises `TraceError`."""
     source, header = SourceFile(path, on_error), dict[str, str]()
     tasks, seen = list[Task](), set[int]()
     for line, text in source.lines():
@@ -75,8 +74,8 @@ def read(
 
 
 def following(tasks: list[Task]) -> list[Task]:
-    """Return the tasks. A reference to a preceding job is removed if that job is not part of the run or has a higher
-    number, so that no task waits for ever."""
+    """Remove references to preceding jobs that are not part of the run or have a higher number, so that no task waits
+    for ever. Return the tasks."""
     known = {task.job.id for task in tasks}
     return [
         task
@@ -87,7 +86,7 @@ def following(tasks: list[Task]) -> list[Task]:
 
 
 def as_submitted(tasks: list[Task]) -> list[Task]:
-    """Return the tasks in the order of submission; tasks of the same time are in the order of their job numbers. Most
+    """Return the tasks sorted by submission time; tasks with equal times are in the order of their job numbers. Most
     logs already have this order, but logs of simulators may be in the order in which jobs ended."""
     if all(one.job.submitted_s <= other.job.submitted_s for one, other in pairwise(tasks)):
         return tasks
@@ -112,8 +111,8 @@ def machine_size(path: Path, header: dict[str, str], tasks: Iterable[Task]) -> i
 
 
 def read_record(source: SourceFile, text: str, follow: bool, seen: set[int]) -> Task | None:
-    """Return the task of one line; None if it is not a job that ran. `seen`: the job numbers of earlier records. Raises
-    `BadRecord`."""
+    """Return the task of one line; None if the line is not the record of a job that ran. `seen`: the job numbers of
+    earlier records. Raises `BadRecord`."""
     values = fields(text)
     number, submit, wait, run, _, _, _, requested, limit, _, status, *_ = values
     size_at = 7 if requested > 0 else 4
@@ -156,8 +155,8 @@ def job_of(values: list[int], count: int, limit_s: float | None) -> Job:
 
 
 def no_job(run: int, count: int, *, known: bool) -> str:
-    """Return why a record is not that of a job that ran; empty if it is. `known`: True if an earlier record has the
-    same number."""
+    """Return the reason why a record is not the record of a job that ran; an empty text if it is. `known`: True if an
+    earlier record has the same number."""
     if known:
         return "parts of a job that is recorded as a whole (status 2 to 4)"
     if run <= 0:
@@ -166,8 +165,8 @@ def no_job(run: int, count: int, *, known: bool) -> str:
 
 
 def fields(text: str) -> list[int]:
-    """Return the eighteen values of a line. Some logs write fractions (`12.0`, or CPU times); the part after the point
-    is cut off."""
+    """Return the eighteen values of a line. Some logs have fractions (`12.0`, or CPU times); the part after the decimal
+    point is cut off."""
     cells = text.split()
     if len(cells) != FIELDS:
         column = len(text) + 1 if len(cells) < FIELDS else place_of(text, FIELDS)

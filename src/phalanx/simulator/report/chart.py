@@ -1,7 +1,7 @@
-"""Charts as inline SVG. They need no script, scale with the page, and take their colours from the page's style sheet,
-so one drawing works in light and dark mode.
+"""Charts as inline SVG. The charts need no script, scale with the page, and take their colours from the page's style
+sheet, so they work in light and dark mode.
 
-Each chart is drawn in a box that is `WIDTH` wide. `Axes` maps values to positions and draws ticks. Colours are given by
+Each chart is drawn in a box of the width `WIDTH`. `Axes` maps values to positions and draws ticks. Colours are given by
 CSS classes: `c0` … `c8` for areas and `l0` … `l8` for lines.
 The style sheet is in `page`."""
 
@@ -53,8 +53,8 @@ def svg(height: float, body: str, label: str) -> str:
 
 
 def stacked(axes: Axes, xs: Sequence[float], rows: Sequence[Sequence[float]], names: Sequence[str]) -> str:
-    """Return a chart of stacked areas, one for each row. `xs`: the edges of the bins; a row has one value for each bin,
-    so there is one more edge than values."""
+    """Return a chart of stacked areas, one for each row. `xs`: the edges of the bins, one more than there are bins. A
+    row has one value for each bin."""
     below = [0.0] * (len(xs) - 1)
     parts = []
     for at, (row, name) in enumerate(zip(rows, names, strict=True)):

@@ -1,10 +1,10 @@
 """The data of a schedule that a page draws. The process that runs the simulation computes these data and sends them to
-the process that draws the page, because they are much smaller than the schedule.
+the process that draws the page, because the data are much smaller than the schedule.
 
 Time is cut into `BINS` equal bins. The *parties* (`fairness.parties`: queues, or users) with the highest demand are
 drawn with their names, and have the same colour under every policy; all other parties are drawn as one party. The Gantt
-chart is called the *closer look*. For a long schedule it shows only the time around the longest queue, with at most
-`LOOK_STINTS` bars."""
+chart is called the *closer look*. For a long schedule, the chart shows only the time around the longest queue, with at
+most `LOOK_STINTS` bars."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ LOOK_NODES = 48
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worst:
-    """A job with a long wait. `slowdown`: 0 if it never ran. `submitted_s`: seconds since the first submission."""
+    """A job with a high slowdown or without any run. `slowdown`: 0 if the job never ran. `submitted_s`: seconds since
+    the first submission."""
 
     job: str
     party: str
@@ -56,9 +57,9 @@ class Bar(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """The closer look: a part of the schedule, node by node. `nodes`: the nodes, one for each row of the chart. `bars`:
-    the bars in these rows. `all_nodes`: the number of nodes that jobs used, which may be larger than the number of
-    rows."""
+    """The closer look: a part of the schedule, node by node. `nodes`: the names of the nodes, in the order of the rows.
+    `bars`: the bars of the chart. `all_nodes`: the number of nodes that jobs used; the chart has a row for only some of
+    them if there are many."""
 
     since_s: float
     until_s: float
@@ -73,9 +74,10 @@ class Picture:
 
     `used[party][bin]`: the mean used amount. `waiting[bin]`: the mean amount requested by waiting jobs. `queued[bin]`:
     the mean number of waiting jobs.
-    `waits`: quantiles of the wait in seconds, evenly spaced.
+    `waits`: evenly spaced quantiles of the waits of all jobs, in seconds.
     `parties`: the parties in the order of their colours.
-    `worst`: the jobs with the highest slowdown. `never`: jobs that never ran; `never_count`: their number."""
+    `worst`: the jobs with the highest slowdown. `never`: some of the jobs that never ran. `never_count`: the number of
+    all jobs that never ran."""
 
     title: str
     trace: str
@@ -124,8 +126,8 @@ def picture(schedule: Schedule) -> Picture:
 def used_by(
     schedule: Schedule, of: Sequence[str], since_s: float, until_s: float
 ) -> tuple[tuple[str, ...], tuple[tuple[float, ...], ...]]:
-    """Return the parties with the highest demand, and the mean amount that each party used in each bin. If there are
-    more parties, the last entry is the sum over all remaining parties."""
+    """Return the parties with the highest demand, and the mean amount that each party used in each bin. If not all
+    parties are returned, the last entry is the sum over the remaining parties."""
     bin_s = max(until_s - since_s, 1e-9) / BINS
     bins: list[Used] = [{} for _ in range(BINS)]
     for stint, amount in zip(schedule.stints, held(schedule), strict=True):
@@ -140,8 +142,8 @@ def used_by(
 
 
 def ranked_by_work(schedule: Schedule, of: Sequence[str]) -> list[str]:
-    """Return the parties, sorted by the total work of their tasks, the highest first. The work of a task that never
-    ends cannot be computed, so its size is used instead."""
+    """Return the parties, sorted by the total work of their tasks, the highest first. For a task that never ends, its
+    size is used instead of its work."""
     total: Used = {}
     for fate, party, size in zip(schedule.fates, of, sizes(schedule), strict=True):
         run_s = min(fate.task.run_s, fate.task.stop_s or inf)
@@ -200,7 +202,8 @@ def look(schedule: Schedule, of: Sequence[str], names: Sequence[str], queued: Se
     nodes = used[:LOOK_NODES]
     row_of = {node: row for row, node in enumerate(nodes)}
     colour = {party: at for at, party in enumerate(names)}
-    stacks: list[list[tuple[float, float, float]]] = [[] for _ in nodes]  # row -> (end, low, high) of its bars so far
+    # for each row, (end, low, high) of the bars drawn so far
+    stacks: list[list[tuple[float, float, float]]] = [[] for _ in nodes]
     bars: list[Bar] = []
     for stint in sorted(chosen, key=lambda each: (each.start_s, each.task)):
         job = schedule.fates[stint.task].task.job
@@ -233,9 +236,9 @@ def stretch(schedule: Schedule, queued: Sequence[float]) -> tuple[float, float]:
 
 
 def lowest(taken: list[tuple[float, float, float]], start_s: float, end_s: float, part: float) -> float:
-    """Return the lower edge of the lowest gap of height `part` between the bars at `start_s`, and mark this gap as used
-    until `end_s`. It is not known which processors of the node a job used, so its bar can be drawn in any gap. If no
-    gap is high enough, the bar overlaps other bars."""
+    """Find the lowest gap of height `part` between the bars at `start_s`, mark it as used until `end_s`, and return its
+    lower edge. A bar may be drawn in any gap, because it is not known which processors of the node a job used. If no
+    gap is high enough, the new bar overlaps other bars."""
     taken[:] = [each for each in taken if each[0] > start_s]
     low = 0.0
     for _, other_low, other_high in sorted(taken, key=lambda each: each[1]):

@@ -1,9 +1,9 @@
-"""Before a simulation, find the jobs that can never run in it.
+"""Find the jobs that can never run in a simulation, before the simulation begins.
 
 Jobs with equal requests and the same queue are of one kind. One job of each kind is submitted alone to the scheduler on
-the empty cluster. If it does not start, the code of its reason shows whether jobs of this kind can ever start. They
-cannot if the nodes are too small, no node matches, or a queue's limit is too low. They also cannot start if their queue
-is missing or starts no jobs, because queues do not change during a simulation."""
+the empty cluster. If it does not start, the code of its reason shows whether jobs of this kind can ever start. Jobs can
+never start if the nodes are too small, no node matches, or a queue's limit is too low; nor if their queue is missing or
+starts no jobs, because queues do not change during a simulation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STAYS = NEVER | {
     ReasonCode.QUEUE_HELD,
     ReasonCode.QUEUE_CLOSED,
 }
-KINDS = 4096  # at most this many kinds of jobs are tried; jobs of further kinds are not checked before the run
+KINDS = 4096  # at most this many kinds of jobs are tried; jobs of further kinds are not checked
 
 
 class Nobody:
@@ -57,11 +57,11 @@ def never_fitting(workload: Workload, setup: Setup, step: LoopStep) -> list[tupl
 
 
 def why_never(cluster: Cluster, job: Job, policy: Policy, step: LoopStep) -> str:
-    """Return why the job can never run, even if the cluster is empty; empty if it can run."""
+    """Return why the job cannot run even on the empty cluster; an empty text if it can run."""
     asked = replace(alone(job), submitted_s=0.0, begin_s=None, deadline_s=None)
     plan = step(cluster, [Submitted(asked)], policy, 0.0, Nobody())
     if any(isinstance(action, Start) and not action.placements for action in plan.actions):
-        # the job's queue schedules pod by pod, so its pods are only placed after their slots are opened
+        # in a queue that schedules pod by pod, pods are only placed after their slots are opened
         first = tuple(Slot(at, 0) for at in range(len(job.roles)))
         plan = step(cluster, [Opened(job.id, first)], policy, 0.0, Nobody())
     over: Event = Finished(job.id)

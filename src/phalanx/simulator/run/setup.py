@@ -1,8 +1,8 @@
-"""A *setup*: the policy, its queues and the rate of pod creation with which a simulation runs.
+"""A *setup* is what a simulation runs with, apart from the workload: a policy, queues, and a rate of pod creation.
 
 A `flat` setup puts all jobs into one queue, and ignores the queues of the trace. Logs of parallel machines are
-simulated in this way. Other setups keep the queues of the trace. If the setup does not define a queue that the trace
-names, this queue becomes a child of the root."""
+simulated with a flat setup. Other setups keep the queues of the trace. A queue that the trace names, but the setup does
+not define, becomes a child of the root."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Setup:
     policy: Policy
     queues: tuple[Queue, ...] = ()
     flat: bool = True
-    of_each: Queue | None = None  # the template for queues that the trace names, but that are not in `queues`
+    of_each: Queue | None = None  # the template for queues that the trace names, but `queues` does not have
     about: str = ""
-    rounds: Rounds | None = None  # the order of jobs in rounds (see `simulator.workload`); None: there are no rounds
-    formula: Formula | None = None  # the formula of job priorities; None: jobs keep their own priorities
-    creation: Creation | None = None  # the rate of pod creation; None: pods are created at once
+    rounds: Rounds | None = None  # the order of jobs in rounds (see `simulator.workload`); None if there are no rounds
+    formula: Formula | None = None  # the formula of job priorities; None if jobs keep their own priorities
+    creation: Creation | None = None  # the rate of pod creation; None if all pods are created at once
 
 
 def one_queue(
@@ -47,7 +47,7 @@ def one_queue(
 
 
 def scored(name: str, about: str, score: ScoringStrategy) -> Setup:
-    """Return a setup without backfill reservations whose policy chooses nodes by the given score."""
+    """Return a setup without backfill reservations. Its policy chooses nodes by the scoring strategy `score`."""
     return one_queue(name, about, Policy(default_queue=ONE, backfill=Backfill.GREEDY, score=score))
 
 
