@@ -15,8 +15,9 @@ import pytest
 from phalanx.cli.app import build
 from phalanx.cli.commands.study import whatif as command
 from phalanx.cli.commands.study.snapshot import write
-from phalanx.cli.commands.study.whatif import Changes, last_book, whatif
+from phalanx.cli.commands.study.whatif import whatif
 from phalanx.cli.files.recording import step_of
+from phalanx.cli.study.changes import Changes
 from phalanx.errors import PhalanxError
 from phalanx.model.event import Adopted, Event, NodeSeen, Occupied, QueueSeen, RunTold, Started, Submitted
 from phalanx.model.job import Job, Phase, Placement, Role
@@ -193,13 +194,6 @@ async def test_a_waiting_job_can_be_changed_and_keeps_its_age(
     assert waits(told) == {"next": (60.0, 60.0), "last": (360.0, 70.0)}
 
 
-async def test_a_started_job_of_a_snapshot_is_passed_over_and_that_is_said(
-    small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    await whatif(snapshot=small, changes=Changes(file=manifest(tmp_path, a_job("runs", 2, "10s"))))
-    assert "default/runs has already started: the changes in its file have no effect" in capsys.readouterr().err
-
-
 async def test_an_unknown_priority_class_is_said(
     small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -258,16 +252,6 @@ async def test_a_recording_is_taken_as_it_was_after_its_last_step(
     with file.open("a") as stream:
         stream.write(json.dumps(second) + "\n")
     assert waits(await asked(file, capsys)) == {"last": (200.0, 200.0)}
-
-
-@pytest.mark.parametrize(
-    ("kept", "complaint"),
-    [(slice(0, -30), r"small\.jsonl has no complete step"), (slice(0, 0), "is no recording")],
-)
-def test_a_snapshot_cut_short_is_refused(small: Path, kept: slice, complaint: str) -> None:
-    small.write_text(small.read_text()[kept])
-    with pytest.raises(PhalanxError, match=complaint):
-        last_book(small)
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,10 @@ import yaml
 from aiohttp import ClientConnectorError, ClientSession, CookieJar, TCPConnector
 
 from phalanx.cli.cluster.target import Target
-from phalanx.cli.commands.status.dashboard import Entrance, dashboard
+from phalanx.cli.commands.status.dashboard import dashboard
 from phalanx.cli.views.page import following
 from phalanx.cli.views.page.agents import admitted
+from phalanx.cli.views.page.entrance import Entrance
 from phalanx.cli.views.page.following import Following
 from phalanx.client.connection import ApiRefusal, Connection
 from phalanx.client.kind import JOBS, NAMESPACES, Kind

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from phalanx.cli.commands.in_cluster.visibility import APIS, READ
+from phalanx.cli.commands.in_cluster.served_apis import APIS, READ
 from phalanx.cli.local.node_groups.provider_fields import NODE_REQUESTS
 from phalanx.client.kind import JOBS, Kind
 from phalanx.clusters.copies.sendable import SENDABLE

@@ -17,7 +17,8 @@ import aiohttp
 import pytest
 import yaml
 
-from phalanx.cli.commands.in_cluster.visibility import API_SERVICES, APIS, ServedApi, visible
+from phalanx.cli.commands.in_cluster.served_apis import API_SERVICES, APIS, ServedApi
+from phalanx.cli.commands.in_cluster.visibility import visible
 from phalanx.client.connection import ApiRefusal, Connection
 from phalanx.client.kind import CONFIG_MAPS, CRDS, JOBS, NAMESPACES, NODES, SECRETS, Kind
 from phalanx.dialects.kueue import kinds

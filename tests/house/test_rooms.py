@@ -58,11 +58,8 @@ WIDE = {
     "phalanx.cli.views.page.following": 22,
     "phalanx.cli.study.simulation.cells": 22,
     "phalanx.clusters.dispatch": 21,
-    "phalanx.cli.local.node_groups.providers": 21,
-    "phalanx.cli.commands.study.whatif": 21,
     "phalanx.cli.commands.administer.queue": 21,
     "phalanx.embedded.node.machine.surroundings": 20,
-    "phalanx.cli.commands.in_cluster.visibility": 20,
     "phalanx.embedded.node.agent.starting.run_spec": 19,
     "phalanx.cli.views.job.served": 19,
     "phalanx.slurm.commands.launch.srun": 18,
@@ -70,7 +67,6 @@ WIDE = {
     "phalanx.cli.commands.in_cluster.scheduler": 18,
     "phalanx.cli.commands.administer.move": 18,
     "phalanx.api.aio": 18,
-    "phalanx.cli.commands.status.dashboard": 17,
     "phalanx.cli.commands.administer.doctor": 17,
 }
 

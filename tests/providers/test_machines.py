@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from phalanx.cli.local.node_groups import providers
+from phalanx.cli.local.node_groups import annotation_fields
+from phalanx.cli.local.node_groups.backends import machine_set
 from phalanx.cli.local.node_groups.file import GroupInFile, read_node_groups
 from phalanx.cli.local.node_groups.provider_fields import MachineProvider
-from phalanx.cli.local.node_groups.providers import machine_set
 from phalanx.client.connection import ApiRefusal, Connection
 from phalanx.client.kind import NODES, PODS, Kind
 from phalanx.errors import PhalanxError
@@ -177,7 +177,7 @@ def test_errors_name_the_object() -> None:
 
 # --- annotations -----------------------------------------------------------------------------------------------------
 
-CAPACITY = providers.CAPACITY
+CAPACITY = annotation_fields.CAPACITY
 
 
 def completed(text: str, tmp_path: Path, annotations: dict[str, str]) -> GroupInFile:
@@ -187,7 +187,7 @@ def completed(text: str, tmp_path: Path, annotations: dict[str, str]) -> GroupIn
     assert isinstance(group.provider, MachineProvider)
     owner = There(0, annotations=annotations)
     of = machine_set(group, group.provider)
-    return asyncio.run(providers.complete(group, of, owner))  # type: ignore[arg-type]  # a double
+    return asyncio.run(annotation_fields.complete(group, of, owner))  # type: ignore[arg-type]  # a double
 
 
 def test_annotations_state_what_the_file_does_not(tmp_path: Path) -> None:
@@ -216,11 +216,11 @@ def test_annotations_state_what_the_file_does_not(tmp_path: Path) -> None:
 
 def test_openshift_states_megabytes_and_gpus() -> None:
     noted = {f"machine.openshift.io/{key}": text for key, text in (("vCPU", "4"), ("memoryMb", "16384"), ("GPU", "1"))}
-    found = dict(providers.capacity(noted))
+    found = dict(annotation_fields.capacity(noted))
     assert found == {"cpu": 4_000, "memory": 16 * 2**30, "nvidia.com/gpu": 1, "pods": 110}
-    assert providers.capacity({}) == ()
+    assert annotation_fields.capacity({}) == ()
     value = {"spec": {"template": {"spec": {"providerSpec": {"value": {"instanceType": "g4dn.xlarge"}}}}}}
-    assert [providers.instance_type(each) for each in (value, {})] == ["g4dn.xlarge", ""]
+    assert [annotation_fields.instance_type(each) for each in (value, {})] == ["g4dn.xlarge", ""]
 
 
 @pytest.mark.parametrize(

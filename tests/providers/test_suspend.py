@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.cli.local.node_groups.providers import hostlist
+from phalanx.cli.local.node_groups.backends import hostlist
 from phalanx.client.kind import CONFIG_MAPS, NODES
 from phalanx.providers.counted import suspend
 from phalanx.providers.counted.calls import CountedProvider

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from phalanx.cli.local.node_groups.backends import cloud, documents, machine_set
 from phalanx.cli.local.node_groups.file import GroupInFile
 from phalanx.cli.local.node_groups.provider_fields import (
     Autoscaler,
@@ -18,7 +19,6 @@ from phalanx.cli.local.node_groups.provider_fields import (
     SlurmProvider,
     WebhookProvider,
 )
-from phalanx.cli.local.node_groups.providers import cloud, documents, machine_set
 from phalanx.client.connection import ApiError, Connection, Object
 from phalanx.client.kind import NODES
 from phalanx.dialects.kueue.kinds import RESOURCE_FLAVORS

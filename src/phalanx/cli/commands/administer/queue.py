@@ -15,8 +15,8 @@ from phalanx.cli.cluster.jobs.choosing import live_jobs
 from phalanx.cli.cluster.jobs.standing import OVER, standing
 from phalanx.cli.cluster.live_state import look, require_queues
 from phalanx.cli.cluster.target import Target, connected, find_ledger_of
-from phalanx.cli.commands.study.whatif import Changes, altered, expected_starts, played, seconds
 from phalanx.cli.files.manifest import Document
+from phalanx.cli.study.changes import Changes, altered, expected_starts, played, seconds
 from phalanx.cli.study.outlook import WhatIfOutlook, assumptions, effects, effects_record, lines
 from phalanx.cli.submission.queue_spec import changed, differences, require_valid
 from phalanx.cli.terminal.output import note, print_json

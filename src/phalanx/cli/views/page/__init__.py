@@ -5,4 +5,5 @@ rows       convert a snapshot, and the ledger, to rows of the page
 following  keep the data up to date by watching the cluster
 study      write and read files with the state of a simulation or recording
 agents     requests that viewers make with their own credentials
+entrance   the options for a page with several viewers
 """
