@@ -3,8 +3,8 @@ fits on one screen.
 
 The core reads no clock, no file and no network. `fold` applies events and actions to the state. The other parts of the
 core only read the state. They work on a `Draft` (the free capacity of the nodes while a cycle decides) and a
-`QuotaLedger` (the amounts that jobs are charged in the queue tree while a cycle decides). Both record their changes in
-a log, so that the changes of a failed attempt can be undone.
+`QuotaLedger` (the amounts that jobs are charged in the queue tree while a cycle decides). Draft and ledger have an undo
+log, by which the changes of a failed attempt are undone.
 
 Parts, lowest first:
 

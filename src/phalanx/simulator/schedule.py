@@ -4,7 +4,7 @@ The result has one `Fate` for each task (a job of the trace), in the order of th
 of time in which a job held the same pods on the same nodes. After the run, all measures are computed from the fates and
 stints.
 
-The module also computes the bill: the price of all nodes of node groups, and how much of them was used.
+The module also computes the bill: the price of all nodes of node groups, and which part of their capacity was used.
 
 The statistical functions for measures are in this module too: means, percentiles, Jain's index, confidence intervals of
 paired differences. Sums are exact (`math.fsum`), so results do not depend on the order of summation.

@@ -1,5 +1,5 @@
-"""The capacity profile: for each node, the free capacity over time, with all reservations subtracted. It is used for
-conservative backfill, in which each pending job has a reservation, and for forecasts.
+"""The capacity profile: for each node, the free capacity over time, with all reservations subtracted. The profile is
+used for conservative backfill, in which each pending job has a reservation, and for forecasts.
 
 Time is divided at *instants*: now, each expected end of a running job, and each beginning and end of a reservation.
 Between two instants nothing changes. A *level* describes the time between two instants: it has the free amounts of each

@@ -520,7 +520,7 @@ class BackfillForecast:
         return draft_over(self.draft, free)
 
     def in_profile(self, job: Job, gang: Gang, runs_s: float) -> PlannedRun | None:
-        """Return the gang's earliest run that delays no reservation. This is only used under CONSERVATIVE."""
+        """Return the gang's earliest run that delays no reservation. The method is only used under CONSERVATIVE."""
         if self.profile is None:
             kind = OneNodeProfile if self.is_alone() else CapacityProfile
             free = free_by_row(self.draft)

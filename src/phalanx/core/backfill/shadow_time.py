@@ -219,8 +219,8 @@ class ReleaseBlock:
             np.add.at(column, self.rows[:entries], self.amounts(resource)[:entries])
 
     def first(self, columns: NodeTable, free: Free, gang: Gang) -> int | None:
-        """Return the number of releases of the block after which the gang fits, by `has_room`; None if it does not even
-        fit after all of them."""
+        """Return the number of releases of the block after which the gang fits, by `has_room`; None if the gang does
+        not even fit after all releases of the block."""
         most = 0
         for demand, role in zip(gang.demands, gang.roles, strict=True):
             if role.minimum:

@@ -66,7 +66,7 @@ class Candidates:
             forget_mended_failures(pending.placement_classes)
         if pending.headroom.keys:
             pending.headroom.renew(tree.charged, tree.subjects, lambda branch: branch.account)
-            pending.placement_classes.costs(pending.headroom.keys)  # this also updates `PlacementClass.cost`
+            pending.placement_classes.costs(pending.headroom.keys)  # this call also updates `PlacementClass.cost`
         tree.charged.clear()
         tree.subjects.clear()
         self.state.search_classes = frozenset(self.columns.preempts.nonzero()[0].tolist())

@@ -93,8 +93,8 @@ class KnownFailures:
 
     def begin(self) -> None:
         """Let the cycle try every request class, and open the placement classes that fit as far as counting can show
-        it. This is called at the beginning of the cycle. It is called again if the free capacity has grown, because
-        placed pods were taken back, or if the first reservation has changed."""
+        it. The cycle calls `begin` at its beginning, and again if the free capacity has grown, because placed pods were
+        taken back, or if the first reservation has changed."""
         classes, room = self.classes, self.classes.capacity.room
         count, composite = len(classes.by_number), classes.composite
         self.is_done = bytearray(len(self.cluster.pending.columns.request_classes))

@@ -29,7 +29,7 @@ from phalanx.state.pending.request_class import Blocker, Candidate, Kind, Reques
 
 # a class that loses its capacity to other jobs in every cycle gets a newly computed reason after this many cycles
 RENEWED = 100
-# After a node has changed, all reasons are computed again. One cycle computes at most this many of them.
+# After a node has changed, all reasons are computed again. One cycle computes at most this many reasons.
 RENEWED_AT_ONCE = 64
 NEXT = 4  # when the head of a strict queue changes, this many request classes behind it report the new head
 

@@ -184,7 +184,7 @@ class Reserving:
         return alone and self.forecast.shuts_out(request_class.first.request, request_class.key.gang)
 
     def is_affordable(self, candidate: Candidate) -> bool:
-        """Return whether quota allows the request, so that only capacity is missing."""
+        """Return whether quota allows the request."""
         key = candidate.request_class.key
         if key.kind == Kind.REPLACEMENT or self.cluster.tree.branches[key.queue].unbounded:
             return True

@@ -68,7 +68,7 @@ class Cycle:
         # The number of decisions, and the value of `may_reserve`, when the heads of queues were last checked
         # (`hopeless_heads`).
         self.weeded: tuple[int, bool] | None = None
-        # Numbers of request classes that were tried before their turn in the job order, and denied because of a
+        # Numbers of request classes that were tried although other requests come first, and denied because of a
         # reservation.
         self.kept_out: set[int] = set()
 
@@ -322,7 +322,7 @@ class Cycle:
         """Place pods above the minimums of jobs with a higher priority than `head_priority`. A job only gets these pods
         if no request with its priority or a higher one is left to try. `head_priority`: the priority of the next
         request; None if no request is left. As long as requests are left, jobs with `GangSize.IN_TURN` are left out,
-        because `grow_in_turn` places their pods. Return whether there was a job that may get such pods."""
+        because `grow_in_turn` places their pods. Return False if no job may get further pods."""
         due = self.surplus.priorities(in_turn=head_priority is None)
         if head_priority is not None:
             due = list(takewhile(lambda each: each > head_priority and not self.field.any_from(each), due))

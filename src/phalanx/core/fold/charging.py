@@ -1,4 +1,4 @@
-"""Record the amounts that jobs hold. They are added to the usage of nodes and queues, to the list of the largest
+"""Record the amounts that jobs hold. The amounts are added to the usage of nodes and queues, to the list of the largest
 consumers, and to the past usage of users.
 
 - A node is charged for a pod from the decision that places the pod until the pod is gone.

@@ -270,9 +270,9 @@ def watch_deadline(cluster: Cluster, job: Job) -> None:
 
 
 def add_open_slots(cluster: Cluster, record: JobRecord, slots: Sequence[Slot]) -> None:
-    """Open `slots` of the job, so that new pods can be placed in them. If a slot still has a node, release the node. A
-    slot that was already open keeps its arrival time. If the job's size was fixed at its start, slots beyond the fixed
-    size are not opened."""
+    """Open the slots `slots` of the job: new pods can be placed in open slots. If a slot still has a node, release the
+    node. A slot that was already open keeps its arrival time. If the job's size was fixed at its start, slots beyond
+    the fixed size are not opened."""
     check_roles(record, slots)
     record.make_ready()
     for slot in slots:

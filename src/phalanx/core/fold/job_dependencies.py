@@ -9,10 +9,10 @@ has this time, and the job is checked again then. All other results can only cha
 - *begin*: the job does not start before `begin_s`.
 - *deadline*: a job that cannot end by its deadline, even if it started now, is never started. A job without a time
   limit is assumed to end at once.
-- *dependencies*: all dependencies in `after` must be met or, with `requires_any`, one of them. A dependency on an
-  unknown job counts as not yet met, because the unknown job may still be submitted (objects may be created in any
-  order). If a dependency can never be met, for example because dependencies form a circle, the job's reason states
-  this. The job stays pending until its owner changes or deletes it.
+- *dependencies*: all dependencies in `after` must be met; with `requires_any`, one met dependency is enough. A
+  dependency on an unknown job counts as not yet met, because the unknown job may still be submitted (objects may be
+  created in any order). If a dependency can never be met, for example because dependencies form a circle, the job's
+  reason states this. The job stays pending until its owner changes or deletes it.
 - **singleton*: of a user's live jobs with the same name, only one runs at a time, in the order of submission.
 - *array*: at any time, at most `array_cap` jobs of an array run or are candidates for a start, the earliest first.
   Candidates count against the cap, because one cycle could start several candidates. A job that can never start, or
@@ -93,8 +93,9 @@ def affected_jobs(cluster: Cluster, job: Job) -> Iterator[str]:
 
 
 def displaced_by(cluster: Cluster, job: Job) -> str | None:
-    """Of jobs with the same singleton, the first submitted one starts first. If `job` became known late, it displaces a
-    job that was submitted later: return the displaced queued job; None if there is none."""
+    """Jobs with the same singleton start in the order of their submission. If `job` was submitted first, but became
+    known late, it displaces the job that was the first until now: return the displaced queued job; None if there is
+    none."""
     members = cluster.dependencies.singletons[job.user, job.singleton]
     if len(members) > 1 and members[0][1] == job.id and queued(cluster, members[1][1]):
         return members[1][1]

@@ -20,14 +20,14 @@ The chosen request is tried. The result only changes the ranks of the cursors on
 root. So the next choice takes a time of O(depth of the tree * log(number of children)). If the requests of several
 queues are ordered only by one common order, these queues form one *arena* (`state.queues.tree`) and share a cursor. So,
 for example, a thousand queues ordered by priority need not be compared with each other. A cursor draws its request
-classes one at a time and in order (`core.cycle.candidates`), because most of them are never tried.
+classes one at a time and in order (`core.cycle.candidates`), because most classes are never tried.
 
 The *rank* is the sort key of a request: higher priority, then earlier arrival, then id. In FIFO order only the arrival
 decides, and in MULTIFACTOR order Slurm's sum of factors is used instead of the priority. In USAGE order the rank only
 compares jobs of one account. A pod above the minimum of a started gang is *growth*. Growth comes after all waiting jobs
 of equal priority, even after jobs that were submitted later. If several jobs may grow, the job that was submitted first
 grows first. If a job is started pod by pod, the arrival of a pod is the time at which its slot was opened, and not the
-submission of the job. This is the order of kube-scheduler.
+submission of the job. kube-scheduler uses the same order.
 
 If the head of a `strict` queue cannot start, the queue is removed from the tournament, so all jobs behind the head
 wait. But a head that can never start does not block the queue."""
@@ -114,7 +114,7 @@ class Tournament:
     def __init__(self, tree: QueueTree, ledger: QuotaLedger, field: Field) -> None:
         self.tree, self.ledger, self.field = tree, ledger, field
         self.by_estimate = False
-        self.out_of_turn = False  # True while a request is tried before its turn (`head_of`)
+        self.out_of_turn = False  # True while a request is tried that is not the head of the tournament (`head_of`)
         self.closed: dict[str, Candidate] = {}  # closed strict queue -> its head, which cannot start
         self.left: dict[str, Draws] = {}  # closed strict queue -> the candidates behind its head
 
@@ -160,7 +160,7 @@ class Tournament:
                 cursor.parent.children.append(self.ranking(cursor))
 
     def renew(self) -> None:
-        """Rank all cursors again after requests were tried before their turn (`head_of`)."""
+        """Rank all cursors again after requests of other cursors than that of the head were tried (`head_of`)."""
         self.out_of_turn = False
         for cursor in self.cursor_by_queue.values():
             cursor.children.clear()
@@ -181,8 +181,8 @@ class Tournament:
         return [each for each in (*self.cursor_by_queue.values(), *self.own_cursors.values()) if each.candidates]
 
     def head_of(self, cursor: QueueCursor) -> Candidate:
-        """Return the best request of one cursor, to be tried before its turn: it may not be the best request of the
-        tournament. The caller must call `renew` before the next call of `head`."""
+        """Return the best request of one cursor, which may not be the best request of the tournament, but is tried now.
+        The caller must call `renew` before the next call of `head`."""
         self.at, self.out_of_turn = cursor, True
         return cursor.candidates[0][1]
 

@@ -92,7 +92,7 @@ class Draft:
             self.touched[int(self.rows[position])] = None
 
     def shut(self, position: int) -> None:
-        """Close the node for the rest of the cycle. This is done if the node is overcommitted until victims have
+        """Close the node for the rest of the cycle. The caller closes a node that is overcommitted until victims have
         left."""
         if self.views[PODS][position] >= SHUT:
             self.take(position, ((PODS, MAX_AMOUNT),), 1)
@@ -188,8 +188,8 @@ class Draft:
 
     def ordinary(self, demand: Demand) -> bool:
         """Return whether packing order, node constraints and amounts alone decide where pods of the demand are placed.
-        This is so if the demand is unconstrained, no affinity term of another pod selects its pods, and the policy
-        packs pods."""
+        The result is True if the demand is unconstrained, no affinity term of another pod selects its pods, and the
+        policy packs pods."""
         if not demand.unconstrained or self._choosy:
             return False
         if demand.kind is None or not (wishing := self.pod_counts.with_affinity):

@@ -117,7 +117,8 @@ class PlacementAttempt:
 
     def anyhow(self, unit: GangTree, within: Rows | None) -> bool:
         """Place the subtree as a whole, and ignore its preferred topology; do nothing if it has a required topology.
-        Return whether it was placed. This may succeed although an attempt that respected the preferences has failed."""
+        Return whether it was placed. This method may succeed after an attempt that respected the preferences has
+        failed."""
         return not (unit.requires_topology() or unit.optional()) and self.packed(unit, within, None)
 
     def domains(self, unit: GangTree, within: Rows | None, style: TopologyConstraint) -> Iterator[Rows | None]:

@@ -254,7 +254,7 @@ class ExactSearch:
 
     def with_pods(self, at: int, node: int, count: int, missing: int) -> bool:
         """Place `count` pods of the role `order[at]` on the node, and continue with the next node. Return whether a
-        solution was found in this way."""
+        solution with these `count` pods was found."""
         role = self.order[at]
         self.add(role, node, count)
         if count:

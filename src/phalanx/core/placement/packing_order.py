@@ -32,7 +32,7 @@ from phalanx.state.nodes.table import NodeTable
 Column: TypeAlias = NDArray[np.int64]
 
 ORDINARY = {CPU, MEMORY, PODS, "ephemeral-storage"}
-# for each resource with free devices, this is added to a node's looseness, so that nodes with free devices come last
+# this number is added to a node's looseness for each resource with free devices; so nodes with free devices come last
 BEHIND = 16.0
 MOVED = 24  # if more rows than this have changed, all nodes are sorted again
 CHUNK = 256  # the first operation on arrays compares this many positions, which is enough for most gangs
@@ -101,8 +101,8 @@ class PackingOrder:
         start, size = self.filled.get(demand), CHUNK
         if start is None:
             least = sum([amount / self.scales[name] + self.behind[name] for name, amount in demand.asks])
-            # Unless `grown`, nodes have only lost capacity since the last sort, so nodes whose looseness was below that
-            # of the request cannot hold the pod.
+            # Unless `grown`, nodes have only lost capacity since the last sort, so a node whose looseness was below the
+            # looseness of the request cannot hold the pod.
             start = 0 if self.grown else bisect_left(self._looseness, least * ROUNDED)
         probed = min(start + PROBED, len(self.rows))
         for position in range(start, probed):

@@ -76,7 +76,7 @@ def replacement_gang(cluster: Cluster, topologies: Sequence[Topology], record: J
 def placements_of_slots(
     cluster: Cluster, record: JobRecord, slot: Slot, placements: Sequence[Placement]
 ) -> list[Placement]:
-    """Translate the placements of the replacement gang: give each of them the role and ordinal of an open slot of the
+    """Translate the placements of the replacement gang: give each placement the role and ordinal of an open slot of the
     job."""
     vacant: dict[int, list[Slot]] = {}
     for each in reversed(slots_together(cluster, record, slot)):

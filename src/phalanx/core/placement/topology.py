@@ -108,7 +108,8 @@ UNBOUNDED = 2**31  # if one node could hold more pods than this number, it count
 
 
 class SliceDepth(NamedTuple):
-    """A layer of slices: `pods` pods form a slice, and all of them are in one domain of the level at `depth`."""
+    """A layer of slices. `pods`: the number of pods in a slice. `depth`: the index of the level at which all pods of a
+    slice are in one domain."""
 
     depth: int
     pods: int
@@ -255,7 +256,7 @@ class DomainCapacity:
     def _whole(self, at: Indices, pods: Counts, depth: int) -> tuple[Indices, Counts]:
         """Return (positions, number of pods at each position), counting only pods in whole slices. Each domain of the
         slices' level is represented by one of its positions, which gets all pods of the domain's whole slices. If the
-        level at `depth` is finer than that of the slices, return `at` and `pods` unchanged."""
+        level at `depth` is finer than the level of the slices, return `at` and `pods` unchanged."""
         for layer in reversed(self.style.slices):
             if layer.depth < depth:
                 break
@@ -355,9 +356,9 @@ def summed(codes: Indices, pods: Counts, size: int) -> Counts:
 
 
 def chosen(held: Counts, need: int) -> list[tuple[int, int]]:
-    """Return (domain, number of pods) for `need` pods. If a domain can hold all of them, it is the tightest such
-    domain. Otherwise the largest domains are filled, and the remaining pods get the tightest domain that can hold them.
-    Nodes in no domain (number 0) come last."""
+    """Return (domain, number of pods) for `need` pods. If some domain can hold all pods, return the tightest domain
+    that can. Otherwise the largest domains are filled, and the remaining pods get the tightest domain that can hold
+    them. Nodes in no domain (number 0) come last."""
     picked: list[tuple[int, int]] = []
     domains = held.copy()
     domains[0] = 0
@@ -400,7 +401,7 @@ def levelled(caps: Counts, have: Counts, need: int) -> Counts:
     """Divide `need` pods among the entries: return the number of pods for each entry. The sums of `have` and the result
     are as even as possible (water filling). `caps`: the largest number of pods that each entry may get."""
     low, high = 0, int(have.max(initial=0)) + need
-    while low < high:  # search the highest water line for which at most `need` pods are needed
+    while low < high:  # search the highest water line up to which `need` pods are enough
         line = (low + high + 1) // 2
         if int(np.clip(line - have, 0, caps).sum()) <= need:
             low = line

@@ -2,9 +2,9 @@
 whole gang.
 
 Candidates are numbered: first all single pods, then all gangs. `evict` checks whether the policy allows to evict a
-candidate. If so, it releases the candidate's charge in the ledger and frees its capacity on the draft. `restore` undoes
-an eviction. If a gang is evicted, its remaining surplus pods are evicted, too, and the pods that this cycle has placed
-for the gang are removed.
+candidate. If the policy allows the eviction, `evict` releases the candidate's charge in the ledger and frees its
+capacity on the draft. `restore` undoes an eviction. If a gang is evicted, its remaining surplus pods are evicted, too,
+and the pods that this cycle has placed for the gang are removed.
 
 Whether a candidate may be preempted must not depend on the victims chosen before it (rule R18). So some victims count
 as still running while the policy judges a candidate. If the candidate is a gang, victims that are surplus pods or

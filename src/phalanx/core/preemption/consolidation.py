@@ -1,4 +1,4 @@
-"""Consolidation: move running jobs to other nodes, so that a pending job fits (as KAI's action "consolidation").
+"""Consolidation: move running jobs to other nodes in order to make a pending job fit (as KAI's action "consolidation").
 
 If the free capacity is enough in total, but split over too many nodes, movable jobs are stopped and nominated to other
 nodes. Jobs are moved only if the pending job cannot start otherwise, and can start after the moves. Before any job is

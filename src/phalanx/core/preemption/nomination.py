@@ -15,7 +15,7 @@ so no other job is placed on them. Every cycle checks every nomination before al
   nomination has passed, the nomination *moves* to other nodes as soon as all of the job's pods fit on them.
 
 A job may also be nominated to nodes that were requested from a node group. A nomination to requested nodes is kept
-until all of them have joined the cluster, or until its time limit has passed.
+until all requested nodes have joined the cluster, or until its time limit has passed.
 
 Pods above the minimum of a running job can be nominated too, and are placed when the capacity is free. A queued job
 loses its nomination when it is withdrawn or changed (`core.fold.fold`). A nominated pod above the minimum loses its
@@ -284,7 +284,7 @@ def leavers(record: JobRecord, others: LeavingPods) -> Sequence[str]:
 
 def with_overcommitted(cluster: Cluster, draft: Draft, others: LeavingPods) -> Draft | None:
     """Return a draft that also has the nodes that are overcommitted only until the terminating pods (`others`) have
-    left; None if no node is overcommitted in this way.
+    left; None if no node is overcommitted only by them.
 
     In the returned draft, overcommitted nodes stay closed until a search for victims removes the terminating pods (rule
     R17). So if the cluster has only one node, a second preemptor can be nominated before the first has started."""

@@ -223,10 +223,10 @@ class PreemptionPolicy:
 
     def _lower(self, tie: QueueRelation, *, or_equal: bool = False) -> int:
         """Return the highest priority with which a job of the other queue still ranks below the preemptor. `or_equal`:
-        True if a job of equal priority also ranks below the preemptor. In `FILL` order the priorities of queues are
-        added to those of their jobs. So the priority of each queue from the preemptor's queue up to the preemptor's
-        side is added to the preemptor's priority; a fenced queue replaces the sum by its own priority. Then the
-        priority of each queue from the other side down to the other queue is subtracted. If a queue on the other
+        True if a job of equal priority also ranks below the preemptor. In `FILL` order, the priorities of queues are
+        added to the priorities of their jobs: first the priority of each queue from the preemptor's queue up to the
+        preemptor's side is added to the preemptor's priority; a fenced queue replaces the sum by its own priority. Then
+        the priority of each queue from the other side down to the other queue is subtracted. If a queue on the other
         queue's path is fenced, all jobs below it have the priority of the fenced queue in this comparison."""
         seen = self.job.priority
         if tie.ours is not None and tie.ours.parent is not None and tie.ours.parent.order is QueueOrder.FILL:
@@ -475,7 +475,7 @@ def latest_start_s(theirs: QueuePreemption, now_s: float) -> float:
 def next_chance_s(context: PreemptionContext) -> float | None:
     """Return the next time (seconds since the epoch) at which a job becomes preemptible without any event: its minimum
     run time ends, or a past preemption becomes an hour old and no longer counts for the hourly budget. Return None if
-    there is no such time."""
+    neither will happen."""
     cluster, residents, now_s = context.cluster, context.running_pods, context.now_s
     theirs = [queue_preemption(cluster, name) for name in residents.queues]
     live = np.fromiter(residents.number_of.values(), np.int64, len(residents.number_of))

@@ -1,7 +1,7 @@
 """Find victims for a job, and try them on the draft before any job is stopped.
 
 A *candidate* is a pod or a gang that may be evicted. The search looks for a small set of candidates whose eviction
-frees enough quota and enough capacity on nodes. It has three steps:
+frees enough quota and enough capacity on nodes. The search has three steps:
 
 1. *Collect.* For each role, place the pods that fit, and collect victims for the remaining pods
    (`core.preemption.victims`; it prefers victims of low priority, then few victims, then little lost work, then little
@@ -61,7 +61,7 @@ class PreemptionPlan:
     """The placements of a preemptor, and its victims. If the plan has no victims, the job only waits until terminating
     pods have left their nodes.
 
-    `at_once`: True if the placements are free now, so that only quota was short."""
+    `at_once`: True if the capacity for the placements is free now, because victims were only needed for quota."""
 
     offer: FlavorAssignment
     placements: tuple[Placement, ...]
@@ -180,7 +180,7 @@ class VictimSearch:
         self.by_amounts = self.stays_by_amounts and self.gang.tree is None and not context.is_guarded
 
     def is_exact(self) -> bool:
-        """Return whether there are so few candidates that every set of them can be tried."""
+        """Return whether the number of candidates is small enough to try every set of candidates."""
         return self.rights.preempts and victim_sets.is_small(self.candidates)
 
     def best(self, placements: Sequence[Placement] = ()) -> PreemptionPlan | None:
@@ -354,9 +354,9 @@ class VictimSearch:
     def finish_plan(self, placements: list[Placement], mark: int | None = None) -> PreemptionPlan | None:
         """Restore the candidates for which there is capacity and quota beside the placed job. If placement rules or
         devices matter, `restore_unneeded` has already restored these candidates, and this step is left out. Then
-        replace the victims by another set if that set is better. Return None if a victim could preempt the job
-        afterwards. `mark`: the draft's undo mark from before the job was placed; None if only quota was short, because
-        the job need not be placed again in this case."""
+        replace the victims by another set if that set is better. Return None if a victim could preempt the job after
+        the plan is carried out. `mark`: the draft's undo mark from before the job was placed; None if only quota was
+        short, because the job need not be placed again in this case."""
         stayed = []
         if self.stays_by_amounts or self.at_once:
             for candidate in self.candidates.field.could_stay(self.candidates.most_precious_first()):

@@ -1,8 +1,8 @@
-"""Choose the cheapest set of victims. For a small *pool* of candidates, every set of them is tried.
+"""Choose the cheapest set of victims. For a small *pool* of candidates, every set of candidates is tried.
 
 If all candidates together form a small pool (at most `ALL_SETS` sets), the result is exact: if the rules permit any set
 of victims, one is found. Otherwise `core.preemption.search` first finds a sufficient set of victims package by package
-(`core.preemption.victims`). This module then tries small pools, and replaces the victims by better ones from the same
+(`core.preemption.victims`). This module then tries small pools, and replaces victims by better victims from the same
 pool. A small pool has the candidates of a node that victims leave, and often also the candidates of one of the next
 best nodes.
 
@@ -10,8 +10,8 @@ For all sets of a pool at once, sums over columns show which sets free enough ca
 and the cost of each set. The sufficient sets are then tried one by one, the cheapest first. The first set is chosen
 that meets four conditions: the preemption policy permits it; every victim is needed; no victim could preempt the
 preemptor afterwards; and the set is *fair*. If a gang has several pods above its minimum on one node, it makes no
-difference which of them is evicted. The pod with the highest ordinal is always evicted first, so a set is only tried if
-it has the pods with the highest ordinals.
+difference which pod is evicted. The pod with the highest ordinal is always evicted first, so a set is only tried if it
+has the pods with the highest ordinals.
 
 The costs of two sets are compared by these criteria. A criterion decides only if the sets are equal by all criteria
 before it:
@@ -26,9 +26,9 @@ before it:
 6. of the pods above minimums, the highest priority is compared, and the set in which it is lower is cheaper; then the
    set with fewer such pods; and at last the set whose victims have run for a shorter time in total.
 
-A set is *fair* if no gang in it could be replaced by victims of queues with higher shares. Such a queue must still have
-the higher share just before each of its own evictions. Shares are computed again after each eviction. The shares of two
-queues are compared at the level of the tree where their paths part (`PreemptionPolicy.share_of`). With
+A set is *fair* if no gang in it could be replaced by victims of queues with higher shares. The share of a replacing
+queue must be higher just before each eviction of its own candidates. Shares are computed again after each eviction. The
+shares of two queues are compared at the level of the tree where their paths part (`PreemptionPolicy.share_of`). With
 `VictimOrder.FAIREST` only fair sets are chosen. With `CHEAPEST`, fairness decides between sets of equal cost."""
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def improve(hunt: SearchForVictims, placements: list[Placement]) -> list[Placeme
 
 
 def pools(hunt: SearchForVictims) -> Iterator[list[int]]:
-    """Yield the pools. If there are few candidates, all of them are one pool. Otherwise each node that victims leave
+    """Yield the pools. If there are few candidates, one pool has all candidates. Otherwise each node that victims leave
     has a pool with the candidates on it. Each pair of a node that victims leave and one of the next best nodes has a
     pool, too."""
     field, going = hunt.candidates.field, hunt.candidates.going
@@ -157,8 +157,8 @@ def pools(hunt: SearchForVictims) -> Iterator[list[int]]:
 
 
 def fewest(going: Collection[int], there: Collection[int]) -> list[int]:
-    """Return the pool for one or two nodes. `there`: the candidates on the nodes; at most `MOST_UNITS` of them are in
-    the pool, victims first. `going`: all present victims. Victims on other nodes are added if the pool stays small
+    """Return the pool for one or two nodes. `there`: the candidates on the nodes; the pool has at most `MOST_UNITS` of
+    these, victims first. `going`: all present victims. Victims on other nodes are added if the pool stays small
     enough."""
     found = sorted(there, key=lambda candidate: candidate not in going)[:MOST_UNITS]
     others = [candidate for candidate in going if candidate not in there]
@@ -366,9 +366,9 @@ class Choice:
         return self.hunt.quota_short() is None and not is_taken_back
 
     def _permitted_order(self, members: list[int]) -> list[int]:
-        """Return the candidates in an order in which the policy may allow to evict all of them. The order matters,
-        because each eviction lowers the usage of a queue, and below some usage the policy refuses further evictions. So
-        a candidate that may be evicted even after all other members is put at the end."""
+        """Return the candidates in an order in which the policy may allow all evictions. The order matters, because
+        each eviction lowers the usage of a queue, and below some usage the policy refuses further evictions. So a
+        candidate that may be evicted even after all other members is put at the end."""
         order: list[int] = []
         while (
             1 < len(members) <= MOST_ORDERED

@@ -20,9 +20,9 @@ Sums over the columns find both kinds of packages for all nodes at once (prefix 
 If the policy compares fairness before cost, and one tier has candidates of several queues, the next package is always
 taken from the queue with the highest share after the evictions so far. Within one node, too, candidates of the queue
 with the highest share are evicted first. If an earlier package was on the same node, the gain of a package is computed
-again from the amounts that are free by then. The resulting set of victims is neither minimal nor always the best. So
-the caller restores candidates that are not needed, and then compares the result with other small sets
-(`core.preemption.victim_sets`)."""
+again from the amounts that are free after the earlier evictions. The resulting set of victims is neither minimal nor
+always the best. So the caller restores candidates that are not needed, and then compares the result with other small
+sets (`core.preemption.victim_sets`)."""
 
 from __future__ import annotations
 
@@ -200,7 +200,8 @@ class CandidateTable:
 
 def lost_s(ran_s: NDArray[np.float64], checkpoint_s: NDArray[np.float64], job: Ints) -> NDArray[np.float64]:
     """Return for each candidate the time since its start or its last checkpoint, in seconds. `ran_s`: for each
-    candidate, the time since its start. `checkpoint_s`: for each job, the interval of its checkpoints; 0: none."""
+    candidate, the time since its start. `checkpoint_s`: for each job, the interval of its checkpoints; 0 if it has
+    none."""
     if not checkpoint_s.any():
         return ran_s
     every_s, since_s = checkpoint_s[job], ran_s.copy()
@@ -219,7 +220,7 @@ class VictimPackages:
     def __init__(self, field: CandidateTable, demand: Demand, need: int, rank: Ints | None) -> None:
         """Find and rank the packages. For each position, compute the number of pods that already fit (`_base`), and the
         amounts that are missing for one more pod (`_lacks`). `rank`: the rank of each group in the order of eviction;
-        None: all groups are equal."""
+        None if all groups are equal."""
         self.field, self.demand, self.need, self._rank_of = field, demand, need, rank
         free = self._free = field.draft.free
         self._base = node_resources.pods_held(free, demand.asks, np.arange(len(field.draft)))
@@ -446,7 +447,8 @@ def in_victim_order(order: Ints, tiers: Ints, groups: Ints, share: Callable[[int
 
 def by_queue_share(lines: dict[int, Iterator[int]], share: Callable[[int], Any]) -> Iterator[int]:
     """Yield the items of all groups. Each item belongs to the group that has the highest share when the caller takes
-    the item. Of groups with equal shares, the one listed first in `lines` comes first. `lines`: group -> its items."""
+    the item. If groups have equal shares, the group that is listed first in `lines` comes first. `lines`: group -> its
+    items."""
     heap = [(Descending(share(group)), at, group) for at, group in enumerate(lines)]
     heapify(heap)
     while heap:

@@ -1,5 +1,5 @@
 """Find the flavors on which a gang may start, or the limit that does not allow its start. A flavor is a kind of nodes
-that has its own quota. This is Kueue's flavor assignment.
+that has its own quota. The module implements Kueue's flavor assignment.
 
 `flavor_assignments` returns the assignments of flavors to the gang's roles, the best first. If quota does not allow an
 assignment, the assignment has a `QuotaShortfall` that names the first exceeded limit. `preferred_order` sorts the
@@ -74,7 +74,7 @@ def choices(known: Mapping[str, Flavor], groups: tuple[ResourceGroup, ...], dema
 
 def suitable_flavors(known: Mapping[str, Flavor], group: ResourceGroup, demand: Demand) -> tuple[str, ...]:
     """Return the flavors of the group that suit the role, in the queue's order. If no flavor suits the role, return all
-    flavors of the group. This has no effect, because a job with such a role is not eligible."""
+    flavors of the group. The result then has no effect, because a job with such a role is not eligible."""
     suit = tuple(name for name in group.flavors if not why_unsuitable(known.get(name), demand.shape))
     return suit or group.flavors
 

@@ -60,8 +60,8 @@ QuotaCheck: TypeAlias = Callable[[PartialAdmission], bool]
 def partial_admissions(gang: Gang, allows: QuotaCheck) -> Iterator[PartialAdmission]:
     """Yield choices of members to leave out, for a gang that quota does not allow as a whole. The first choice leaves
     out as few members as possible. Then one choice follows for each kind of optional member, which leaves out members
-    of other kinds first. If quota is short even without all removable optional members, each choice leaves out all of
-    them."""
+    of other kinds first. If quota is short even without all removable optional members, each choice leaves out all
+    removable members."""
     members = optional_members(gang)
     firsts = {each.alike: each for each in reversed(members)}
     for kept in (None, *islice(firsts.values(), trial_limit(gang))):

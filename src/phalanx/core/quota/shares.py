@@ -83,8 +83,8 @@ def fill(branch: Branch, used: Mapping[Key, Amount], pool: Mapping[Key, int], *,
 
 
 def own_share(branch: Branch, used: Mapping[Key, Amount], pool: Mapping[Key, int], extra: Cost = ()) -> DominantShare:
-    """Return the share of a queue's own jobs. These jobs compete with the child queues as if they were one more child,
-    without a guarantee and with the weight 1. `used`: the usage of the queue's own jobs."""
+    """Return the share of a queue's own jobs. A queue's own jobs compete with its child queues as if they were one more
+    child, without a guarantee and with the weight 1. `used`: the usage of the queue's own jobs."""
     together = added(used, extra)
     ratios = [ratio(together.get(key, 0), branch, key, pool) for key in branch.quota.contested or together]
     return DominantShare(0, max(ratios, default=0.0))

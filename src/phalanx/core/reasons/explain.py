@@ -189,7 +189,7 @@ def unkept_table(columns: NodeTable) -> NodeTable | None:
 
 
 def fits_unkept(cluster: Cluster, draft: Draft, gang: Gang, unkept: NodeTable) -> bool:
-    """Return whether the gang fits on the empty nodes of `unkept`. The answer is cached with the node attributes."""
+    """Return whether the gang fits on the empty nodes of `unkept`. The result is cached with the node attributes."""
     attributes = cluster.columns.attributes
     known: bool | None = attributes.derived.get((fits_unkept, gang))
     if known is None:
@@ -290,7 +290,7 @@ def larger_than_any_node(cluster: Cluster, demand: Demand, role: Role, rows: np.
 
 def together(cluster: Cluster, gang: Gang) -> Reason | None:
     """Return the reason of a gang whose roles together request more of a resource than all ready nodes have; None if no
-    resource is short in this way."""
+    resource is short."""
     if len(gang.roles) == 1 or len(gang.required_roles) < len(gang.roles):
         return None
     rows = cluster.columns.attributes.ready.nonzero()[0]

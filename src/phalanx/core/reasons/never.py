@@ -1,9 +1,9 @@
 """Reasons of jobs that wait for a cause other than busy nodes: filters reject the nodes, or the gang would not even fit
 on empty nodes.
 
-The first part of the module is about a pod with constraints: some nodes have enough capacity for it, but filters reject
-each of them. The numbers in this reason are those of the moment at which, in the last attempt to place the gang, a pod
-found no node. At that moment, other pods of the gang may already have been placed.
+The first part of the module is about a pod with constraints: some nodes have enough capacity for the pod, but filters
+reject each such node. The numbers in this reason are those of the moment at which, in the last attempt to place the
+gang, a pod found no node. At that moment, other pods of the gang may already have been placed.
 
 The second part of the module is about a gang that would not fit on empty nodes, in cases that counting cannot decide:
 several roles that compete for the same nodes, anti-affinity within the gang, shares of devices, topology, or an invalid

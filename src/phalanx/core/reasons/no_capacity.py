@@ -1,8 +1,8 @@
 """Compute the reason of a job for which capacity is short. The reason states the missing resource, the amounts, the
 jobs that hold the missing resource, and the time at which enough is expected to be released.
 
-Reasons for missing capacity are computed more often than all others, but users read only a few of them. So a cycle
-stores only the facts that may change later (`NoRoom`). The text is composed when a user reads the reason
+Reasons for missing capacity are computed more often than other reasons, but users read few of them. So a cycle stores
+only the facts that may change later (`NoRoom`). The text is composed when a user reads the reason
 (`model.reason.LazyReason`).
 
 This module also computes the time at which running jobs are expected to have released a missing amount.
@@ -43,7 +43,7 @@ PODS_EXAMINED = 4096
 
 class CycleGrants(LargestConsumers):
     """The grants of a cycle so far: jobs and their placements. `given`: job -> its grants. `found_on`: a cache:
-    (resource, node constraints) -> the amounts that jobs hold on the matching nodes. It is emptied by each grant."""
+    (resource, node constraints) -> the amounts that jobs hold on the matching nodes. Each grant empties the cache."""
 
     def __init__(self) -> None:
         super().__init__()

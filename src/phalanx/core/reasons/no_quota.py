@@ -3,8 +3,8 @@
 If quota is short, the reason states the limit, its queue or user, and the requested, used and allowed amounts. The
 reason also names the queues and jobs that use the quota, and the time at which enough quota is expected to be released.
 
-In queues with limits, such reasons are computed very often, but users read only a few of them. So a cycle stores only
-the facts that may change later (`QuotaShortage`). The text is composed when a user reads the reason
+In queues with limits, reasons for missing quota are computed very often, but users read few of them. So a cycle stores
+only the facts that may change later (`QuotaShortage`). The text is composed when a user reads the reason
 (`model.reason.LazyReason`)."""
 
 from __future__ import annotations
@@ -353,7 +353,7 @@ def largest_jobs(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> Holders
 def of_flavors(flavors: Sequence[tuple[str, ...]], reasons: Sequence[Reason]) -> Reason:
     """Return one reason for all assignments of flavors. Its code is the code of the first reason that can end without a
     change of settings or nodes, or, if no reason can, the code of the first reason. If the reasons differ, the text has
-    one part for each of them."""
+    one part for each reason."""
     if len(reasons) == 1:
         return reasons[0]
     met: dict[str, list[str]] = {}
@@ -368,9 +368,9 @@ def of_flavors(flavors: Sequence[tuple[str, ...]], reasons: Sequence[Reason]) ->
 
 
 def largest(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> Holders:
-    """Return the largest consumers of the resource that the bound limits. They are child queues of the bound's queue;
-    but if the queue has no children, or if the limit is one of a user, group or job, they are jobs. The grants of this
-    cycle are included."""
+    """Return the largest consumers of the resource that the bound limits. The consumers are child queues of the bound's
+    queue. But if the queue has no children, or if the bound is a limit of a user, group or job, the consumers are jobs.
+    The grants of this cycle are included."""
     branch = cluster.tree.branch(bound.queue)
     if branch.children and bound.rule not in OF_SOMEBODY:
         accounts = [(child.name, ledger.account(child)) for child in branch.children.values()]
@@ -382,8 +382,8 @@ def largest(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> Holders:
 
 
 def candidates(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> list[str]:
-    """Return the jobs whose charges count for the bound: jobs of the bound's queue and of all queues below it. If there
-    are more than `LOOKED_AT` such jobs, return only those that are among the largest consumers of the cluster."""
+    """Return the jobs whose charges count for the bound: jobs of the bound's queue and of all queues below it. If more
+    than `LOOKED_AT` jobs count, return only the jobs among the largest consumers of the cluster."""
     tree = cluster.tree
     names = {each.name: None for each in tree.branch(bound.queue).below()}
     of_queues = [each for name in names for each in (tree.branches[name].charged, ledger.of_queues.get(name, ()))]

@@ -124,8 +124,8 @@ def estimator(name: str) -> Estimator:
 
 
 class Arrivals:
-    """The submissions of all jobs. `checkpoint_s`: the interval at which jobs save their work; None: never. `counted`:
-    the counted resource and its unit, by which rounds and formulas measure the size of a job."""
+    """The submissions of all jobs. `checkpoint_s`: the interval at which jobs save their work; None if jobs never save
+    their work. `counted`: the counted resource and its unit, by which rounds and formulas measure the size of a job."""
 
     def __init__(
         self,

@@ -170,7 +170,7 @@ class SimulatedJobs:
     # --- back to the queue --------------------------------------------------------------------------------------------
 
     def _go_back(self, live: Live, number: int, reason: Reason) -> Sequence[Event]:
-        """Stop all pods of the job, so that the job waits in its queue again."""
+        """Stop all pods of the job, and put the job back into its queue."""
         if live.number != number or live.phase is Phase.QUEUED:
             return ()
         if live.rate:

@@ -78,7 +78,7 @@ class Live:
         self.placed = tuple(placed for placed in self.placed if (placed.role, placed.ordinal) not in gone)
 
     def open_missing(self) -> tuple[Slot, ...]:
-        """If the job is elastic, open its slots that have no node, so that the scheduler may place pods in them. Return
+        """If the job is elastic, open its slots that have no node; the scheduler may place pods in open slots. Return
         the opened slots."""
         missing = self.missing()
         self.open.update(dict.fromkeys(missing))

@@ -124,7 +124,7 @@ class SimulatedWorld:
             yield self.messages.with_kept(())
 
     def _is_over(self) -> bool:
-        """Return whether the agenda has only faults, so that no pending job can ever run."""
+        """Return whether the agenda has only faults. If True, no pending job can ever run."""
         faults = self.node_faults
         return faults is not None and self.agenda.left() == faults.coming and not self.messages.has_kept
 

@@ -28,7 +28,7 @@ the levels of the first topology are considered.
 
 The authors of Borg compare schedulers by this measure (Verma et al., EuroSys'15, section 5.1). All jobs that ran at the
 busiest time of the schedule are packed again with the same policy on fewer nodes, to find the smallest number of nodes
-on which all of them fit. The nodes are removed in a random order; the result is the 90th percentile over several
+on which all these jobs fit. The nodes are removed in a random order; the result is the 90th percentile over several
 orders. When jobs are packed again, all jobs are in one queue without limits, in the order of their submission, and each
 job has the same number of pods as at the busiest time. The smallest number of nodes is found by bisection, which
 assumes that jobs that fit on some nodes also fit on more nodes."""

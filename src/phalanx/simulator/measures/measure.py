@@ -4,13 +4,13 @@ The docstrings of this module use these letters for a job: s is its submission t
 the time of its end, p its run time without lost work, and n its size in the counted resource (processors or GPUs). C is
 the capacity of the cluster. A job that never ended only counts in the measures `jobs` and `unfinished`.
 
-The first part measures deadlines: how many jobs were admitted and ended in time, by how much other jobs missed their
-deadlines, and the attained value. In a trace, a job may have a *worth*: a list of pairs (time, value of the job if it
-ends by this time). (Chronus, SoCC'21, calls falling values a soft deadline.) A job that has only a deadline has the
-value 1 if it ends by the deadline. If all jobs have only a deadline, the attained value is ElasticFlow's *deadline
-satisfactory ratio* (ASPLOS'23). A failed job has the value 0.
+The first part of the module measures deadlines: how many jobs were admitted and ended in time, by how much other jobs
+missed their deadlines, and the attained value. In a trace, a job may have a *worth*: a list of pairs (time, value of
+the job if it ends by this time). (Chronus, SoCC'21, calls falling values a soft deadline.) A job that has only a
+deadline has the value 1 if it ends by the deadline. If all jobs have only a deadline, the attained value is
+ElasticFlow's *deadline satisfactory ratio* (ASPLOS'23). A failed job has the value 0.
 
-The second part computes all measures, including the measures of deadlines.
+The second part of the module computes all measures, including the measures of deadlines.
 """
 
 from __future__ import annotations
@@ -151,8 +151,8 @@ def times(done: Sequence[Fate]) -> dict[str, float]:
 
 def per_processor(schedule: Schedule) -> dict[str, float]:
     """Return the measures of the slowdown per processor, max(1, (e - s) / (n max(p, tau))), for a job of size n (other
-    letters as in `bounded_slowdown`). In this measure, the wait of a large job counts less than that of a small job
-    (Zotkin and Keleher 1999; Feitelson 2001)."""
+    letters as in `bounded_slowdown`). In these measures, the wait of a large job counts less than the wait of a small
+    job (Zotkin and Keleher 1999; Feitelson 2001)."""
     both = zip(schedule.fates, sizes(schedule), strict=True)
     values = (
         max(1.0, jct_s(fate) / (max(1.0, size) * max(fate.ran_s, TAU_S)))

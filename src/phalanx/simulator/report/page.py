@@ -128,8 +128,8 @@ def page(pictures: Sequence[Picture], rows: Sequence[Mapping[str, object]], *, m
 
 
 def told_apart(pictures: Sequence[Picture]) -> Sequence[Picture]:
-    """Return the pictures. If there are several traces, each title begins with the name of its trace, so that readers
-    can tell the pictures apart."""
+    """Return the pictures. If there are several traces, each title begins with the name of its trace, and so pictures
+    of different traces have different titles."""
     if len({each.trace for each in pictures}) < 2:
         return pictures
     return [replace(each, title=f"{each.trace}: {each.title}") for each in pictures]
@@ -146,8 +146,8 @@ def opening(pictures: Sequence[Picture]) -> Iterator[str]:
 
 
 def longest(pictures: Sequence[Picture]) -> float:
-    """Return the length of the longest schedule in seconds. All charts use this length as their time scale, so that
-    they can be compared."""
+    """Return the length of the longest schedule in seconds. The length is the time scale of all charts, so that readers
+    can compare the charts."""
     return max((each.until_s - each.since_s for each in pictures), default=0.0)
 
 

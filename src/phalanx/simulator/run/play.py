@@ -1,23 +1,23 @@
 """One run of the simulator: a workload, under one setup, with one seed.
 
-The first part changes a workload, in order to measure how much of the cluster a policy can allocate. In the changed
-workload, pods that never end are submitted until they request more than the cluster has (Weng et al., "Beware of
-Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent", USENIX ATC'23, section 6). The
-tasks of a trace are shuffled. Copies of randomly chosen tasks (uniformly, with replacement) are added until all tasks
-together request `ratio` times the cluster's capacity. If the trace alone requests more, tasks at the end of the
+The first part of the module changes a workload, in order to measure how much of the cluster a policy can allocate. In
+the changed workload, pods that never end are submitted until they request more than the cluster has (Weng et al.,
+"Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent", USENIX ATC'23, section
+6). The tasks of a trace are shuffled. Copies of randomly chosen tasks (uniformly, with replacement) are added until all
+tasks together request `ratio` times the cluster's capacity. If the trace alone requests more, tasks at the end of the
 shuffled list are left out. One task is submitted each second. The nodes are shuffled, too, as in the authors' own
 program: a policy takes the first of several nodes with equal score, so in the order of the trace it would fill all
 nodes of one kind before the nodes of the next kind. The function `allocated` measures which part of the cluster is
 allocated at a given demand.
 
-The second part measures the run itself: how long each decision takes, from the events to the plan, and the peak memory
-(the highest resident set of the process so far). The stopwatch is a wrapper around the simulated world, so it does not
-count the time that the world itself takes. The measured times depend on the machine, but have no effect on decisions
-and are not part of the schedule's hash. The stopwatch measures elapsed time and not processor time, because reading the
-processor time costs a system call.
+The second part of the module measures the run itself: how long each decision takes, from the events to the plan, and
+the peak memory (the highest resident set of the process so far). The stopwatch is a wrapper around the simulated world,
+so it does not count the time that the world itself takes. The measured times depend on the machine, but have no effect
+on decisions and are not part of the schedule's hash. The stopwatch measures elapsed time and not processor time,
+because reading the processor time costs a system call.
 
-The third part runs the simulation. The caller passes the function `phalanx.loop.step` of the real scheduler, which
-schedules the simulated cluster.
+The third part of the module runs the simulation. The caller passes the function `phalanx.loop.step` of the real
+scheduler, which schedules the simulated cluster.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Turn a preemption plan into actions: evict the victims, and nominate the preemptor to their nodes. If the preemptor's
-nodes are free already, the preemptor starts at once. These functions also update the draft and the ledger of the
-cycle."""
+nodes are free already, the preemptor starts at once. All functions of this module also update the draft and the ledger
+of the cycle."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def settle(
     context: PreemptionContext, actions: list[Action], request: Request, found: PreemptionPlan, rights: PreemptionPolicy
 ) -> bool:
     """Add the actions of the plan. In the ledger, release the charges of the victims. Charge the preemptor to its queue
-    and its nodes. Return True if the preemptor overcommits no node, so that it may start in the next cycle. In this
-    case the amounts on its nodes are enough even without the eviction, and victims are evicted for another reason: they
-    use ports or devices; a reservation needs the capacity; or the search for free nodes ended early because of its
+    and its nodes. Return True if the preemptor overcommits no node; it may then start in the next cycle. In this case
+    the amounts on its nodes are enough even without the eviction, and victims are evicted for another reason: they use
+    ports or devices; a reservation needs the capacity; or the search for free nodes ended early because of its
     budget."""
     cluster, now_s = context.cluster, context.now_s
     record = cluster.jobs[request.job]

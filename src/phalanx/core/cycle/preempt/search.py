@@ -98,8 +98,8 @@ class CyclePreemption:
                 self.state.kept_nominations.append(job)
 
     def move(self, record: JobRecord) -> None:
-        """Nominate the job to other nodes if all of its pods fit there. The caller does this if victims take too long
-        to leave the present nodes."""
+        """Nominate the job to other nodes, if other nodes have capacity for all of its pods. The caller does this if
+        victims take too long to leave the present nodes."""
         if elsewhere := nomination.place_elsewhere(self.cluster, self.state.draft, record, self.now_s):
             self.withdraw(record, elsewhere)
 
@@ -169,8 +169,8 @@ class CyclePreemption:
 
     def next_ready(self, candidate: Candidate) -> QueuedRequest | None:
         """The request of `candidate` found no victims. Return another request of its class that may search for victims
-        now and might find some; None if there is no such request. The other search may succeed if the preemption delay
-        of `candidate` has not passed, or if its job was preempted more often (rule R15)."""
+        now and might find victims; None if the class has no request of this kind. The other search may succeed if the
+        preemption delay of `candidate` has not passed, or if its job was preempted more often (rule R15)."""
         request_class, entry = candidate
         jobs = self.cluster.jobs
         most = inf if self.ready_s(request_class.key, entry.request) > self.now_s else jobs[entry.request.job].preempted

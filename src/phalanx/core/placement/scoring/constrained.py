@@ -71,8 +71,8 @@ def one_by_one(
 
 
 def own_domains(draft: Draft, demand: Demand, count: int, within: Rows | None) -> Iterator[Rows]:
-    """If the pods require affinity to each other and no such pod runs yet, yield the mask of each topology domain that
-    may hold all pods, the tightest first."""
+    """If the pods require affinity to each other and none runs yet, yield the mask of each topology domain that may
+    hold all pods, the tightest first."""
     wishes = draft.pod_affinity(demand)
     if count < 2 or not wishes.near or not wishes.is_first():
         return

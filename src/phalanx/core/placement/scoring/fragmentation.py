@@ -17,9 +17,9 @@ important, because equal scores are frequent: with a random choice, fewer pods c
 - *Stranded* devices. Fragmentation only considers whether the next pod finds a device. So a node with eight free
   devices has no fragmentation even if its free cpu is only enough for one more pod. Each free device is assumed to need
   the mean cpu that expected pods request per device. A free device is stranded if the node has no such cpu left for it.
-  This term, the number of stranded devices, changes with every placed pod, so pods that request much cpu are placed
-  early on nodes with much cpu. With a large weight, the term would place pods that request little cpu on the large
-  nodes, which have the least cpu per device, and so break up their free capacity. So the weight is small (`STRANDED`).
+  The number of stranded devices changes with every placed pod, so pods that request much cpu are placed early on nodes
+  with much cpu. With a large weight, the term would place pods that request little cpu on the large nodes, which have
+  the least cpu per device, and so break up their free capacity. So the weight is small (`STRANDED`).
 - *Wanted* nodes. If many expected pods can use only some nodes (because of a GPU model), this term makes other pods
   avoid these nodes (`WANTED`).
 - *Untidy* nodes. Full nodes should be used first. A rule that only decides between nodes with an equal change of
@@ -27,7 +27,7 @@ important, because equal scores are frequent: with a random choice, fewer pods c
 - *Remnants*. For a shared device, the remainder after several further pods is important, and not only whether one more
   pod fits. For example, two pods of 0.47 leave 0.06 of a device, which no pod can use; pods of 0.47 and 0.32 leave
   0.21, enough for a pod of 0.16. This term adds the part of each device that is expected to stay unused after further
-  pods. It is computed from the frequencies of typical pods (`remnants`)."""
+  pods. The part is computed from the frequencies of typical pods (`remnants`)."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class TypicalPods:
     def wanted_in(self, columns: NodeTable) -> Floats:
         """Return for each row the demand for its devices, divided by the mean demand for a device. To compute demands,
         the request of each expected pod is divided evenly among all devices that the pod may use, and the parts are
-        added up for each device. The value is rounded, so that it is the same on every machine."""
+        added up for each device. The demands are rounded, and therefore the same on every machine."""
         has = (columns.devices.resource == columns.devices.codes.get(self.resource, -2)).sum(axis=1)
         asked_in_all = self.weight * self.devices * self.milli
         for_each = asked_in_all / np.maximum((self.may * has[:, None]).sum(axis=0), 1)
@@ -144,11 +144,12 @@ def cpu_per_device(columns: NodeTable, weighted: Sequence[tuple[Shape, float]], 
 
 
 def remnants(weighted: Sequence[tuple[Shape, float]], resource: str) -> Floats:
-    """Return an array V. If x thousandths of a device are free now, V(x) of them are expected to stay unused for ever.
+    """Return an array V. V(x) is the number of thousandths that are expected to stay unused for ever if x thousandths
+    of a device are free now.
 
     Let p(m) be the part of the expected pods that request m thousandths of a device, and s = `SCARCE` the weight of the
     case that no further pod is placed. Then V(x) = (s x + sum of p(m) V(x - m)) / (s + sum of p(m)), where the sums are
-    over all m <= x. The values are rounded, so that they are the same on every machine."""
+    over all m <= x. The values are rounded, and therefore the same on every machine."""
     parts: dict[int, float] = {}
     for shape, weight in weighted:
         asks = device_request(shape, resource)

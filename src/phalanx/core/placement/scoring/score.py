@@ -15,11 +15,11 @@ device.
 - FEWEST_LOST (Phalanx's own): the node where `TypicalPods.wasted` grows least, rounded to 1/100,000 of a device; among
   equal nodes, BEST_FIT decides.
 - BEST_FIT, DOT_PRODUCT, DEVICE_PACKING, DEVICE_CLUSTERING, RANDOM: the policies with which the paper (ATC'23, section
-  6) compares FGD. They use the weights and roundings of the paper's simulator. Cpu and devices count half each,
-  relative to the largest node; scores are whole numbers from 0 to 100.
+  6) compares FGD. These policies have the weights and roundings of the paper's simulator. Cpu and devices count half
+  each, relative to the largest node; scores are whole numbers from 0 to 100.
 
-Some policies use typical pods, which are the pods expected in the future. They are set in the settings of the policy;
-if they are not set, the pods of all known jobs are used."""
+Some policies use typical pods, which are the pods expected in the future. The settings of the policy may list typical
+pods; otherwise the pods of all known jobs are used."""
 
 from __future__ import annotations
 
@@ -146,8 +146,8 @@ def by_chance(draft: Draft, demand: Demand, found: Positions) -> Floats:
 
 
 def chance(draft: Draft, found: Positions) -> NDArray[np.uint64]:
-    """Return a pseudo-random number for each position in `found`. It is computed from the position's row and from the
-    number of changes of nodes so far (splitmix64)."""
+    """Return a pseudo-random number for each position in `found`. The number is computed from the position's row and
+    from the number of changes of nodes so far (splitmix64)."""
     seed = np.uint64(draft.changes() * 0xD1B54A32D192ED03 % 2**64)
     mixed = draft.rows[found].astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + seed
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
