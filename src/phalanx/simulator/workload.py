@@ -242,7 +242,7 @@ def in_order(tasks: Iterable[Task]) -> list[Task]:
 # Priorities are integers, so a value is multiplied by this factor, with which F1 differs for submissions one second
 # apart.
 PER_UNIT = 1_000_000
-LAST = -(2**62)  # the priority of jobs without an estimate
+LAST = -(2**62)  # jobs without an estimate get this priority, so they come last
 
 
 class Formula(StrEnum):

@@ -71,7 +71,8 @@ class WouldDelayReservation(NamedTuple):
 
 Placer: TypeAlias = Callable[[Draft, Gang, NDArray[np.bool_] | None, Sequence[Release]], gangs.GangPlacement]
 PlacementOutcome: TypeAlias = list[Placement] | PlacementShortfall | WouldDelayReservation
-Lack: TypeAlias = PlacementShortfall | WouldDelayReservation | Reason  # why an offer was not placed
+# the cause for which the gang of an offer was not placed
+Lack: TypeAlias = PlacementShortfall | WouldDelayReservation | Reason
 
 
 class CapacityChange(NamedTuple):
@@ -120,7 +121,7 @@ class BackfillForecast:
         self.one = OneNode(cluster, draft, now_s) if easy and self.is_alone() else None
         # EASY: the free amounts of each row at the shadow time, without the amounts of the first reservation
         self.free: Free = {}
-        self.profile: CapacityProfile | OneNodeProfile | None = None  # CONSERVATIVE
+        self.profile: CapacityProfile | OneNodeProfile | None = None  # only set under CONSERVATIVE
         self.open = self.wanted > 0  # True if the next request that finds no capacity gets a reservation
 
     def is_alone(self) -> bool:
@@ -204,7 +205,7 @@ class BackfillForecast:
     def enter_last_grant(self) -> None:
         """Subtract the capacity of the last grant of this cycle from the forecast."""
         if self.profile is None and not self.reservations:
-            return  # no request needs a reservation yet; the end of the grant is computed when one does
+            return  # no request needs a reservation yet; when one does, the end of this grant is computed
         end_s, gang, placements = self.ends.granted[-1]
         if self.profile is not None:
             self.profile.change(held_by_placements(self.cluster.columns, gang, placements), self.now_s, end_s, -1)

@@ -31,7 +31,7 @@ from phalanx.lazy import lazy
 from phalanx.model.queue import QueueOrder
 from phalanx.state.pending.request_class import Blocker, Candidate, Kind, QueuedRequest, RequestClass
 
-FEW = 64  # up to this number of request classes, a loop over them is faster than operations on arrays
+FEW = 64  # for at most this many request classes, a loop is faster than operations on arrays
 
 Numbers = NDArray[np.intp]
 Floats = NDArray[np.float64]
@@ -134,7 +134,7 @@ class Candidates:
         within = self.state.within_limits(self.columns.placement_class[:count], self.columns.row[:count])
         return self.tryable_mask(np.arange(count), within).nonzero()[0]
 
-    # In order
+    # The order of request classes
 
     def singly(self, request_classes: Iterable[RequestClass], tournament: Tournament) -> dict[Arena | None, Draws]:
         """Return a mapping: arena -> its request classes, in order. The rank of each class is computed separately, in a

@@ -193,7 +193,7 @@ class KnownFailures:
             number = self._wheres[where] = 0 if self.draft.allowed(where) is None else len(self._wheres) + 1
         return number
 
-    # Known reasons
+    # Stored reasons
 
     def reason_of_placement_class(self, found: PlacementClass) -> Reason | None:
         return self.explained.get(found.key) or (None if found.key in self.disproved else found.reason)
@@ -239,7 +239,7 @@ class KnownFailures:
         is_renewed = (searches and self.failures < EXPLAINED) or self.explains(found)
         return None if is_renewed else self.reason_of_placement_class(found)
 
-    # Why not
+    # Computing reasons
 
     def explain(self, gang: Gang, lack: Lack) -> Reason:
         """Return the reason why no capacity was found for the gang of an offer that quota allows. The reason is stored

@@ -70,7 +70,7 @@ def decision(cycle: Cycle) -> Decision:
     )
     wake_s = min(wake_times_s(cycle, memory), default=None)
     state.draft.settle()
-    cycle.cluster.columns.packing_order = state.draft.packing_order  # for the next cycle
+    cycle.cluster.columns.packing_order = state.draft.packing_order  # the packing order is stored for the next cycle
     return Decision(Plan(tuple(actions), wake_s, memory.first), memory)
 
 

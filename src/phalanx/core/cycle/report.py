@@ -130,7 +130,8 @@ class ReasonReporter:
                 continue
             reason, has_run = self.reason_of(request_class), bool(self.cluster.jobs[request.job].attempt)
             if reason is not None and request.slot is None and has_run and reason.names(request.job):
-                reason = self.explain_again(request_class, reason)  # the job is no consumer any more
+                # the stored reason names the job as a consumer, but the job no longer holds anything
+                reason = self.explain_again(request_class, reason)
             if reason is not None:
                 self.report_request(request, reason)
 
@@ -167,7 +168,7 @@ class ReasonReporter:
         some &= self.state.within_limits(columns.placement_class, columns.row)
         for number in some.nonzero()[0][:EXPLAINED].tolist():
             if (candidate := self.unreported(number)) is not None and candidate.request_class.reason is None:
-                assert reason is not None  # the caller has just computed the reason
+                assert reason is not None  # the caller has just computed the reason of the placement class
                 self.report(candidate, reason, Blocker.CAPACITY)
 
     def report_untried(self) -> None:
@@ -268,7 +269,7 @@ class ReasonReporter:
         self.reports[request_class] = RequestClassReport(Blocker.CAPACITY)
         return self.known.explain(found.key.gang, lack)
 
-    # Behind a head
+    # Classes behind the head of a strict queue
 
     def report_blocked_by_head(self) -> None:
         """Report the reason `BehindHead` for the classes that wait behind the heads of strict queues."""
@@ -295,7 +296,7 @@ class ReasonReporter:
         for number in some.nonzero()[0].tolist():
             request_class = columns.request_classes[number]
             if request_class is None or request_class in state.denied or request_class.key.kind == Kind.REPLACEMENT:
-                continue  # a class that was denied in this cycle came before the head
+                continue  # a class that was denied in this cycle was not blocked: it was tried before the head
             if (strict := self.cluster.tree.strict_above(request_class.key.queue)) is not None:
                 found.setdefault(strict.name, []).append(request_class)
         return found

@@ -105,7 +105,7 @@ class CycleState:
         if cluster.nominated and cluster.leaving:
             wider = with_overcommitted(cluster, self.draft, self.leaving)
             if wider is not None:
-                # Nothing was placed yet, so the next cycle can use this order.
+                # No pod was placed on the old draft yet, so the next cycle can use its packing order.
                 cluster.columns.packing_order = self.draft.packing_order
                 self.draft = wider
         self.known = KnownFailures(cluster, self.draft, self.ledger, self.placed)

@@ -49,7 +49,7 @@ from phalanx.state.cluster import Cluster, is_incomplete
 from phalanx.state.pending.request_class import Blocker, Candidate, Kind, RequestClass
 
 REQUEST_CLASSES_OF_EFFORT = 256  # to sort this many request classes again takes about as long as one search for victims
-# up to this number of waiting queues, their first requests are checked after every decision; else once a cycle (R8)
+# with more waiting queues than this, their first requests are checked only once in a cycle (rule R8)
 FEW_QUEUES = 64
 
 
@@ -289,7 +289,8 @@ class Cycle:
         self.state.grants += 1
         self.state.draft.settle()
         backfilled = self.reserving.granted(request, offer.gang, placements)
-        self.state.searched.pop(key, None)  # an earlier search for victims has failed for another flavor: forget that
+        # remove the record of an earlier search for victims, which failed for another flavor
+        self.state.searched.pop(key, None)
         self.state.granted.add(request)
         self.state.placed.append((key.gang, request.job, placements))
         if request.slot is None:
@@ -402,7 +403,8 @@ class Cycle:
         if held and self.tournament.out_of_turn:
             self.kept_out.add(candidate.request_class.number)
         reason = self.known.why_not(candidate.request_class, offers, found)
-        if key in self.state.searched and reason.code not in SHORT and not held:  # no eviction can help this request
+        # the cause is not missing quota or capacity, so no eviction can help this request
+        if key in self.state.searched and reason.code not in SHORT and not held:
             self.preempting.await_change(key)
         lacks_capacity = lacks or self.state.is_within_limits(candidate.request_class)
         blocker = Blocker.RESERVATION if held else Blocker.CAPACITY if lacks_capacity else Blocker.QUOTA

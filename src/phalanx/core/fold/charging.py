@@ -26,7 +26,8 @@ from phalanx.state.pending.request_class import Request
 from phalanx.state.queues.quota import Charge, gang_cost
 from phalanx.state.queues.submitted import SubmittedJobs
 
-SLOT = partial(tuple.__new__, Slot)  # creates a Slot as `Slot._make` does, but without a Python call for each pod
+# `SLOT(fields)` creates a Slot as `Slot._make` does, but without a Python call for each pod
+SLOT = partial(tuple.__new__, Slot)
 # Functions that return parts of a placement. `NAMED`: its slot. `NODE`: its node. `LOT`: (role, node, devices), which
 # are equal for all pods of a lot.
 NAMED, NODE, LOT = itemgetter(0, 1), itemgetter(2), itemgetter(0, 2, 3)

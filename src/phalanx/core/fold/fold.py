@@ -76,7 +76,7 @@ from phalanx.state.running import LEAVING_S
 News: TypeAlias = Event | Action
 
 REMEMBERED = 1 << 16  # at most this many past preemptions are stored for each queue
-ROLE = itemgetter(0)  # returns the role of a slot or of a placement, which is its first field
+ROLE = itemgetter(0)  # `ROLE(slot)` or `ROLE(placement)` returns the role, which is the first field
 
 
 def fold(cluster: Cluster, news: Iterable[News]) -> None:
@@ -241,7 +241,7 @@ def job_started(cluster: Cluster, record: JobRecord, *, leaving: bool = False) -
     elif (limit_s := time_limit_s(cluster, job)) is not None:
         cluster.ends.set(job.id, record.started_s + limit_s if limit_s > 0 else record.started_s)
     else:
-        cluster.ends.drop(job.id)  # an expected end that was computed before this start is outdated
+        cluster.ends.drop(job.id)  # the job has no time limit, so an expected end that was stored before is outdated
     if job.deadline_s is not None:
         cluster.pending.timers.drop(Deadline(job.id))
     cluster.dependencies.work(job)

@@ -27,7 +27,7 @@ class AccountUsage:
         self.cluster, self.now_s, self.started = cluster, now_s, started
         self._known = 0  # how many jobs of `started` are already included in `_entered`
         self._entered: dict[tuple[str, str], float] = {}
-        self._shares: dict[str, dict[str, float]] = {}  # queue -> account -> shares
+        self._shares: dict[str, dict[str, float]] = {}  # queue -> account -> the number of its shares
 
     def of_account(self, queue: Queue, account: str) -> float:
         """Return the usage of an account in the queue, divided by its shares."""

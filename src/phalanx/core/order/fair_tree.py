@@ -192,7 +192,7 @@ def ratio(some: float, whole: float) -> float:
     return some / whole if whole else 0.0
 
 
-ROOT = ("", None)  # no queue has an empty name
+ROOT = ("", None)  # the key of the root; no queue has an empty name
 
 
 def fair_shares(cluster: Cluster, policy: Policy, now_s: float) -> dict[Key, AssociationShare]:

@@ -183,7 +183,7 @@ class MultifactorPriority:
         found = columns.eligible_s[numbers]
         for at in np.isnan(found).nonzero()[0].tolist():
             request_class = columns.request_classes[int(numbers[at])]
-            assert request_class is not None  # only live request classes are ranked
+            assert request_class is not None  # the numbers in `numbers` belong to request classes that exist
             job = jobs[request_class.first.request.job].job
             found[at] = max(job.submitted_s, job.begin_s or 0.0)
         columns.eligible_s[numbers] = found

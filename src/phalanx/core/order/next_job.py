@@ -133,7 +133,7 @@ class Tournament:
                 continue
             branch = self.tree.branches[arena.queue]
             if any(each.name in self.closed for each in branch.path):
-                continue  # a strict queue on the path of the arena was closed
+                continue  # the classes of this arena must wait, because a strict queue above them was closed
             cursor = self.cursor_by_queue.get(branch.name) or self.add_cursor(branch)
             if branch.split or branch.order is QueueOrder.USAGE:
                 cursor = self.own_cursors[arena] = QueueCursor(branch, cursor, own=arena.account)
@@ -144,7 +144,7 @@ class Tournament:
         missing = []
         while (cursor := self.cursor_by_queue.get(arena.name)) is None:
             missing.append(arena)
-            assert arena.parent is not None  # the root has a cursor
+            assert arena.parent is not None  # the loop ends at the root at the latest, because the root has a cursor
             arena = arena.parent.arena
         for each in reversed(missing):
             cursor = self.cursor_by_queue[each.name] = QueueCursor(each, cursor)

@@ -278,7 +278,7 @@ class PlacementAttempt:
             return count - fill(self.draft, self.gang.demands[role], role, count, self.shares, within)
         codes, each, placed = topology.codes(self.draft, style, style.slices[0].depth), style.inside(), 0
         found = np.unique(codes[self.ground(role, within, style).at]).tolist()
-        for code in sorted(found, key=lambda code: not code):  # nodes in no domain come last
+        for code in sorted(found, key=lambda code: not code):  # code 0 stands for nodes in no domain, which come last
             inside = codes == code if within is None else (codes == code) & within
             while placed < count:
                 mark, pods = self.mark(), min(style.slice_pods, count - placed)

@@ -30,7 +30,7 @@ from phalanx.model.pod import NodePreference, Operator, Requirement, Shape
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster, JobRecord, is_growth
 
-# the weight of a preference for the coarsest level; each finer level has a weight that is higher by the same number
+# the weight of a preference for the coarsest level, and the difference between the weights of two adjacent levels
 LIGHTEST = 10
 
 

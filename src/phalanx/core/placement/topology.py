@@ -202,7 +202,7 @@ class DomainCapacity:
             beside = self._inside(self.pods).held(layers[0].depth, rest)
             # After this subtraction, `beside` has the number of pods that fit in addition to the whole slices.
             beside -= self._held(self.at, self.pods, layers[0].depth, len(beside))
-            beside[0] = int(rest == 1)  # a short slice of one pod may use nodes in no domain
+            beside[0] = int(rest == 1)  # nodes in no domain may hold a short slice only if it has one pod
             held[np.unique(codes(self.draft, self.style, depth)[self.at[beside[inner] >= rest]])] += rest
         return held
 
@@ -237,7 +237,7 @@ class DomainCapacity:
             pods[index[position]] -= count
         left, depth = self._inside(pods), self.style.slices[0].depth
         held = left.held(depth, rest)
-        held[0] = held[0] if rest == 1 else 0  # a short slice of one pod may use nodes in no domain
+        held[0] = held[0] if rest == 1 else 0  # nodes in no domain may hold a short slice only if it has one pod
         if int(held.max()) < rest:
             return None
         inside = codes(self.draft, self.style, depth)[self.at] == chosen(held, rest)[0][0]
@@ -262,7 +262,7 @@ class DomainCapacity:
                 break
             inner = codes(self.draft, self.style, layer.depth)[at]
             held = summed(inner, pods, 0) // layer.pods * layer.pods
-            held[0] = 0  # nodes in no domain of this level
+            held[0] = 0  # nodes in no domain of the slices' level hold no slices
             some = np.zeros(len(held), np.intp)
             some[inner] = at
             full = held.nonzero()[0]

@@ -69,8 +69,8 @@ class VictimCandidates:
         self.rights = rights
         self.placed, self.evicted_slots = context.placed, context.victims
         self.going: dict[int, PreemptionRule] = {}
-        # is a gang judged, and not a surplus pod? -> queue -> the charges of the queue's victims that then count as
-        # still running
+        # True (a gang is judged) or False (a surplus pod is judged) -> queue -> charges of its victims that count as
+        # running
         self._aside: dict[bool, dict[str, Counter[Key]]] = {True: {}, False: {}}
         self._lost: dict[str, Counter[Key]] = {}  # queue -> the amounts that its evicted candidates were charged
         # (job number, role) -> the number of its pods that were evicted as single candidates.
@@ -218,7 +218,7 @@ class VictimCandidates:
         if position >= 0:
             self.draft.vacate(position, demand, devices)
 
-    # Single candidates
+    # Properties of one candidate
 
     def is_gang(self, candidate: int) -> bool:
         """Return whether the candidate is a whole gang."""
@@ -357,7 +357,7 @@ class VictimCandidates:
             pods[self.slot_of(candidate).role] = 1
             return record.charge._replace(cost=self._cost(record, pods), jobs=0)
         charge = self._whole_charge(candidate)
-        assert charge is not None  # a gang without a charge is not a candidate
+        assert charge is not None  # gangs without a charge are not candidates
         for role in range(len(pods)):
             pods[role] = self._spared.get((number, role), 0)
         if not any(pods):
@@ -407,7 +407,7 @@ class VictimCandidates:
         self.field.given[entry] = self.field.given.get(entry, 0) + pods
         (self._spared_slots.add if pods > 0 else self._spared_slots.discard)((number, slot))
 
-    # The outcome
+    # The victims of a search
 
     def most_precious_first(self) -> list[int]:
         """Return the evicted candidates in the order in which they should be restored: gangs before single pods; then

@@ -77,7 +77,8 @@ class PreemptionRule(StrEnum):
     CONSOLIDATION = "consolidation"
 
 
-GOES_BEYOND = (PreemptionRule.FAIR_SHARE, PreemptionRule.BORROWING)  # the preemptor exceeds its own guarantee
+# rules by which the preemptor's queue may exceed its own guarantee
+GOES_BEYOND = (PreemptionRule.FAIR_SHARE, PreemptionRule.BORROWING)
 KUEUE = {
     PreemptionRule.WITHIN: "InClusterQueue",
     PreemptionRule.RECLAIM: "InCohortReclamation",

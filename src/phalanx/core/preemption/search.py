@@ -50,9 +50,10 @@ from phalanx.state.queues.quota import Cost
 
 # the largest number of attempts to place the gang; each evicts candidates for twice as many pods as the attempt before
 TRIALS = 20
-# at most this many evicted candidates are tested one by one whether the gang can be placed without their eviction
+# at most this many evicted candidates are restored one by one on trial, to find out whether the gang still fits
 TRIED_AGAIN = 64
-# up to this number of evicted candidates, each is restored on trial and the gang placed again, even if sums would do
+# if at most this many candidates were evicted, restoring each is tested by placing the gang again, even if sums are
+# exact
 FEW = 16
 
 
@@ -234,7 +235,7 @@ class VictimSearch:
                 found.append((end_s, HeldCapacity(rows, held)))
         return found
 
-    # Capacity
+    # Evicting candidates until the nodes have enough capacity
 
     def make_room(self, extra: int) -> bool:
         """For each role, evict candidates until the role's minimum and `extra` further pods fit, as far as counting can
@@ -278,7 +279,7 @@ class VictimSearch:
                 field.gone[candidate] = True
         return len(self.candidates.going) > known
 
-    # Quota
+    # Evicting candidates until the quota is sufficient
 
     def evict_for_quota(self) -> bool:
         """Evict candidates until all limits of the queue tree allow the job. Return False if this is not possible."""
@@ -349,7 +350,7 @@ class VictimSearch:
                 self._scarce = np.bincount(field.candidate, field.amounts(resource), len(field.job)).astype(np.float64)
         return self._scarce
 
-    # The result
+    # Restoring candidates, and the resulting plan
 
     def finish_plan(self, placements: list[Placement], mark: int | None = None) -> PreemptionPlan | None:
         """Restore the candidates for which there is capacity and quota beside the placed job. If placement rules or

@@ -56,13 +56,14 @@ from phalanx.state.classes import Demand, Gang
 
 OWN = 1  # the tier of gangs of the preemptor's own queue; gangs of other queues have a lower tier
 LEAST = -(2**62) - 1  # a placeholder for a missing priority, lower than every priority
-# fairness of sets is only compared if the candidates belong to at least this many queues other than the preemptor's
+# fairness is compared only if the candidates belong to at least this many queues other than the preemptor's
 MANY = 2
 MOST_UNITS = 13  # the largest number of candidates of a pool, unless the pool has all candidates
 ALL_SETS = 1 << 13  # if at most this many sets can be formed from all candidates, all candidates are one pool
 ALL_TRIED = 1024  # the largest number of sets that are tried one by one if all candidates are one pool
 NODES = 8  # if the victims are on more nodes than this, no pools are tried
-NEXT = 8  # how many of the next best nodes are combined with the nodes of victims, divided by the number of the latter
+# at most this many pairs of a node of victims and one of the next best nodes are tried as pools (at least one for each)
+NEXT = 8
 SETS = 128  # if there are several pools: the largest number of sets of each pool that are tried one by one
 TRIED_INSTEAD = 32  # at most this many sets are tried as a replacement for one candidate
 MOST_ORDERED = 6  # for sets with more candidates than this, only one order of eviction is tried
@@ -348,7 +349,7 @@ class Choice:
         order = at[np.lexsort((oldest[at], *(cost[at] for cost in reversed(costs))))][: self.tried]
         return sets[order].tolist(), list(zip(*(cost[order].tolist() for cost in costs), strict=True))
 
-    # One set
+    # Evicting and checking one set
 
     def _go(self, chosen: int) -> bool:
         """Evict the candidates of the set: first the candidates of the queue with the highest share, and within a queue

@@ -113,7 +113,8 @@ class CandidateTable:
         self._held: dict[str, Ints] = {}
         self._by_unit = np.argsort(self.candidate, kind="stable").data
         self._starts = np.concatenate(([0], np.bincount(self.candidate, minlength=len(job)).cumsum())).data
-        self._views = self.position.data, self.demand.data, self.pods.data  # a memoryview returns plain Python numbers
+        # memoryviews of the columns, because reading one value from a memoryview returns a plain Python number
+        self._views = self.position.data, self.demand.data, self.pods.data
 
     def entries_of(self, candidate: int) -> memoryview[int]:
         """Return the entries of the candidate."""

@@ -53,7 +53,7 @@ from phalanx.state.queues.quota import Charge, Key, gang_cost
 from phalanx.state.queues.rules import ResourceGroup
 from phalanx.state.queues.tree import QueueTree
 
-COMBINATIONS = 64  # the largest number of combinations of flavors that are tried for a gang
+COMBINATIONS = 64  # at most this many combinations of flavors are tried for a gang
 COMPARED = frozenset(Operator) - {Operator.GT, Operator.LT}
 
 

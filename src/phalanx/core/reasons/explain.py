@@ -154,7 +154,8 @@ def never(cluster: Cluster, draft: Draft, gang: Gang, near: Reason | None = None
     if reason is None and near is not None and near.code is ReasonCode.NEVER_FITS:
         reason = near
     if reason is None and (gang.tree is not None or len(gang.roles) != 1 or not gang.demands[0].unconstrained):
-        reason = together(cluster, gang) or never_fits(cluster, draft, gang)  # else counting decides
+        # in all other cases, counting decides whether the gang fits
+        reason = together(cluster, gang) or never_fits(cluster, draft, gang)
     return reason and unless_room_is_kept(cluster, draft, gang, reason)
 
 

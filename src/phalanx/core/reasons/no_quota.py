@@ -157,7 +157,7 @@ ENDS = 32  # at most this many expected ends of jobs are examined to find when e
 # if a queue has more than `LOOKED_AT` jobs, its largest jobs are searched only among this many of the cluster's largest
 # consumers
 SEARCHED = 16
-LOOKED_AT = 1000  # the largest number of jobs of a queue that are all examined to find its largest jobs
+LOOKED_AT = 1000  # if a queue has at most this many jobs, all of them are examined to find the largest
 
 
 def misconfigured(branch: Branch) -> Reason:

@@ -111,7 +111,7 @@ class PodController:
         for job, number, slot, last in factory.make():
             live = self._live.get(job)
             if live is None or live.number != number:
-                continue  # the job has ended
+                continue  # the job has ended, so no pod is created
             if not live.placed or slot not in {(placed.role, placed.ordinal) for placed in live.placed}:
                 live.open[slot] = None
                 events += self._tell(job, Opened(job, (slot,)))

@@ -111,7 +111,8 @@ class SimulatedJobs:
     def _preempt(self, live: Live, action: Preempt) -> None:
         if live.phase is Phase.QUEUED or live.attempt != action.attempt:
             return
-        if live.phase is not Phase.STOPPING:  # a job in the phase STOPPING was already preempted, for another preemptor
+        # if the job is already in the phase STOPPING, the preemption was counted for an earlier preemptor
+        if live.phase is not Phase.STOPPING:
             preemptor = self.live.get(action.by)
             live.fate.cascade = 1 + (preemptor.fate.cascade if preemptor is not None else 0)
             self.cascades.append(live.fate.cascade)

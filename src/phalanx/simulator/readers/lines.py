@@ -33,8 +33,8 @@ from phalanx.simulator.workload import GPU, MILLI_CPU, Task, Workload, gang, in_
 
 SHOWN = 10  # an error message lists at most this many faults one by one
 LONGEST_S = 9e9  # 285 years, which is long enough for times in seconds since 1970
-PACKED = b"\x1f\x8b"  # the first bytes of a gzip file (RFC 1952)
-MARK = b"\xef\xbb\xbf"  # the mark that some editors write before UTF-8
+PACKED = b"\x1f\x8b"  # every gzip file begins with these bytes (RFC 1952)
+MARK = b"\xef\xbb\xbf"  # the byte order mark that some editors write at the beginning of a UTF-8 file
 
 
 class OnError(StrEnum):

@@ -227,7 +227,7 @@ class Ahead:
                 self.courses[job].reason = self.book.reason(job)
         return Future(courses=self.courses, until_s=until_s, unlimited=tuple(self.unlimited))
 
-    # Nodes of groups
+    # Nodes of node groups
 
     def _expect_node(self, name: str, expected_s: float) -> None:
         """Schedule the arrival of a requested node for the time at which it is expected."""
@@ -239,7 +239,7 @@ class Ahead:
             return ()
         return (NodeSeen(replace(node, ready=True, unschedulable=False)),)
 
-    # The beginning
+    # The jobs at the beginning of the simulation
 
     def _resumed(self, job: str, record: JobRecord) -> Iterator[Event]:
         """Plan the events of a job in the initial state: its end, or the time at which its terminating pods are gone.
@@ -269,7 +269,7 @@ class Ahead:
         runs_s = self.assumptions.run_s if limit_s is None else record.started_s + limit_s - self.now_s
         self._end_in(job, max(0.0, runs_s))
 
-    # Starts
+    # Starts of jobs
 
     def _open(self, job: str) -> Sequence[Event]:
         """Open all slots of a job that starts pod by pod: its pods are created, and each pod needs a node."""
@@ -311,7 +311,7 @@ class Ahead:
         """Release the evicted slots of a shrunk job, and open them again, so that the job can grow later."""
         return (Released(job, slots), Opened(job, slots))
 
-    # Ends
+    # Ends of jobs
 
     def _end_in(self, job: str, runs_s: float) -> None:
         self.courses[job].end_s = self.now_s + runs_s

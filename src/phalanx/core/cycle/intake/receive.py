@@ -123,7 +123,7 @@ def terms_of(job: Job, branch: Branch, *, by_person: bool) -> Terms:
     factors, by_usage = branch.rules.by_factors, branch.order is QueueOrder.USAGE
     plain = DETAILS(job) == PLAIN_DETAILS and branch.rules.limits.longest_s is None
     if plain and not (by_person or branch.rules.limits.by_user or branch.rules.limits.by_group or factors or by_usage):
-        return PLAIN  # most jobs have these terms
+        return PLAIN  # most jobs have the terms `PLAIN`
     user = job.user if by_person or branch.rules.limits.by_user or factors else ""
     group = job.group if by_person or branch.rules.limits.by_group else ""
     terms = Terms(

@@ -50,7 +50,8 @@ STRANDED = 1 / 5  # the weight of a stranded device, relative to a fragment
 WANTED = 1 / 4
 # The weight, in `remnants`, of the case that no further pod is placed; all expected pods together have the weight 1.
 SCARCE = 1 / 20
-UNTIDY = 1 / 400  # the weight of a free device, relative to a fragmented one: 2.5 thousandths for each free device
+# the weight of a free device, relative to a fragmented device: each free device counts 2.5 thousandths
+UNTIDY = 1 / 400
 ROWS = 256  # operations on arrays process this many rows at a time, so that the arrays stay in the processor's cache
 
 Ints = NDArray[np.int64]
