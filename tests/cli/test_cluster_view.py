@@ -6,7 +6,7 @@ from typing import Any
 
 from phalanx.cli.views.cluster_view import COLUMNS, UNSEEN, ClusterView, row, table_of, view_of
 from phalanx.clusters.question import ClusterOffer
-from phalanx.clusters.workers.state import Figures
+from phalanx.clusters.workers.state import WorkerCapacity
 
 
 def cluster(**condition: Any) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def test_a_message_of_an_active_cluster_is_no_cause() -> None:
 
 
 def test_amounts_are_used_of_total_and_others_are_named() -> None:
-    figures = Figures(nodes=3, ready=2, has={"cpu": 4000, "gpu": 8}, used={"cpu": 1500}, jobs=7)
+    figures = WorkerCapacity(nodes=3, ready=2, has={"cpu": 4000, "gpu": 8}, used={"cpu": 1500}, jobs=7)
     cells = dict(zip(COLUMNS, row(ClusterView(name="a", active=True, figures=figures), 0.0), strict=True))
     assert (cells["NODES"], cells["CPU"], cells["MEMORY"], cells["OTHERS"]) == ("2/3", "1.5/4", "-", "gpu 0/8")
     assert (cells["JOBS"], cells["SINCE"]) == ("7", "")

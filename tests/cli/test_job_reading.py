@@ -10,10 +10,10 @@ import pytest
 from rich.console import Console
 
 from phalanx.cli.cluster.live_state import Snapshot, think
-from phalanx.cli.commands.status.jobs import Shown
+from phalanx.cli.commands.status.jobs import JobFilter
 from phalanx.cli.terminal.output import table
 from phalanx.cli.views.job import job_view, reading
-from phalanx.cli.views.job.job_view import COLUMNS, JobRow, interval, short_row
+from phalanx.cli.views.job.job_view import COLUMNS, JobTableRow, interval, short_row
 from phalanx.client.connection import Connection
 from phalanx.client.informer import Informer
 from phalanx.client.kind import JOBS, NODES, PODS, Kind
@@ -100,7 +100,7 @@ def find(seen: Snapshot, name: str, namespace: str) -> job_view.JobView:
     return next(view for view in reading.views(seen, finished=True) if view.id in ids)
 
 
-def rows(seen: Snapshot) -> list[JobRow]:
+def rows(seen: Snapshot) -> list[JobTableRow]:
     return [view.row(None, seen.now_s, recorded=True) for view in reading.views(seen)]
 
 
@@ -229,7 +229,7 @@ def test_jobs_are_chosen_by_name_user_queue_and_state() -> None:
     found = reading.views(seen)
 
     def chosen(*names: str, **said: Any) -> list[str]:
-        return sorted(view.name for view in Shown(**said).of(found, names))
+        return sorted(view.name for view in JobFilter(**said).of(found, names))
 
     assert chosen("train") == chosen("default/train") == ["train"]
     assert chosen("sweep") == ["sweep-5", "sweep-7"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from phalanx.cli.commands.status.jobs import Shown
+from phalanx.cli.commands.status.jobs import JobFilter
 from phalanx.cli.views.job import reading
 from phalanx.cli.views.job.job_view import wide_row
 from tests.cli.test_job_reading import NOW_S, batch_job, node, queue, snapshot
@@ -28,6 +28,6 @@ async def test_jobs_are_chosen_by_time_and_ordered() -> None:
     jobs = [batch_job(name, pods, "1") for name, pods in (("b", 1), ("a", 2))]
     jobs[0]["metadata"]["creationTimestamp"] = "2020-01-01T00:00:00Z"
     found = reading.views(snapshot(node("n1"), queue("default"), *jobs))
-    assert [view.name for view in Shown(sort="name").of(found, ())] == ["a", "b"]
-    assert [view.name for view in Shown(sort="submitted").of(found, ())] == ["b", "a"]
-    assert [view.name for view in Shown(since="2021-01-01").of(found, ())] == ["a"]
+    assert [view.name for view in JobFilter(sort="name").of(found, ())] == ["a", "b"]
+    assert [view.name for view in JobFilter(sort="submitted").of(found, ())] == ["b", "a"]
+    assert [view.name for view in JobFilter(since="2021-01-01").of(found, ())] == ["a"]

@@ -8,13 +8,13 @@ import pytest
 
 from phalanx.cli.cluster.target import Scope
 from phalanx.cli.commands.status.jobs import print_changes
-from phalanx.cli.views.job.job_view import JobRow, short_row, tasks_together
+from phalanx.cli.views.job.job_view import JobTableRow, short_row, tasks_together
 from tests.cli.test_job_reading import NOW_S, array_job, batch_job, foreign_pod, node, queue, rows, snapshot
 
 
 async def test_a_job_of_which_nothing_changes_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
     there = (queue("default"), node("n1"), foreign_pod("dns", "n1", "3"), batch_job("train", 2, "2"))
-    known: dict[str, JobRow] = {}
+    known: dict[str, JobTableRow] = {}
     for more in ((), (), (node("n2", "1"),)):
         seen = snapshot(*there, *more)
         known = print_changes(rows(seen), known, seen.now_s, Scope(all_namespaces=True), json=True)

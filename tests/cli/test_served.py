@@ -10,7 +10,7 @@ import msgspec
 
 from phalanx.cli.views import queue_view
 from phalanx.cli.views.job import job_page, reading
-from phalanx.cli.views.job.job_view import JobRow
+from phalanx.cli.views.job.job_view import JobTableRow
 from phalanx.cli.views.job.served import ServedViews
 from phalanx.client.connection import Connection
 from phalanx.client.informer import Informer
@@ -70,9 +70,9 @@ def ask(served: ServedViews, *path: str, **query: str) -> dict[str, Any]:
     return msgspec.json.decode(msgspec.json.encode(found()))
 
 
-def rows_of(answer: Any) -> list[JobRow]:
+def rows_of(answer: Any) -> list[JobTableRow]:
     """Return the rows as a command reads them."""
-    return msgspec.convert(answer["items"], list[JobRow])
+    return msgspec.convert(answer["items"], list[JobTableRow])
 
 
 async def test_rows_are_those_that_commands_compute() -> None:

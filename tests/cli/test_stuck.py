@@ -11,7 +11,7 @@ from phalanx.cli.cluster.jobs.attending import why_stuck
 from phalanx.cli.cluster.jobs.finding import FoundJob, Member
 from phalanx.cli.cluster.jobs.output import Followed
 from phalanx.cli.cluster.live_state import Snapshot, _with_events
-from phalanx.cli.commands.status.jobs import Shown
+from phalanx.cli.commands.status.jobs import JobFilter
 from phalanx.cli.views.job import job_page, reading
 from phalanx.cli.views.job.job_view import short_row, wide_row
 from phalanx.client.connection import Connection
@@ -67,8 +67,8 @@ async def test_a_job_of_which_a_pod_cannot_start_is_stuck_and_says_which_and_why
     assert short_row(view.row(None, NOW_S), NOW_S, with_namespace=False)[2:] == ["stuck", "2/2", "2m10s", cause]
     assert (view.record()["state"], view.record()["message"]) == ("stuck", cause)
     assert f"web: stuck for 2m10s, queue default\n  {cause}. The job keeps its nodes" in job_page.page(view, seen)
-    assert Shown(state=("stuck",)).of([view], ()) == [view]
-    assert Shown(state=("running",)).of([view], ()) == []
+    assert JobFilter(state=("stuck",)).of([view], ()) == [view]
+    assert JobFilter(state=("running",)).of([view], ()) == []
     assert (
         wide_row(replace(view, limit_s=600.0).row(None, NOW_S), NOW_S, with_namespace=False)[8] == "7m50s"
     )  # its limit counts

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from phalanx.cli.cluster.live_state import Snapshot
-from phalanx.cli.commands.status.top import Shown, refresh
+from phalanx.cli.commands.status.top import ScreenState, refresh
 from phalanx.cli.views import node_view, queue_view, top_view
 from phalanx.cli.views.job import reading
 from phalanx.cli.views.top_view import TopPicture, own_first, screen, text_screen
@@ -130,7 +130,7 @@ class Agent:
 
 async def test_keys_choose_explain_show_the_log_and_cancel_after_a_yes() -> None:
     agent: Any = Agent()
-    shown = Shown(picture(), SEEN, agent)
+    shown = ScreenState(picture(), SEEN, agent)
 
     async def after(*keys: str) -> str:
         for key in keys:
@@ -151,7 +151,7 @@ async def test_keys_choose_explain_show_the_log_and_cancel_after_a_yes() -> None
 
 async def test_the_choice_stays_on_its_job_and_goes_to_the_neighbour_of_a_job_that_is_gone() -> None:
     agent: Any = Agent()
-    shown = Shown(picture(), SEEN, agent)
+    shown = ScreenState(picture(), SEEN, agent)
     first, second = shown.picture.jobs
     assert shown.job is first
     shown.picture = picture(jobs=(second, first))
@@ -166,7 +166,7 @@ async def test_the_choice_stays_on_its_job_and_goes_to_the_neighbour_of_a_job_th
 
 async def test_a_look_that_fails_leaves_the_last_picture_and_says_so() -> None:
     agent: Any = Agent()
-    shown, keys = Shown(picture(), SEEN, agent), asyncio.Queue[str]()
+    shown, keys = ScreenState(picture(), SEEN, agent), asyncio.Queue[str]()
 
     async def fails() -> tuple[TopPicture, Snapshot]:
         raise ExceptionGroup("lists", [PhalanxError("the server is away")])

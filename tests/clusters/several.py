@@ -13,7 +13,7 @@ from phalanx.client.kind import JOBS, NAMESPACES, NODES, PODS, Kind
 from phalanx.clusters.copies.sendable import SENDABLE, Key
 from phalanx.clusters.dispatch import Dispatcher
 from phalanx.clusters.workers.mirror import mirrored
-from phalanx.clusters.workers.state import State, Why
+from phalanx.clusters.workers.state import ConnectionState, Why
 from phalanx.dialects.kueue import kinds
 from phalanx.kube.world.capacity_sources import ManagerWorld
 from phalanx.model.node import Node
@@ -35,7 +35,7 @@ class Worker:
 
     def __init__(self, name: str, api: Api, fault: Callable[[str], str | None], changed: Callable[[Key], None]) -> None:
         self.name, self.api, self.fault = name, api, fault
-        self.state, self.scheduler = State(Why.ACTIVE), "Kueue, Phalanx"
+        self.state, self.scheduler = ConnectionState(Why.ACTIVE), "Kueue, Phalanx"
         self.link: Client | None = Client(api, lambda write: fault(f"{name}: {write}"))
         self._caches = Caches(api, 0, self.link)
         self.caches: dict[Kind, Informer] = {}
@@ -116,7 +116,7 @@ class Manager:
         return self.dispatcher
 
     def _lose(self, worker: Worker) -> None:
-        worker.state = State(Why.FAILED, "it cannot be reached", since_s=self.away_since_s)
+        worker.state = ConnectionState(Why.FAILED, "it cannot be reached", since_s=self.away_since_s)
         worker.link = None
 
     def lose(self, name: str) -> None:
@@ -129,7 +129,7 @@ class Manager:
         """The link is there again."""
         self.away.discard(name)
         worker = self.workers[name]
-        worker.state, worker.link = State(Why.ACTIVE), Client(worker.api, fault)
+        worker.state, worker.link = ConnectionState(Why.ACTIVE), Client(worker.api, fault)
 
     @property
     def workers(self) -> dict[str, Any]:

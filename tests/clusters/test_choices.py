@@ -12,7 +12,7 @@ from phalanx.client.connection import ApiRefusal, ApiUnknown
 from phalanx.client.kind import JOBS
 from phalanx.clusters import choices as choices_
 from phalanx.clusters.choices import Choices
-from phalanx.clusters.workers.state import State, Why
+from phalanx.clusters.workers.state import ConnectionState, Why
 from phalanx.dialects.kueue import kinds
 from phalanx.kube.gang.spec.elsewhere import ClusterChoice, Sought
 from phalanx.kube.read.labels import CLUSTER_CHOICE, DATA
@@ -40,7 +40,7 @@ class Asked:
     """A worker with such a link."""
 
     def __init__(self, answer: Callable[[], Any]) -> None:
-        self.link, self.state, self.active = Link(answer), State(Why.ACTIVE), True
+        self.link, self.state, self.active = Link(answer), ConnectionState(Why.ACTIVE), True
 
 
 def starts_in(seconds: float, code: str = "QueueQuota") -> Object:

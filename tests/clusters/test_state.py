@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from phalanx.clusters.workers.state import FIGURES, Figures, State, Why, condition, read_figures
+from phalanx.clusters.workers.state import FIGURES, ConnectionState, Why, WorkerCapacity, condition, read_figures
 
-GOOD, BAD = State(Why.ACTIVE), State(Why.FAILED, "no answer", "Start it", 5.0)
+GOOD, BAD = ConnectionState(Why.ACTIVE), ConnectionState(Why.FAILED, "no answer", "Start it", 5.0)
 
 
 @pytest.mark.parametrize(
     ("state", "message"),
     [
         (GOOD, "Connected"),
-        (State(Why.ACTIVE, "two kinds are missing"), "Connected; two kinds are missing"),
+        (ConnectionState(Why.ACTIVE, "two kinds are missing"), "Connected; two kinds are missing"),
         (BAD, "no answer. Start it"),
-        (State(Why.BAD_CONFIG, "no kubeconfig"), "no kubeconfig"),
+        (ConnectionState(Why.BAD_CONFIG, "no kubeconfig"), "no kubeconfig"),
     ],
 )
-def test_messages(state: State, message: str) -> None:
+def test_messages(state: ConnectionState, message: str) -> None:
     assert state.message == message
 
 
@@ -37,8 +37,13 @@ def test_a_transition_keeps_its_time_while_the_status_stays() -> None:
 
 
 def test_figures_are_read_as_they_are_written_and_nonsense_is_none() -> None:
-    figures = Figures(nodes=3, has={"cpu": 4000}, lacks=("RayJob",))
-    for text, found in ((figures.text(), figures), ("{", Figures()), ('{"nodes": "x"}', Figures()), (None, Figures())):
+    figures = WorkerCapacity(nodes=3, has={"cpu": 4000}, lacks=("RayJob",))
+    for text, found in (
+        (figures.text(), figures),
+        ("{", WorkerCapacity()),
+        ('{"nodes": "x"}', WorkerCapacity()),
+        (None, WorkerCapacity()),
+    ):
         notes = {} if text is None else {FIGURES: text}
         assert read_figures({"metadata": {"annotations": notes}}) == found
-    assert read_figures({"metadata": {}}) == Figures()
+    assert read_figures({"metadata": {}}) == WorkerCapacity()

@@ -17,7 +17,15 @@ import pytest
 from phalanx.client.connection import ApiUnknown
 from phalanx.embedded.apiserver.auth.authority import Pair, make_authority, make_server
 from phalanx.embedded.apiserver.endpoints.subresources.aggregated import AGGREGATED
-from phalanx.extensions.aggregation import COUNTS_S, Access, Answerer, Asker, FrontProxy, Handshakes, serving
+from phalanx.extensions.aggregation import (
+    COUNTS_S,
+    Answerer,
+    Asker,
+    DelegatedAuthorizer,
+    FrontProxy,
+    Handshakes,
+    serving,
+)
 
 DAY = dt.timedelta(days=1)
 PENDING = "/apis/visibility.kueue.x-k8s.io/v1beta2/clusterqueues/a/pendingworkloads"
@@ -94,7 +102,7 @@ async def opened() -> AsyncIterator[Scene]:
     def view(path: tuple[str, ...], query: Mapping[str, str]) -> Any:
         return {"kind": "PendingWorkloadsSummary", "items": [], "path": path, "query": dict(query)}
 
-    access = Access(reviews, lambda: clock_s[0])  # type: ignore[arg-type]  # it answers as a connection does
+    access = DelegatedAuthorizer(reviews, lambda: clock_s[0])  # type: ignore[arg-type]  # it answers as a connection does
     answerer = Answerer(AGGREGATED, view, access, lambda: proxy, lambda code: None)
     async with serving(("127.0.0.1", 0), handshakes, answerer) as port:
         handshakes.show(make_server(own, "served", ["127.0.0.1"], dt.datetime.now(dt.UTC), DAY))
@@ -193,7 +201,7 @@ def test_before_anybody_is_known_nobody_gets_in() -> None:
 
 def test_an_answer_of_the_api_server_counts_for_ten_seconds() -> None:
     reviews, clock_s = Reviews(), [0.0]
-    access = Access(reviews, lambda: clock_s[0])  # type: ignore[arg-type]  # it answers as a connection does
+    access = DelegatedAuthorizer(reviews, lambda: clock_s[0])  # type: ignore[arg-type]  # it answers as a connection does
 
     async def scene() -> None:
         alice, bob = Asker(name="alice"), Asker(name="bob")

@@ -10,7 +10,7 @@ from collections import Counter
 from .test_structure import SOURCES
 
 CLASS = re.compile(r"^class ([A-Z]\w*)", re.MULTILINE)
-REPEATED, MOST = 40, 4  # names of several classes; classes of one name
+REPEATED, MOST = 28, 3  # names of several classes; classes of one name
 
 
 def test_few_names_stand_for_several_classes() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from phalanx.ledger.accountant import GANG, Accountant, Facts
+from phalanx.ledger.accountant import GANG, Accountant, JobFacts
 from phalanx.ledger.entry import MOST_REASONS, RESERVED, JobEntry, ReasonEntry, State
 from phalanx.model.event import Adopted, Event, Finished, QueueSeen, Refused, Started, Submitted
 from phalanx.model.job import Dependency, Job, Outcome, Phase, Placement, Role
@@ -30,7 +30,7 @@ class Books:
 
     def __init__(self, known: tuple[JobEntry, ...] = ()) -> None:
         self.now_s = 100.0
-        self.facts: dict[str, Facts] = {"ns/train": Facts(uid="u1", words={"comment": "x"}, number=7)}
+        self.facts: dict[str, JobFacts] = {"ns/train": JobFacts(uid="u1", words={"comment": "x"}, number=7)}
         self.accountant = Accountant(self.facts.get, lambda: self.now_s, known)
 
     def hear(self, now_s: float, *events: Event) -> JobEntry:
@@ -60,7 +60,7 @@ def test_from_submission_to_its_end() -> None:
         ("n1", "n2"),
         {"cpu": 3000, "memory": 14},
     )
-    books.facts["ns/train"] = Facts(
+    books.facts["ns/train"] = JobFacts(
         uid="u1", outcome=Outcome.FAILED, end_s=130.0, exit_code=9, signal=0, words={"by": "me"}
     )
     ended = books.hear(131.0, Finished("ns/train", Outcome.FAILED))
@@ -74,7 +74,7 @@ def test_a_time_limit_is_no_failure_of_its_own() -> None:
     books = Books()
     books.hear(100.0, Submitted(JOB))
     books.plan(Start("ns/train", 1, NODES, at_s=110.0))
-    books.facts["ns/train"] = Facts(uid="u1", outcome=Outcome.FAILED, timed_out=True)
+    books.facts["ns/train"] = JobFacts(uid="u1", outcome=Outcome.FAILED, timed_out=True)
     assert books.hear(170.0, Finished("ns/train", Outcome.FAILED)).state is State.TIMEOUT
 
 
@@ -162,7 +162,7 @@ def test_pods_that_are_placed_later_are_charged_too() -> None:
 def test_another_object_of_its_name_is_another_job() -> None:
     books = Books()
     books.hear(100.0, Submitted(JOB))
-    books.facts["ns/train"] = Facts(uid="u2")
+    books.facts["ns/train"] = JobFacts(uid="u2")
     books.now_s = 120.0
     books.accountant.heard([Submitted(replace(JOB, submitted_s=119.0))])
     old, new = books.accountant.take()
@@ -172,9 +172,9 @@ def test_another_object_of_its_name_is_another_job() -> None:
 
 def test_a_gang_stays_itself_when_its_oldest_member_goes() -> None:
     books = Books()
-    books.facts["ns/train"] = Facts(uid="u1", kind=GANG)
+    books.facts["ns/train"] = JobFacts(uid="u1", kind=GANG)
     books.hear(100.0, Submitted(JOB))
-    books.facts["ns/train"] = Facts(uid="u2", kind=GANG)
+    books.facts["ns/train"] = JobFacts(uid="u2", kind=GANG)
     assert books.hear(110.0, Submitted(replace(JOB, priority=5))).uid == "u1"
 
 
@@ -200,7 +200,7 @@ class TestAfterARestart:
 
     def test_what_ended_meanwhile_is_told_by_its_object(self) -> None:
         books = Books((self.before(),))
-        books.facts["ns/train"] = Facts(uid="u1", outcome=Outcome.SUCCEEDED, end_s=150.0, exit_code=0)
+        books.facts["ns/train"] = JobFacts(uid="u1", outcome=Outcome.SUCCEEDED, end_s=150.0, exit_code=0)
         entry = self.settled(books)
         assert (entry.state, entry.end_s, entry.exact_end) == (State.COMPLETED, 150.0, True)
 

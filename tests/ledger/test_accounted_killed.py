@@ -24,7 +24,7 @@ from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
 from phalanx.ledger import accounted, store
-from phalanx.ledger.accountant import Facts
+from phalanx.ledger.accountant import JobFacts
 from phalanx.ledger.accounted import Accounted
 from phalanx.ledger.entry import JobEntry, State, url_of
 from phalanx.ledger.store import Ledger
@@ -69,12 +69,12 @@ class Cluster:
         part.write_text(json.dumps({"jobs": self.jobs, "ever": self.ever}))
         part.replace(self.file)
 
-    def look(self, job: str) -> Facts | None:
+    def look(self, job: str) -> JobFacts | None:
         found = self.jobs.get(job)
         if found is None:
             return None
         outcome = Outcome(found["outcome"]) if "outcome" in found else None
-        return Facts(uid=found["uid"], outcome=outcome, end_s=90.0 if outcome else None, exit_code=found.get("exit"))
+        return JobFacts(uid=found["uid"], outcome=outcome, end_s=90.0 if outcome else None, exit_code=found.get("exit"))
 
 
 class World:

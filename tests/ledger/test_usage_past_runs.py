@@ -17,7 +17,7 @@ from phalanx.model.plan import Plan, Start
 from phalanx.model.pod import Shape, amounts
 from phalanx.model.queue import Limits, Queue
 from phalanx.state.cluster import Cluster
-from tests.ledger.test_accountant import JOB, NODES, Facts
+from tests.ledger.test_accountant import JOB, NODES, JobFacts
 
 
 def entry(number: int, run_s: float, **others: object) -> JobEntry:
@@ -85,7 +85,7 @@ def test_what_the_accountant_writes_is_what_is_learned_from(tmp_path: Path) -> N
     """The same as if the scheduler had not been started anew."""
     with Ledger.open(url_of(tmp_path / "l.sqlite3")) as ledger:
         world, now = Told(Submitted(JOB)), [100.0]
-        accounted = Accounted(world, ledger, {JOB.id: Facts(uid="u1")}.get, lambda: now[0])
+        accounted = Accounted(world, ledger, {JOB.id: JobFacts(uid="u1")}.get, lambda: now[0])
         accounted.events()
         accounted.apply(Plan((Start(JOB.id, 1, NODES, at_s=110.0),)))
         now[0], world.first = 150.0, (Started(JOB.id, 1), Finished(JOB.id, Outcome.SUCCEEDED))

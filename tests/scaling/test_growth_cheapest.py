@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from phalanx.scaling.growth import TRIALS, Counts, Offer, Search, cheapest
+from phalanx.scaling.growth import TRIALS, Counts, GrowthSearch, Offer, cheapest
 
 
 def packs(sizes: tuple[int, ...], counts: Counts, pods: tuple[int, ...]) -> bool:
@@ -48,7 +48,7 @@ def test_small_cases_are_solved_exactly(seed: int) -> None:
 
 def test_a_large_search_stays_within_its_budget() -> None:
     offers = [Offer(price, 60.0, 300) for price in (1.0, 1.7, 2.9, 4.1)]
-    search = Search(offers, lambda counts: sum(n * s for n, s in zip(counts, (1, 2, 4, 8), strict=True)) >= 900)
+    search = GrowthSearch(offers, lambda counts: sum(n * s for n, s in zip(counts, (1, 2, 4, 8), strict=True)) >= 900)
     search.take_away()
     taken = len(search.known)
     search.try_cheaper((0,) * 4, 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from phalanx.model.event import Event, NodeGone
 from phalanx.simulator.cluster.agenda import Agenda
-from phalanx.simulator.cluster.disturbance import Disturbance, Faults, Messages
+from phalanx.simulator.cluster.disturbance import Disturbance, Faults, UndeliveredEvents
 
 
 def arrived(agenda: Agenda) -> list[Event]:
@@ -17,12 +17,12 @@ def arrived(agenda: Agenda) -> list[Event]:
 
 def test_without_faults_an_event_arrives_at_once() -> None:
     event = NodeGone("a")
-    assert Messages(Agenda([]), None).send("a", event) == (event,)
+    assert UndeliveredEvents(Agenda([]), None).send("a", event) == (event,)
 
 
 def test_late_events_about_one_subject_keep_their_order() -> None:
     agenda: Agenda = Agenda([])
-    messages = Messages(agenda, Disturbance(Faults(late=0.9, late_s=10.0), seed=1))
+    messages = UndeliveredEvents(agenda, Disturbance(Faults(late=0.9, late_s=10.0), seed=1))
     sent, found = [NodeGone(f"{number}") for number in range(50)], list[Event]()
     for event in sent:
         found += messages.send("a", event)
@@ -32,7 +32,7 @@ def test_late_events_about_one_subject_keep_their_order() -> None:
 
 def test_a_restart_drops_the_events_on_their_way() -> None:
     agenda: Agenda = Agenda([])
-    messages = Messages(agenda, Disturbance(Faults(late=1.0, late_s=10.0), seed=1))
+    messages = UndeliveredEvents(agenda, Disturbance(Faults(late=1.0, late_s=10.0), seed=1))
     assert messages.send("a", NodeGone("a")) == ()
     messages.keep([NodeGone("b")])
     messages.restart()
@@ -40,7 +40,7 @@ def test_a_restart_drops_the_events_on_their_way() -> None:
 
 
 def test_kept_events_come_first_in_the_next_pass() -> None:
-    messages = Messages(Agenda([]), None)
+    messages = UndeliveredEvents(Agenda([]), None)
     messages.keep([NodeGone("a")])
     assert messages.with_kept((NodeGone("b"),)) == (NodeGone("a"), NodeGone("b"))
     assert messages.with_kept(()) == ()

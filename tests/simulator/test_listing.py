@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from phalanx.model.job import Dependency, GangSize, Outcome, Phase, Placement, Slot
-from phalanx.simulator.cluster.listing import Live, everything
+from phalanx.simulator.cluster.listing import UnfinishedJob, everything
 from phalanx.simulator.schedule import Fate
 from tests.simulator.builders import task
 
 
-def live(name: str = "a", size: int = 4, gang: GangSize = GangSize.ELASTIC, **more: object) -> Live:
+def live(name: str = "a", size: int = 4, gang: GangSize = GangSize.ELASTIC, **more: object) -> UnfinishedJob:
     one = task(name, 0.0, 10.0, size, **more)
     job = replace(one.job, size=gang, roles=(replace(one.job.roles[0], count=size, minimum=size),))
-    return Live(job, Fate(0, replace(one, job=job)))
+    return UnfinishedJob(job, Fate(0, replace(one, job=job)))
 
 
 def test_each_pod_is_a_slot() -> None:
@@ -30,7 +30,7 @@ def test_a_job_that_has_a_part_of_its_pods_is_slower() -> None:
 
 
 def test_only_elastic_jobs_miss_pods() -> None:
-    every = Live.slots(live(gang=GangSize.FIXED_AT_START))
+    every = UnfinishedJob.slots(live(gang=GangSize.FIXED_AT_START))
     assert live(gang=GangSize.FIXED_AT_START).missing() == ()
     job = live()
     assert job.missing() == tuple(every)

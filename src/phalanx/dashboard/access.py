@@ -50,7 +50,7 @@ class SessionEnded(PhalanxError):
     """The error if the viewer's credentials are no longer valid."""
 
 
-class Agent(Protocol):
+class ViewerConnection(Protocol):
     """The connection of a viewer to the cluster. Every call is made with the viewer's own credentials."""
 
     async def sees(self, namespaces: Collection[str]) -> frozenset[str] | None:
@@ -80,11 +80,11 @@ class Viewer:
 
     name: str
     namespaces: frozenset[str] | None = None
-    agent: Agent | None = None
+    agent: ViewerConnection | None = None
 
 
 @dataclass(slots=True, kw_only=True)
-class Session:
+class LoginSession:
     """A session.
 
     `namespaces`: the namespaces whose jobs the viewer may list now; None stands for all namespaces. `reviewed_s`,
@@ -120,7 +120,7 @@ class Session:
         return Redaction(self.sees, self.salt)
 
 
-SESSION = web.RequestKey("session", Session)
+SESSION = web.RequestKey("session", LoginSession)
 Route = tuple[str, str, Handler]
 
 
@@ -130,7 +130,7 @@ class Door(Protocol):
     cluster."""
 
     @property
-    def sessions(self) -> list[Session]:
+    def sessions(self) -> list[LoginSession]:
         """All sessions."""
 
     @property
@@ -146,11 +146,11 @@ class Door(Protocol):
     def leaves(self, request: web.Request) -> bool:
         """Return whether the viewer can end the session on the page."""
 
-    async def session(self, request: web.Request) -> Session | None:
+    async def session(self, request: web.Request) -> LoginSession | None:
         """Return the session of the request; None if it has none. Raises PhalanxError if the cluster does not
         answer."""
 
-    async def review(self, session: Session) -> bool:
+    async def review(self, session: LoginSession) -> bool:
         """Read the viewer's rights again if the interval has passed. Return False if the session has ended."""
 
     def closed(self, request: web.Request) -> web.Response:
@@ -163,7 +163,7 @@ class Sessions:
 
     def __init__(self, clock: Callable[[], float], idle_s: float = _IDLE_S) -> None:
         self._clock, self._idle_s = clock, idle_s
-        self._known: dict[str, Session] = {}
+        self._known: dict[str, LoginSession] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
     def begin(self, viewer: Viewer, secret: str = "") -> str:
@@ -174,10 +174,10 @@ class Sessions:
         while len(self._known) >= _MOST_SESSIONS:
             self.end(min(self._known, key=lambda key: self._known[key].used_s))
         secret = secret or secrets.token_urlsafe(32)
-        self._known[secret] = Session(viewer=viewer, used_s=now_s, namespaces=viewer.namespaces)
+        self._known[secret] = LoginSession(viewer=viewer, used_s=now_s, namespaces=viewer.namespaces)
         return secret
 
-    def find(self, secret: str) -> Session | None:
+    def find(self, secret: str) -> LoginSession | None:
         """Return the session of the secret."""
         found = self._known.get(secret)
         if found is not None:
@@ -192,12 +192,12 @@ class Sessions:
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
 
-    def secret_of(self, session: Session) -> str:
+    def secret_of(self, session: LoginSession) -> str:
         """Return the secret of this session; empty if the session has ended."""
         return next((key for key, one in self._known.items() if one is session), "")
 
     @property
-    def all(self) -> list[Session]:
+    def all(self) -> list[LoginSession]:
         return list(self._known.values())
 
 
@@ -242,7 +242,7 @@ class Doorkeeper:
         return self._sessions.begin(viewer)
 
     @property
-    def sessions(self) -> list[Session]:
+    def sessions(self) -> list[LoginSession]:
         return self._sessions.all
 
     @property
@@ -257,10 +257,10 @@ class Doorkeeper:
     def leaves(self, request: web.Request) -> bool:
         return False
 
-    async def session(self, request: web.Request) -> Session | None:
+    async def session(self, request: web.Request) -> LoginSession | None:
         return self._sessions.find(request.cookies.get(self.cookie, ""))
 
-    async def review(self, session: Session) -> bool:
+    async def review(self, session: LoginSession) -> bool:
         return True  # the state of the page was read with the viewer's own credentials
 
     def closed(self, request: web.Request) -> web.Response:

@@ -226,7 +226,7 @@ KEPT = 128  # the most changes that the server keeps
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class PageUpdate:
     """A change that leads to the state with the number `to`. `body`: JSON, sections with the rows that are `set` and
     the keys that are `gone`; and the facts."""
 
@@ -255,7 +255,7 @@ class Board:
         self._nonce = secrets.token_hex(4)
         self._number = 0
         self._state: PageState | None = None
-        self._changes: deque[Change] = deque(maxlen=KEPT)
+        self._changes: deque[PageUpdate] = deque(maxlen=KEPT)
         self._whole: Packed | None = None
         self._news = asyncio.Event()
 
@@ -277,7 +277,7 @@ class Board:
             return
         if self._state is not None:
             self._number += 1
-            self._changes.append(Change(self._number, msgspec.json.encode(difference(self._state, state))))
+            self._changes.append(PageUpdate(self._number, msgspec.json.encode(difference(self._state, state))))
         self._state, self._whole = state, None
         news, self._news = self._news, asyncio.Event()
         news.set()

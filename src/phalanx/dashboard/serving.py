@@ -22,7 +22,17 @@ from typing import Annotated, Any, Protocol, TypeVar
 import msgspec
 from aiohttp import web
 
-from phalanx.dashboard.access import HEADERS, MOST_STREAMS, SESSION, Action, Agent, Door, Route, Session, guard
+from phalanx.dashboard.access import (
+    HEADERS,
+    MOST_STREAMS,
+    SESSION,
+    Action,
+    Door,
+    LoginSession,
+    Route,
+    ViewerConnection,
+    guard,
+)
 from phalanx.dashboard.rows import Board, Packed, PageState, PastRow
 from phalanx.errors import PhalanxError
 
@@ -110,7 +120,7 @@ class Page:
         jobs = self.state.jobs if self.state is not None else ()
         return frozenset(job.partition("/")[0] for job in jobs)
 
-    def board_of(self, session: Session) -> Board:
+    def board_of(self, session: LoginSession) -> Board:
         """Return the board for the viewer of the session."""
         if session.namespaces is None:
             return self.board
@@ -169,7 +179,7 @@ class Page:
             session.streams -= 1
         return answer
 
-    async def _follow(self, session: Session, known: str, answer: web.StreamResponse) -> None:
+    async def _follow(self, session: LoginSession, known: str, answer: web.StreamResponse) -> None:
         board = self.board_of(session)
         await answer.write(b"retry: 2000\n\n")
         while await self._still(session):
@@ -193,7 +203,7 @@ class Page:
             finally:
                 news.cancel()
 
-    async def _still(self, session: Session) -> bool:
+    async def _still(self, session: LoginSession) -> bool:
         """Read the viewer's rights again if the interval has passed. Return False if the session has ended."""
         try:
             return await self.door.review(session)
@@ -303,20 +313,20 @@ async def _read(request: web.Request, form: type[Body]) -> Body:
         raise web.HTTPBadRequest(text=f"the request cannot be read: {error}\n") from None
 
 
-def _agent(session: Session) -> Agent:
+def _agent(session: LoginSession) -> ViewerConnection:
     if session.viewer.agent is None:
         raise PhalanxError("this page has no connection to a cluster")
     return session.viewer.agent
 
 
-def _without_names(found: Mapping[str, Any], session: Session) -> Mapping[str, object]:
+def _without_names(found: Mapping[str, Any], session: LoginSession) -> Mapping[str, object]:
     """Return the answer to a what-if question with stand-ins for victims that the viewer may not list."""
     if "victims" not in found:
         return found
     return {**found, "victims": [session.redaction.name(job) for job in found["victims"]]}
 
 
-def _seen_by(state: PageState, session: Session) -> PageState:
+def _seen_by(state: PageState, session: LoginSession) -> PageState:
     spaces = None if session.namespaces is None else tuple(sorted(session.namespaces))
     facts = msgspec.structs.replace(state.facts, user=session.viewer.name, namespaces=spaces)
     return replace(state, facts=facts)

@@ -23,7 +23,7 @@ from typing import TypeAlias
 
 from aiohttp import web
 
-from phalanx.dashboard.access import HEADERS, Route, Session, SessionEnded, Sessions, Viewer, foreign, page
+from phalanx.dashboard.access import HEADERS, LoginSession, Route, SessionEnded, Sessions, Viewer, foreign, page
 from phalanx.errors import PhalanxError
 
 log = logging.getLogger(__name__)
@@ -86,7 +86,7 @@ class SignIn:
         self.listens = port
 
     @property
-    def sessions(self) -> list[Session]:
+    def sessions(self) -> list[LoginSession]:
         return self._sessions.all
 
     @property
@@ -105,7 +105,7 @@ class SignIn:
     def leaves(self, request: web.Request) -> bool:
         return self._credential(request) is None
 
-    async def session(self, request: web.Request) -> Session | None:
+    async def session(self, request: web.Request) -> LoginSession | None:
         credential = self._credential(request)
         secret = request.cookies.get(_cookie(request), "") if credential is None else self._key(credential)
         found = self._sessions.find(secret)
@@ -114,11 +114,11 @@ class SignIn:
                 found = self._sessions.find(secret) or await self._begin(credential, secret)
         return found if found is not None and await self.review(found) else None
 
-    async def _begin(self, credential: Credential, secret: str = "") -> Session | None:
+    async def _begin(self, credential: Credential, secret: str = "") -> LoginSession | None:
         viewer = await self._admit(credential)
         return None if viewer is None else self._sessions.find(self._sessions.begin(viewer, secret))
 
-    async def review(self, session: Session) -> bool:
+    async def review(self, session: LoginSession) -> bool:
         if not self._sessions.secret_of(session):
             return False
         async with session.turn:

@@ -138,7 +138,7 @@ COUNTS_S, KEPT = 10.0, 1000
 Verdict = tuple[bool, str]  # allowed; the reason, as the authorizer wrote it
 
 
-class Access:
+class DelegatedAuthorizer:
     """The authorization of requests by the API server, with a cache. `clock_s`: a function that returns the seconds of
     a monotonic clock."""
 
@@ -290,7 +290,7 @@ class Answerer:
         self,
         resources: Sequence[Resource],
         view: View,
-        access: Access,
+        access: DelegatedAuthorizer,
         proxy: Callable[[], FrontProxy | None],
         count: Callable[[int], None],
     ) -> None:

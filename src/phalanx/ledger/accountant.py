@@ -4,7 +4,7 @@ The accountant keeps the entries of live jobs in memory. It receives every event
 changed entries until the next `take`. It does no I/O. After a restart the first events describe all existing jobs. An
 entry whose job these events do not mention belongs to a job that ended while no scheduler ran (`settle`).
 
-Facts that events do not contain (exit codes, the kind of the object) are read from the objects, as `Facts`.
+Facts that events do not contain (exit codes, the kind of the object) are read from the objects, as `JobFacts`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ENDS = {Outcome.SUCCEEDED: State.COMPLETED, Outcome.FAILED: State.FAILED, Outco
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class JobFacts:
     """Facts that are found only in the job's objects. `uid`: the uid of the oldest object. `outcome`: how the objects
     ended, if all have ended. `end_s`: the time of the end (seconds since the epoch), if the objects record it.
     `timed_out`: True if the time limit ended the job. `cause`: why the job ended, as text. `words`: labels and
@@ -50,7 +50,7 @@ class Facts:
     words: Mapping[str, str] = field(default_factory=dict)
 
 
-Look = Callable[[str], Facts | None]  # job id -> the facts in its objects; None if no object was ever seen
+Look = Callable[[str], JobFacts | None]  # job id -> the facts in its objects; None if no object was ever seen
 
 
 class Accounts:
@@ -274,7 +274,7 @@ class Accountant:
         start = replace(start, nodes=tuple(sorted(nodes)), allocated=found)
         return replace(entry, starts=(*entry.starts[:-1], start))
 
-    def _end(self, entry: JobEntry, outcome: Outcome, facts: Facts | None, *, exact: bool = True) -> None:
+    def _end(self, entry: JobEntry, outcome: Outcome, facts: JobFacts | None, *, exact: bool = True) -> None:
         state, end_s = _ENDS[outcome], self._now_s()
         if facts is not None:
             state = State.TIMEOUT if facts.timed_out else state
@@ -299,7 +299,7 @@ class Accountant:
             self._changed[entry.uid] = entry
 
 
-def _is(entry: JobEntry, facts: Facts) -> bool:
+def _is(entry: JobEntry, facts: JobFacts) -> bool:
     """Return whether the entry and the facts are about the same job. For a gang of several objects, the uid is not
     compared. It is the uid of the gang's oldest object, which may be deleted before the other objects."""
     return entry.uid == facts.uid or entry.kind == facts.kind == GANG

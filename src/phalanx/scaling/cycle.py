@@ -36,7 +36,7 @@ from phalanx.model.plan import Action, Nominate, Plan, ReleaseNodes, RequestNode
 from phalanx.model.policy import Policy
 from phalanx.scaling import growth, on_demand
 from phalanx.scaling.growth import GrowingCluster
-from phalanx.scaling.waiting import Waiting
+from phalanx.scaling.waiting import PendingRequests
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster, nominated_placements
 from phalanx.state.pending.request_class import Kind, Request, RequestClass
@@ -162,7 +162,7 @@ class Scaling:
     def plan(self) -> Plan:
         """Return all decisions about nodes, each of which is folded already."""
         self.do(*self.reach_minimum())
-        waiting = Waiting(self.cluster, self.policy, self.now_s)
+        waiting = PendingRequests(self.cluster, self.policy, self.now_s)
         if outranked := on_demand.outranked(self.cluster, waiting.state):
             self.do(*(Nominate(record.job.id, ()) for record in outranked))
             return Plan(tuple(self.actions), self.now_s)
@@ -188,7 +188,7 @@ class Scaling:
                 names = list(growth.new_names(self.cluster, group, group.min_nodes - sizes[group.name]))
                 yield growth.request_of(group, names, "", self.now_s)
 
-    def request_nodes(self, waiting: Waiting) -> bool:
+    def request_nodes(self, waiting: PendingRequests) -> bool:
         """Request nodes for waiting requests, and nominate their jobs to them; return whether any job was nominated."""
         self.groups.planned_s = self.now_s
         growing = GrowingCluster(
@@ -217,7 +217,7 @@ class Scaling:
         self.do(request)
         self.nominate(each, request.until_s)
 
-    def served(self, growing: GrowingCluster, waiting: Waiting) -> Iterator[Served]:
+    def served(self, growing: GrowingCluster, waiting: PendingRequests) -> Iterator[Served]:
         """Yield, in order, the waiting requests that fit on nodes that are requested or may be requested."""
         failed: set[Gang] = set()
         for request_class in waiting.classes():
@@ -233,7 +233,7 @@ class Scaling:
     def grown(
         self,
         growing: GrowingCluster,
-        waiting: Waiting,
+        waiting: PendingRequests,
         request_class: RequestClass,
         request: Request,
         offers: Sequence[FlavorAssignment],
@@ -268,7 +268,7 @@ class Scaling:
         if (reason := preempted.waiting_for_nodes(self.cluster, record, self.now_s)) is not None:
             self.do(Wait(request.job, reason))
 
-    def wake_times_s(self, waiting: Waiting) -> Iterator[float]:
+    def wake_times_s(self, waiting: PendingRequests) -> Iterator[float]:
         """Yield the times (seconds since the epoch) at which the next decision about nodes is due, even if no event
         comes first."""
         yield from (coming.until_s for coming in self.groups.coming.values())

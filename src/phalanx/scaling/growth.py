@@ -4,7 +4,7 @@ requested nodes, as if they had arrived, and the nodes that could still be reque
 The gangs are placed one after the other. So a second gang may use the capacity that the first gang leaves free on the
 nodes that are requested for the first gang.
 
-`Search` finds, for several node groups, the cheapest numbers of nodes with which a gang fits.
+`GrowthSearch` finds, for several node groups, the cheapest numbers of nodes with which a gang fits.
 
 The search starts with the largest number of nodes of each group. It removes nodes group by group, in several orders of
 the groups. Then it tries all cheaper combinations within a budget of trials. With few groups and small gangs the result
@@ -47,7 +47,7 @@ class Offer(NamedTuple):
     most: int
 
 
-class Search:
+class GrowthSearch:
     """The search for one gang. `fits`: a function that returns whether the gang fits with these numbers of nodes."""
 
     def __init__(self, offers: Sequence[Offer], fits: Callable[[Counts], bool]) -> None:
@@ -129,7 +129,7 @@ def replaced(counts: Counts, at: int, nodes: int) -> Counts:
 def cheapest(offers: Sequence[Offer], fits: Callable[[Counts], bool]) -> Counts | None:
     """Return the cheapest numbers of nodes with which the gang fits; None if the gang does not fit even with all
     nodes."""
-    search, none = Search(offers, fits), (0,) * len(offers)
+    search, none = GrowthSearch(offers, fits), (0,) * len(offers)
     if search.fits(none):
         return none
     if not any(offer.most for offer in offers) or not search.fits(tuple(offer.most for offer in offers)):

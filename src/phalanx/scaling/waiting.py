@@ -59,7 +59,7 @@ class Admitted(NamedTuple):
     offers: list[FlavorAssignment]
 
 
-class Waiting:
+class PendingRequests:
     """The waiting requests of one cycle. `state`: the state of the cycle, which contains the quota that earlier
     requests of the cycle have taken. `later_s`: when nodes may be requested for jobs that have not waited long enough
     (seconds since the epoch). `among`: the request classes to consider, which may include classes for pods above a
@@ -151,7 +151,7 @@ def admitted_together(cluster: Cluster, policy: Policy, now_s: float, jobs: Coll
     """Return the jobs, among the waiting `jobs`, that their quotas admit together, in the order in which nodes would be
     requested for them. Of each request class of a strict queue, only the first job is considered. A job that delays its
     request (`Job.nodes_after_s`) is left out until that time has passed. `now_s`: seconds since the epoch."""
-    waiting, found = Waiting(cluster, policy, now_s, classes_of(cluster, jobs)), set[str]()
+    waiting, found = PendingRequests(cluster, policy, now_s, classes_of(cluster, jobs)), set[str]()
     for request_class in sorted(waiting.request_classes, key=waiting.rank):
         asking = (entry for entry in request_class if entry.request.job in jobs)
         for entry in islice(asking, 1 if request_class.strict else JOBS):

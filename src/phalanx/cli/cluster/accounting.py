@@ -22,7 +22,7 @@ from phalanx.client.moment import MomentError, read_moment
 from phalanx.kube.read.labels import ARRAY, DEFAULT_SCHEDULER, JOB, OURS, QUEUE, option
 from phalanx.kube.read.template.admission import Words
 from phalanx.kube.read.workload.adapter import TRAINING_KINDS
-from phalanx.ledger.accountant import GANG, Facts
+from phalanx.ledger.accountant import GANG, JobFacts
 from phalanx.ledger.entry import ARRAY as TASK_OF
 from phalanx.ledger.entry import OBJECT
 from phalanx.model.job import Outcome
@@ -59,7 +59,7 @@ class Objects:
     def __init__(self, words: Words = lambda kind, meta, scheduler: {}) -> None:
         self._words = words
         self._seen: dict[str, _Seen] = {}
-        self._gone: OrderedDict[str, Facts] = OrderedDict()
+        self._gone: OrderedDict[str, JobFacts] = OrderedDict()
         self._job_of: dict[str, str] = {}  # uid of a Job or training job -> the id of the job
 
     def follow(self, informers: Callable[[Kind], Informer], served: Iterable[Kind]) -> None:
@@ -67,7 +67,7 @@ class Objects:
             informers(kind).subscribe(self.on_owner)
         informers(PODS).subscribe(self.on_pod)
 
-    def look(self, job: str) -> Facts | None:
+    def look(self, job: str) -> JobFacts | None:
         seen = self._seen.get(job)
         return self._gone.get(job) if seen is None else _facts(seen)
 
@@ -157,7 +157,7 @@ class Objects:
             seen.members.pop(uid, None)
 
 
-def _facts(seen: _Seen) -> Facts:
+def _facts(seen: _Seen) -> JobFacts:
     members = sorted(seen.members.items(), key=lambda one: (one[1][0], one[0]))
     (uid, (_, kind, _)) = members[0]
     outcomes = [outcome for _, (_, _, outcome) in members if outcome is not None]
@@ -165,7 +165,7 @@ def _facts(seen: _Seen) -> Facts:
     exit_code, signal, _ = max(seen.ends.values(), key=lambda end: (end[0], end[1]), default=(None, None, None))
     words = {name: text for name, text in seen.words.items() if name != NUMBER}
     number = seen.words.get(NUMBER, "")
-    return Facts(
+    return JobFacts(
         uid=uid,
         kind=GANG if seen.named else kind,
         outcome=_together([outcome for outcome, _, _ in outcomes]) if over else None,

@@ -10,7 +10,7 @@ from phalanx.cli.terminal.output import duration
 from phalanx.client.connection import Object
 from phalanx.client.moment import MomentError, read_moment
 from phalanx.clusters.question import ClusterOffer, offer_of
-from phalanx.clusters.workers.state import Figures, read_figures
+from phalanx.clusters.workers.state import WorkerCapacity, read_figures
 from phalanx.model.pod import CPU, MEMORY, PODS, format_amount
 
 COLUMNS = ("CLUSTER", "STATE", "SINCE", "NODES", "CPU", "MEMORY", "OTHERS", "JOBS", "VERSION", "OFFERS", "WHY")
@@ -31,7 +31,7 @@ class ClusterView:
     why: str = ""
     mend: str = ""
     since_s: float | None = None
-    figures: Figures = field(default_factory=Figures)
+    figures: WorkerCapacity = field(default_factory=WorkerCapacity)
     offer: ClusterOffer = field(default_factory=ClusterOffer)
 
     def record(self) -> dict[str, Any]:

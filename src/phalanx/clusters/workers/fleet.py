@@ -28,7 +28,7 @@ from phalanx.client.informer import Change, Informer
 from phalanx.client.kind import JOBS, Kind
 from phalanx.clusters.copies.sendable import Key
 from phalanx.clusters.workers.source import Source, SourceError, source_of
-from phalanx.clusters.workers.state import FIGURES, State, Why, condition
+from phalanx.clusters.workers.state import FIGURES, ConnectionState, Why, condition
 from phalanx.clusters.workers.worker import Worker
 from phalanx.dialects.kueue.kinds import MULTI_CLUSTERS
 from phalanx.kube.read.labels import FIELD_MANAGER
@@ -64,9 +64,9 @@ class Fleet:
         self._api, self._informers, self._now_s, self._fence = api, informers, now_s, fence
         self._state_changed, self._job_changed = state_changed, job_changed
         self._asked, self._kinds = asked, kinds
-        self._states: dict[str, State | None] = {}
+        self._states: dict[str, ConnectionState | None] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._wrong: dict[str, State] = {}  # cluster whose kubeconfig cannot be used -> its state
+        self._wrong: dict[str, ConnectionState] = {}  # cluster whose kubeconfig cannot be used -> its state
         self._told: dict[str, dict[str, Node]] = {}  # worker -> its nodes as last reported to the core
         self._written_s: dict[str, float] = {}  # worker -> when its figures were written (clock of the event loop)
         self._out: list[Event] = []
@@ -145,7 +145,7 @@ class Fleet:
                 worker = self.workers[name] = self.worker(name, source)
                 self._tasks[name] = asyncio.ensure_future(worker.run())
             case SourceError():
-                self._wrong[name] = State(Why.BAD_CONFIG, source.text, source.mend, self._now_s())
+                self._wrong[name] = ConnectionState(Why.BAD_CONFIG, source.text, source.mend, self._now_s())
             case None:
                 self._written_s.pop(name, None)
         self._touch(name)
@@ -207,7 +207,7 @@ class Fleet:
                 raise
             self._later(name)
 
-    async def _write_condition(self, there: Mapping[str, Any], state: State) -> Mapping[str, object]:
+    async def _write_condition(self, there: Mapping[str, Any], state: ConnectionState) -> Mapping[str, object]:
         meta, status = there["metadata"], there.get("status") or {}
         listed = status.get("conditions") or []
         old: Mapping[str, Any] = next((one for one in listed if one.get("type") == "Active"), {})

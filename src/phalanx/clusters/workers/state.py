@@ -27,7 +27,7 @@ class Why(StrEnum):
     FAILED = "ClientConnectionFailed"
 
 
-class State(NamedTuple):
+class ConnectionState(NamedTuple):
     """The state of a connection. `text`: what is wrong. `mend`: how to correct it. `since_s`: when the state began, in
     seconds since the epoch."""
 
@@ -46,12 +46,12 @@ class State(NamedTuple):
             return f"Connected; {self.text}" if self.text else "Connected"
         return f"{self.text}. {self.mend}" if self.mend else self.text
 
-    def same(self, other: State | None) -> bool:
+    def same(self, other: ConnectionState | None) -> bool:
         """Return True if the states are equal, except for the times at which they began."""
         return other is not None and self[:3] == other[:3]
 
 
-class Figures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class WorkerCapacity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The figures of a worker: its capacity and how much of it is used. `nodes`: the number of nodes. `ready`: the
     number of nodes that take pods. `has`, `used`: the amounts of nodes that take pods, and the requests of the pods on
     them. `jobs`: the number of received jobs that have not ended. `version`: the worker's version of Kubernetes.
@@ -73,17 +73,17 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return msgspec.json.encode(self).decode()
 
 
-def read_figures(cluster: Mapping[str, Any]) -> Figures:
+def read_figures(cluster: Mapping[str, Any]) -> WorkerCapacity:
     """Return the figures in the annotation of a MultiKueueCluster; empty figures if there is no annotation, or it
     cannot be read."""
     said = (cluster["metadata"].get("annotations") or {}).get(FIGURES)
     try:
-        return Figures() if said is None else msgspec.json.decode(said, type=Figures)
+        return WorkerCapacity() if said is None else msgspec.json.decode(said, type=WorkerCapacity)
     except msgspec.MsgspecError:
-        return Figures()
+        return WorkerCapacity()
 
 
-def condition(state: State, old: Mapping[str, object], generation: int, now_s: float) -> dict[str, Any]:
+def condition(state: ConnectionState, old: Mapping[str, object], generation: int, now_s: float) -> dict[str, Any]:
     """Return the condition Active. `old`: the present condition; its transition time is kept if the status is the
     same."""
     truth = "True" if state.active else "False"

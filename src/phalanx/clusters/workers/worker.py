@@ -22,7 +22,7 @@ from phalanx.clusters.copies.content import uid_of
 from phalanx.clusters.copies.sendable import Key, is_over
 from phalanx.clusters.workers.mirror import mirrored, takes_pods, unbounded, used_by_node
 from phalanx.clusters.workers.source import Source, SourceError, credentials
-from phalanx.clusters.workers.state import Figures, State, Why
+from phalanx.clusters.workers.state import ConnectionState, Why, WorkerCapacity
 from phalanx.errors import PhalanxError
 from phalanx.kube.read.labels import ORIGIN
 from phalanx.kube.read.node import read_node
@@ -69,7 +69,7 @@ class Worker:
         same_as: Callable[[str, str], str] = lambda name, uid: "",
     ) -> None:
         self.name, self.source = name, source
-        self.state: State | None = None  # None until the first attempt to connect has ended
+        self.state: ConnectionState | None = None  # None until the first attempt to connect has ended
         self.link: Connection | None = None
         self.version = self.scheduler = self.uid = ""
         self._same_as = same_as
@@ -213,7 +213,7 @@ class Worker:
         return f"{text}: {', '.join(self.lacks)}" if self.lacks else ""
 
     def _become(self, why: Why, text: str = "", mend: str = "") -> None:
-        state = State(why, text, mend, self._now_s())
+        state = ConnectionState(why, text, mend, self._now_s())
         if state.same(self.state):
             return
         if self.state is not None and not state.active and not self.state.active:
@@ -234,12 +234,12 @@ class Worker:
         nodes, pods = self._objects(NODES).values(), self._objects(PODS).values()
         return mirrored(self.name, nodes, pods, ours, reachable=self.active)
 
-    def figures(self) -> Figures:
+    def figures(self) -> WorkerCapacity:
         """Return the figures of the worker, computed from its caches."""
         nodes = [read_node(dict(obj)) for obj in self._objects(NODES).values()]
         ready = {node.name: node for node in nodes if takes_pods(node)}
         used = used_by_node(self._objects(PODS).values())
-        return Figures(
+        return WorkerCapacity(
             nodes=len(nodes),
             ready=len(ready),
             has=_sum(node.allocatable for node in ready.values()),

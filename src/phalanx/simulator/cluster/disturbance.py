@@ -6,8 +6,8 @@ and the same jobs are stragglers (run longer than in the trace). So policies can
 distributions are computed from numbers of `random.Random` with a text as its seed, because such numbers are the same in
 every version of Python.
 
-`Messages` passes the events to the scheduler. If there are faults, some events arrive late, but events about the same
-subject always arrive in the order in which they happened."""
+`UndeliveredEvents` passes the events to the scheduler. If there are faults, some events arrive late, but events about
+the same subject always arrive in the order in which they happened."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class NodeFaults:
         return self._send(node.name, NodeSeen(node))
 
 
-class Messages:
+class UndeliveredEvents:
     """The events that the simulated cluster has sent and that have not reached the scheduler yet. `disturbance`: the
     source of random delays; None if no event is late. `era`: how often the scheduler has restarted so far."""
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from phalanx.model.event import Event, Opened
 from phalanx.model.job import Slot
 from phalanx.simulator.cluster.agenda import Agenda, AgendaKind
-from phalanx.simulator.cluster.listing import Live
+from phalanx.simulator.cluster.listing import UnfinishedJob
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +32,8 @@ class Creation:
 
 
 class Made(NamedTuple):
-    """A created pod. `number`: the value of `Live.number` when the creation of the job's pods was requested. `last`:
-    True for the last pod of the job to be created."""
+    """A created pod. `number`: the value of `UnfinishedJob.number` when the creation of the job's pods was requested.
+    `last`: True for the last pod of the job to be created."""
 
     job: str
     number: int
@@ -74,9 +74,9 @@ class PodController:
         self,
         creation: Creation | None,
         agenda: Agenda[Any],
-        live: Mapping[str, Live],
+        live: Mapping[str, UnfinishedJob],
         tell: Callable[[str, Event], Sequence[Event]],
-        ready: Callable[[Live], None],
+        ready: Callable[[UnfinishedJob], None],
     ) -> None:
         self._factory = None if creation is None else Factory(creation)
         self._agenda, self._live, self._tell, self._ready = agenda, live, tell, ready
@@ -85,7 +85,7 @@ class PodController:
     def is_slow(self) -> bool:
         return self._factory is not None
 
-    def create(self, live: Live) -> None:
+    def create(self, live: UnfinishedJob) -> None:
         """Create the pods of a job that has just started. If the job has no placements, its slots are reported to the
         scheduler as open, and the scheduler then places the pods."""
         if self._factory is None:
@@ -100,7 +100,7 @@ class PodController:
         at_s = self._agenda.now_s + factory.creation.every_s
         self._agenda.put(at_s, AgendaKind.POD, partial(self._create_some, factory))
 
-    def _open_all(self, live: Live, number: int) -> Sequence[Event]:
+    def _open_all(self, live: UnfinishedJob, number: int) -> Sequence[Event]:
         if live.number != number:
             return ()
         live.open = dict.fromkeys(live.slots())

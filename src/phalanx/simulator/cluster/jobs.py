@@ -1,9 +1,9 @@
 """The jobs of the simulated cluster, from submission to end: their phases, their pods, and the events about them.
 
-The methods of `Live` change the state of one job. `SimulatedJobs` decides when each change happens, and which events
-report it. Each start and stop of a job increases the job's number. A change that is planned for later (a start, an end,
-the end of a grace period) stores the present number of the job. If the job has another number when the planned change
-is due, the change is outdated and has no effect."""
+The methods of `UnfinishedJob` change the state of one job. `SimulatedJobs` decides when each change happens, and which
+events report it. Each start and stop of a job increases the job's number. A change that is planned for later (a start,
+an end, the end of a grace period) stores the present number of the job. If the job has another number when the planned
+change is due, the change is outdated and has no effect."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from phalanx.model.plan import Place, Preempt, Shrink, Start, Wait
 from phalanx.model.reason import Reason, ReasonCode
 from phalanx.simulator.cluster.agenda import Agenda, AgendaKind
 from phalanx.simulator.cluster.arrivals import Arrivals, Estimator
-from phalanx.simulator.cluster.disturbance import Disturbance, Messages
+from phalanx.simulator.cluster.disturbance import Disturbance, UndeliveredEvents
 from phalanx.simulator.cluster.factory import Creation, PodController
-from phalanx.simulator.cluster.listing import Live
+from phalanx.simulator.cluster.listing import UnfinishedJob
 from phalanx.simulator.cluster.work import JobWork
 from phalanx.simulator.schedule import Fate
 
@@ -43,15 +43,15 @@ class SimulatedJobs:
         agenda: Agenda[Any],
         nodes: Container[str],
         arrivals: Arrivals,
-        messages: Messages,
+        messages: UndeliveredEvents,
         estimator: Estimator,
         *,
         disturbance: Disturbance | None,
         checkpoint_s: float | None,
         creation: Creation | None,
     ) -> None:
-        self.live: dict[str, Live] = {}
-        self.running: dict[str, Live] = {}
+        self.live: dict[str, UnfinishedJob] = {}
+        self.running: dict[str, UnfinishedJob] = {}
         self.outcomes: dict[str, Outcome] = {}
         self.cascades: list[int] = []
         self.ended, self.has_changed = 0, False
@@ -63,7 +63,7 @@ class SimulatedJobs:
     def submit(self, fate: Fate) -> Sequence[Event]:
         self.has_changed = True
         job = self._arrivals.job_of(fate)
-        self.live[job.id] = Live(job, fate)
+        self.live[job.id] = UnfinishedJob(job, fate)
         return self._tell(job.id, Submitted(job))
 
     # --- decisions ----------------------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ class SimulatedJobs:
             case Shrink():
                 self._shrink(live, action)
 
-    def start(self, live: Live, attempt: int, placements: tuple[Placement, ...]) -> None:
+    def start(self, live: UnfinishedJob, attempt: int, placements: tuple[Placement, ...]) -> None:
         live.start(attempt, placements, self._agenda.now_s)
         if live.fate.task.active_s is not None:
             self._later(live.fate.task.active_s, partial(self._expire, live, live.number), AgendaKind.END)
@@ -98,7 +98,7 @@ class SimulatedJobs:
         else:
             self._begin_soon(live)
 
-    def _place(self, live: Live, placements: tuple[Placement, ...]) -> None:
+    def _place(self, live: UnfinishedJob, placements: tuple[Placement, ...]) -> None:
         if live.phase is Phase.QUEUED:
             return  # when the scheduler made the decision, it did not know yet that the job had been stopped
         self.work.record(live)
@@ -108,7 +108,7 @@ class SimulatedJobs:
         elif live.phase is Phase.STARTING and live.has_minimum():
             self._begin_soon(live)
 
-    def _preempt(self, live: Live, action: Preempt) -> None:
+    def _preempt(self, live: UnfinishedJob, action: Preempt) -> None:
         if live.phase is Phase.QUEUED or live.attempt != action.attempt:
             return
         # if the job is already in the phase STOPPING, the preemption was counted for an earlier preemptor
@@ -119,7 +119,7 @@ class SimulatedJobs:
         live.phase = Phase.STOPPING
         self._later(action.grace_s or 0.0, partial(self._go_back, live, live.number, GAVE_WAY))
 
-    def _shrink(self, live: Live, action: Shrink) -> None:
+    def _shrink(self, live: UnfinishedJob, action: Shrink) -> None:
         if live.phase is not Phase.QUEUED:
             self._later(action.grace_s or 0.0, partial(self._release, live, live.number, action.slots))
 
@@ -128,7 +128,7 @@ class SimulatedJobs:
 
     # --- running ------------------------------------------------------------------------------------------------------
 
-    def _begin_soon(self, live: Live) -> None:
+    def _begin_soon(self, live: UnfinishedJob) -> None:
         """Begin the run of the job at once or, if its pods have a start delay, after this delay."""
         delay_s = self._disturbance.start_delay_s(live.job.id) if self._disturbance is not None else 0.0
         if not delay_s:
@@ -136,7 +136,7 @@ class SimulatedJobs:
         else:
             self._later(delay_s, partial(self._begin, live, live.number))
 
-    def _begin(self, live: Live, number: int) -> Sequence[Event]:
+    def _begin(self, live: UnfinishedJob, number: int) -> Sequence[Event]:
         """Begin the run of the job. The caller has checked that all required pods run."""
         if live.number != number or live.phase is not Phase.STARTING:
             return ()
@@ -155,11 +155,11 @@ class SimulatedJobs:
             self.work.expect_outliving(live)
         return (*self._tell(live.job.id, Started(live.job.id, live.attempt)), *self._open_missing(live))
 
-    def _open_missing(self, live: Live) -> Sequence[Event]:
+    def _open_missing(self, live: UnfinishedJob) -> Sequence[Event]:
         opened = live.open_missing()
         return self._tell(live.job.id, Opened(live.job.id, opened)) if opened else ()
 
-    def _release(self, live: Live, number: int, slots: tuple[Slot, ...]) -> Sequence[Event]:
+    def _release(self, live: UnfinishedJob, number: int, slots: tuple[Slot, ...]) -> Sequence[Event]:
         if live.number != number:
             return ()
         self.work.record(live)
@@ -170,7 +170,7 @@ class SimulatedJobs:
 
     # --- back to the queue --------------------------------------------------------------------------------------------
 
-    def _go_back(self, live: Live, number: int, reason: Reason) -> Sequence[Event]:
+    def _go_back(self, live: UnfinishedJob, number: int, reason: Reason) -> Sequence[Event]:
         """Stop all pods of the job, and put the job back into its queue."""
         if live.number != number or live.phase is Phase.QUEUED:
             return ()
@@ -183,7 +183,7 @@ class SimulatedJobs:
         self.running.pop(live.job.id, None)
         return self._tell(live.job.id, Refused(live.job.id, live.attempt, reason, self._agenda.now_s))
 
-    def end_round(self, priority: Callable[[Live], int]) -> Sequence[Event]:
+    def end_round(self, priority: Callable[[UnfinishedJob], int]) -> Sequence[Event]:
         """Save the work of all running jobs, stop them, and submit them again. `priority`: a function that returns the
         new priority of a job."""
         self.has_changed = False
@@ -224,18 +224,18 @@ class SimulatedJobs:
         for live in self.live.values():
             self.work.record(live)
 
-    def _expire(self, live: Live, number: int) -> Sequence[Event]:
+    def _expire(self, live: UnfinishedJob, number: int) -> Sequence[Event]:
         """Let the job fail, because its `activeDeadlineSeconds` have passed. It fails even if not all its pods ran."""
         if live.number != number or live.phase is Phase.QUEUED:
             return ()
         return self._over(live, Outcome.FAILED)
 
-    def _over(self, live: Live, outcome: Outcome) -> Sequence[Event]:
+    def _over(self, live: UnfinishedJob, outcome: Outcome) -> Sequence[Event]:
         live.fate.end_s, live.fate.outcome = self._agenda.now_s, outcome
         self.work.finish(live)
         return self._leave(live, outcome)
 
-    def _leave(self, live: Live, outcome: Outcome) -> Sequence[Event]:
+    def _leave(self, live: UnfinishedJob, outcome: Outcome) -> Sequence[Event]:
         """Remove the job from the cluster and report its end."""
         del self.live[live.job.id]
         self.running.pop(live.job.id, None)

@@ -13,7 +13,7 @@ from phalanx.model.queue import Queue
 from phalanx.simulator.schedule import Fate
 
 
-class Live:
+class UnfinishedJob:
     """A submitted job that has not ended.
 
     `number`: increased by each start or stop of the job. `plan`: increased by each newly planned end. A change that was
@@ -137,7 +137,7 @@ def everything(
     nodes: Iterable[Node],
     queues: Sequence[Queue],
     reservations: Sequence[Reservation],
-    jobs: Iterable[Live],
+    jobs: Iterable[UnfinishedJob],
     outcomes: Mapping[str, Outcome],
     groups: Iterable[Event] = (),
 ) -> Sequence[Event]:

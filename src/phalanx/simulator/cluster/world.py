@@ -35,7 +35,7 @@ from phalanx.model.pod import CPU
 from phalanx.model.queue import Queue
 from phalanx.simulator.cluster.agenda import Agenda, AgendaKind
 from phalanx.simulator.cluster.arrivals import Arrivals, Estimator
-from phalanx.simulator.cluster.disturbance import Disturbance, Faults, Messages, NodeFaults
+from phalanx.simulator.cluster.disturbance import Disturbance, Faults, NodeFaults, UndeliveredEvents
 from phalanx.simulator.cluster.factory import Creation
 from phalanx.simulator.cluster.jobs import SimulatedJobs
 from phalanx.simulator.cluster.listing import everything
@@ -80,7 +80,7 @@ class SimulatedWorld:
             formula=formula,
             counted=counted,
         )
-        self.messages = Messages(self.agenda, disturbance)
+        self.messages = UndeliveredEvents(self.agenda, disturbance)
         self.jobs = SimulatedJobs(
             *(self.agenda, self.nodes, arrivals, self.messages, estimator),
             disturbance=disturbance,

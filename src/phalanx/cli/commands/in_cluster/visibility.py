@@ -16,7 +16,7 @@ from phalanx.cli.commands.in_cluster.served_apis import APIS, ServedApi
 from phalanx.cli.terminal.output import log_to_stderr, note
 from phalanx.cli.terminal.stopping import until_stopped
 from phalanx.client.connection import Connection
-from phalanx.extensions.aggregation import Access, Answerer, Belief, Handshakes, serving
+from phalanx.extensions.aggregation import Answerer, Belief, DelegatedAuthorizer, Handshakes, serving
 from phalanx.extensions.webhook.trust import Keeper
 from phalanx.metrics import address as addresses
 from phalanx.metrics.collector import PassedOn
@@ -99,7 +99,7 @@ class Visible:
         )
         self.counts.ends_s = lambda: self.keeper.ends_s
         self._source = served.source(api)
-        access = Access(api, time.monotonic)
+        access = DelegatedAuthorizer(api, time.monotonic)
         self.answerer = Answerer(
             served.resources, self._source.view, access, lambda: self.belief.proxy, self.counts.count
         )

@@ -16,7 +16,7 @@ from phalanx.cli.cluster.target import Scope, Target, connected, find_ledger_of,
 from phalanx.cli.terminal.moments import past_moment
 from phalanx.cli.terminal.output import console, note, print_json, print_json_line, print_table, table
 from phalanx.cli.terminal.stopping import until_stopped
-from phalanx.cli.views.job.job_view import JobRow, StateName, short_row, table_of, tasks_together
+from phalanx.cli.views.job.job_view import JobTableRow, StateName, short_row, table_of, tasks_together
 from phalanx.cli.views.job.looking import look_at_rows
 from phalanx.client.connection import Connection
 from phalanx.errors import PhalanxError
@@ -26,7 +26,7 @@ _LOOK_S = 1.0
 
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class JobFilter:
     """The options that select jobs. A job is shown if it meets all of them."""
 
     user: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ class Shown:
     wide: bool = False
     """Also show the user, the GPUs, the requested resources, the remaining time limit, and the expected start."""
 
-    def of(self, found: Sequence[JobRow], names: Sequence[str]) -> list[JobRow]:
+    def of(self, found: Sequence[JobTableRow], names: Sequence[str]) -> list[JobTableRow]:
         """Return the rows that the names and filters select, sorted. Raises PhalanxError for a name without a row."""
         for name in names:
             if not any(_is_named(row, name) for row in found):
@@ -57,12 +57,12 @@ class Shown:
                 )
         return self.sorted(row for row in found if self.holds(row, names))
 
-    def sorted(self, found: Iterable[JobRow]) -> list[JobRow]:
+    def sorted(self, found: Iterable[JobTableRow]) -> list[JobTableRow]:
         """Return the jobs in the order of --sort."""
         key = None if self.sort is None else _SORTS[self.sort]
         return list(found) if key is None else sorted(found, key=key)
 
-    def holds(self, row: JobRow, names: Sequence[str]) -> bool:
+    def holds(self, row: JobTableRow, names: Sequence[str]) -> bool:
         """Return True if the names and the options select the row's job."""
         return (
             (not names or any(_is_named(row, name) for name in names))
@@ -73,7 +73,7 @@ class Shown:
         )
 
 
-_SORTS: Mapping[str, Callable[[JobRow], tuple[Any, ...]]] = {
+_SORTS: Mapping[str, Callable[[JobTableRow], tuple[Any, ...]]] = {
     "name": lambda row: (row.namespace, row.name),
     "user": lambda row: (row.user, row.submitted_s),
     "queue": lambda row: (row.queue, row.submitted_s),
@@ -84,7 +84,7 @@ _SORTS: Mapping[str, Callable[[JobRow], tuple[Any, ...]]] = {
 }
 
 
-def _is_named(row: JobRow, name: str) -> bool:
+def _is_named(row: JobTableRow, name: str) -> bool:
     """Return True if `name` selects the row's job. It may be the name of the job, the name of its array, or
     ARRAY/INDEX, with or without the namespace before it."""
     own = {row.name, row.array, f"{row.array}/{row.task}"} - {""}
@@ -93,7 +93,7 @@ def _is_named(row: JobRow, name: str) -> bool:
 
 async def jobs(
     *names: str,
-    shown: Shown | None = None,
+    shown: JobFilter | None = None,
     target: Target | None = None,
     scope: Scope | None = None,
     finished: bool = False,
@@ -128,7 +128,7 @@ async def jobs(
     json
         Print JSON.
     """
-    scope, shown = scope or Scope(), shown or Shown()
+    scope, shown = scope or Scope(), shown or JobFilter()
     async with connected(target) as connection:
         if watch:
             if scope.one:
@@ -151,21 +151,21 @@ async def jobs(
 
 
 def laid_out(
-    found: Sequence[JobRow], now_s: float, scope: Scope, shown: Shown
+    found: Sequence[JobTableRow], now_s: float, scope: Scope, shown: JobFilter
 ) -> tuple[Sequence[str], list[list[str]], Sequence[str]]:
     """Return the columns of the table, its cells, and the columns that may be left out on a narrow terminal."""
     return table_of(found, now_s, with_namespace=scope.all_namespaces, wide=shown.wide)
 
 
 async def _watch(
-    connection: Connection, scope: Scope, finished: bool, json: bool, shown: Shown, names: Sequence[str]
+    connection: Connection, scope: Scope, finished: bool, json: bool, shown: JobFilter, names: Sequence[str]
 ) -> None:
     """Show the jobs until cancelled. On a terminal, redraw the table in place; otherwise print a line for each changed
     job."""
     from rich.live import Live
 
     screen = console()
-    known: dict[str, JobRow] = {}
+    known: dict[str, JobTableRow] = {}
     with Live(console=screen, auto_refresh=False) if screen.is_terminal and not json else nullcontext() as live:
         while True:
             now_s, seen = await look_at_rows(connection, scope.one, finished=finished, recorded=json, foreseen=False)
@@ -179,8 +179,8 @@ async def _watch(
 
 
 def print_changes(
-    found: list[JobRow], known: dict[str, JobRow], now_s: float, scope: Scope, json: bool
-) -> dict[str, JobRow]:
+    found: list[JobTableRow], known: dict[str, JobTableRow], now_s: float, scope: Scope, json: bool
+) -> dict[str, JobTableRow]:
     """Print the jobs that changed since `known`, and return the present rows by job id. A deleted job is printed a last
     time, with the state `gone`."""
     now = {row.id: row for row in found}
@@ -193,11 +193,11 @@ def print_changes(
     return now
 
 
-def _gone(row: JobRow) -> JobRow:
+def _gone(row: JobTableRow) -> JobTableRow:
     record = {**row.record, "state": "gone", "reason": None, "message": ""}
     return replace(row, state="gone", where="", record=record)
 
 
-def _told(row: JobRow) -> JobRow:
+def _told(row: JobTableRow) -> JobTableRow:
     """Return the row without its expected start, because that estimate changes all the time."""
     return replace(row, record={**row.record, "expected_start": None})

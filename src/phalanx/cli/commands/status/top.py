@@ -88,7 +88,7 @@ async def top(
         elif once or not (terminal.is_terminal and sys.stdin.isatty()) or terminal.is_dumb_terminal:
             _print(first[0])
         else:
-            shown = Shown(*first, ClusterAgent(connection, ledger))
+            shown = ScreenState(*first, ClusterAgent(connection, ledger))
             await until_stopped(_attend(shown, look_again, terminal, every_s))
 
 
@@ -116,7 +116,7 @@ def _print(picture: TopPicture) -> None:
 # --- the screen and its keys --------------------------------------------------------------------------------------
 
 
-async def _attend(shown: Shown, look_again: _Look, terminal: Console, every_s: float) -> None:
+async def _attend(shown: ScreenState, look_again: _Look, terminal: Console, every_s: float) -> None:
     """Show the screen, and do what the pressed keys request, until `q`."""
     with pressed_keys(sys.stdin.fileno()) as keys, Live(console=terminal, screen=True, auto_refresh=False) as live:
         refreshing = asyncio.create_task(refresh(shown, look_again, keys, every_s))
@@ -132,7 +132,7 @@ async def _attend(shown: Shown, look_again: _Look, terminal: Console, every_s: f
             refreshing.cancel()
 
 
-async def refresh(shown: Shown, look_again: _Look, keys: asyncio.Queue[str], every_s: float) -> None:
+async def refresh(shown: ScreenState, look_again: _Look, keys: asyncio.Queue[str], every_s: float) -> None:
     """Read the cluster every `every_s` seconds. If a read fails, the last picture stays on the screen, with a line
     about the error."""
     while True:
@@ -150,7 +150,7 @@ def _first(error: BaseException) -> BaseException:
 
 
 @dataclass(slots=True)
-class Shown:
+class ScreenState:
     """The state of the screen. `chosen`: the id of the chosen job. `position`: the job's last position in the table.
     `text`: a text that is shown instead of the tables; "" shows the tables. `from_end`: True if a text that is longer
     than the screen shows its last lines instead of its first lines. `asked`: the job that is cancelled if the next key

@@ -16,7 +16,7 @@ import msgspec
 from phalanx.cli.cluster.jobs.finding import FoundJob, kind_word
 from phalanx.cli.cluster.numbers.fetching import fetch_page, fetch_rows
 from phalanx.cli.views.entry_view import last_entry
-from phalanx.cli.views.job.job_view import MANY_JOBS, JobRow
+from phalanx.cli.views.job.job_view import MANY_JOBS, JobTableRow
 from phalanx.client.connection import Connection, Object
 from phalanx.errors import PhalanxError
 from phalanx.kube.read.labels import JOB, QUEUE, option
@@ -29,7 +29,7 @@ class Explained:
     `unused`: the job's options that have no effect in this cluster. `states`: for an array, state -> number of tasks.
     `before`: the job's entry in the ledger, with its earlier states and reasons."""
 
-    row: JobRow
+    row: JobTableRow
     text: str
     record: Mapping[str, Any]
     unused: Sequence[str]
@@ -48,7 +48,7 @@ async def explained(connection: Connection, found: FoundJob, ledger: str | None)
         return None
     served = await fetch_rows(connection, found.namespace, finished=True)
     if served is not None and served["live"] > MANY_JOBS:
-        rows = msgspec.convert(served["items"], list[JobRow])
+        rows = msgspec.convert(served["items"], list[JobTableRow])
         row = row_of(found, rows)
         if row is not None and (page := await fetch_page(connection, row.id)) is not None:
             states = _states(found, rows, row)
@@ -86,7 +86,7 @@ async def _computed(connection: Connection, found: FoundJob, ledger: str | None)
     )
 
 
-def row_of(found: FoundJob, rows: Sequence[JobRow]) -> JobRow | None:
+def row_of(found: FoundJob, rows: Sequence[JobTableRow]) -> JobTableRow | None:
     """Return the row of the found job; for an array or a gang, the row of its first waiting member."""
     if found.entry is not None:  # a gang that another scheduler's labels define has no object with its name
         return next((row for row in rows if row.id == found.entry.job), None)
@@ -99,14 +99,16 @@ def row_of(found: FoundJob, rows: Sequence[JobRow]) -> JobRow | None:
     return next((row for row in members if row.state == "queued"), None) or next(iter(members), None)
 
 
-def row_of_pods(found: FoundJob, rows: Sequence[JobRow], pods: Mapping[str, Collection[str]]) -> JobRow | None:
+def row_of_pods(
+    found: FoundJob, rows: Sequence[JobTableRow], pods: Mapping[str, Collection[str]]
+) -> JobTableRow | None:
     """Return the row of the gang to which the found pods belong. This finds gangs that another scheduler's labels
     define. `pods`: the uids of each job's pods."""
     uids = {member.obj["metadata"]["uid"] for member in found.members}
     return next((row for row in rows if not uids.isdisjoint(pods.get(row.id, ()))), None)
 
 
-def _states(found: FoundJob, rows: Sequence[JobRow], row: JobRow) -> Counter[str]:
+def _states(found: FoundJob, rows: Sequence[JobTableRow], row: JobTableRow) -> Counter[str]:
     """Return state -> number of tasks, for an array; empty for other jobs."""
     names = {member.name for member in found.members}
     return Counter(each.state for each in rows if each.name in names) if row.id != found.id else Counter()

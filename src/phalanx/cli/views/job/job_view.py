@@ -1,7 +1,8 @@
 """Describe a job for users, without side effects.
 
 - `JobView` is the value from which rows and pages are made.
-- `JobRow` is a row of `phalanx jobs`. It may come from the scheduler itself, so this part imports no scheduling code.
+- `JobTableRow` is a row of `phalanx jobs`. It may come from the scheduler itself, so this part imports no scheduling
+  code.
 - `said`, `interval` and `start_record` describe when a waiting job is expected to start.
 - `lines`, `page` and `record` show the figures that the cluster publishes to a user about the user's own job, if the
 user may not list the jobs of other users."""
@@ -38,7 +39,7 @@ _TOGETHER = frozenset({"queued", "complete", "failed"})  # states of tasks that 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobRow:
+class JobTableRow:
     """A row of `phalanx jobs`.
 
     `id`: the id of the job in the scheduler, NAMESPACE/NAME. `name`, `kind`: the name and kind of the object that the
@@ -84,7 +85,7 @@ class JobRow:
         return f"{self.namespace}/{self.name}"
 
 
-def short_row(row: JobRow, now_s: float, *, with_namespace: bool) -> list[str]:
+def short_row(row: JobTableRow, now_s: float, *, with_namespace: bool) -> list[str]:
     """Return the cells of `COLUMNS`."""
     return [
         row.title if with_namespace else row.name,
@@ -96,7 +97,7 @@ def short_row(row: JobRow, now_s: float, *, with_namespace: bool) -> list[str]:
     ]
 
 
-def wide_row(row: JobRow, now_s: float, *, with_namespace: bool) -> list[str]:
+def wide_row(row: JobTableRow, now_s: float, *, with_namespace: bool) -> list[str]:
     """Return the cells of `WIDE`."""
     name, queue, state, pods, since, _ = short_row(row, now_s, with_namespace=with_namespace)
     start, left = row.expected.removeprefix("expected "), _left(row, now_s)
@@ -104,7 +105,7 @@ def wide_row(row: JobRow, now_s: float, *, with_namespace: bool) -> list[str]:
 
 
 def table_of(
-    rows: Sequence[JobRow], now_s: float, *, with_namespace: bool, wide: bool = False
+    rows: Sequence[JobTableRow], now_s: float, *, with_namespace: bool, wide: bool = False
 ) -> tuple[Sequence[str], list[list[str]], Sequence[str]]:
     """Return the columns of a table of jobs, its cells, and the columns that may be left out on a narrow terminal. The
     table has a column CLUSTER only if another cluster runs one of the jobs."""
@@ -116,10 +117,10 @@ def table_of(
     return (*columns[:-1], "CLUSTER", columns[-1]), with_cluster, gives_way
 
 
-def tasks_together(found: Sequence[JobRow]) -> list[JobRow]:
+def tasks_together(found: Sequence[JobTableRow]) -> list[JobTableRow]:
     """Return the rows, with all tasks of an array that wait, or that have ended in the same state, joined to one row:
     `sweep[5-9%2]`."""
-    groups = defaultdict[tuple[str, str, str], list[JobRow]](list)
+    groups = defaultdict[tuple[str, str, str], list[JobTableRow]](list)
     for row in found:
         if row.task is not None and row.state in _TOGETHER:
             groups[row.namespace, row.array, row.state].append(row)
@@ -128,7 +129,7 @@ def tasks_together(found: Sequence[JobRow]) -> list[JobRow]:
     return [_together(first[id(row)]) if id(row) in first else row for row in found if id(row) not in rest]
 
 
-def _together(tasks: Sequence[JobRow]) -> JobRow:
+def _together(tasks: Sequence[JobTableRow]) -> JobTableRow:
     first = tasks[0]
     return replace(
         first,
@@ -140,7 +141,7 @@ def _together(tasks: Sequence[JobRow]) -> JobRow:
     )
 
 
-def _left(row: JobRow, now_s: float) -> str:
+def _left(row: JobTableRow, now_s: float) -> str:
     """Return the remaining time limit of a running job, or the time limit of a job that does not run; "" without a
     limit."""
     if row.limit_s is None:
@@ -275,11 +276,11 @@ class JobView:
             return "the scheduler decides on it in a moment"
         return in_brief(self.message) or _places(self.nodes)
 
-    def row(self, start: StartForecast | None, now_s: float, *, recorded: bool = False) -> JobRow:
+    def row(self, start: StartForecast | None, now_s: float, *, recorded: bool = False) -> JobTableRow:
         """Return the row of the job. `start`: its expected start, if known. `recorded`: True to fill the field
         `record`."""
         record = {**self.record(), "expected_start": start_record(start)} if recorded else {}
-        return JobRow(
+        return JobTableRow(
             id=self.id,
             name=self.name,
             kind=self.kind,

@@ -8,7 +8,7 @@ import msgspec
 
 from phalanx.cli.cluster.jobs.finding import kind_word
 from phalanx.cli.cluster.numbers.fetching import fetch_rows
-from phalanx.cli.views.job.job_view import JobRow
+from phalanx.cli.views.job.job_view import JobTableRow
 from phalanx.client.connection import Connection
 
 
@@ -20,7 +20,7 @@ async def look_at_rows(
     finished: bool = False,
     recorded: bool = False,
     foreseen: bool = True,
-) -> tuple[float, list[JobRow]]:
+) -> tuple[float, list[JobTableRow]]:
     """Return the current time (seconds since the epoch) and the rows of the jobs in a namespace ("": in all
     namespaces).
 
@@ -29,7 +29,7 @@ async def look_at_rows(
     `foreseen`: include expected starts. Raises PhalanxError."""
     served = await fetch_rows(connection, namespace, finished=finished, recorded=recorded)
     if served is not None:
-        return served["now_s"], msgspec.convert(served["items"], list[JobRow])
+        return served["now_s"], msgspec.convert(served["items"], list[JobTableRow])
     from phalanx.cli.cluster.live_state import look
     from phalanx.cli.views.job.reading import expected_starts, views
 
