@@ -121,8 +121,8 @@ class Recipe:
     `users`: the number of users. Their numbers of jobs follow Zipf's law; the first user is the most active.
     `queues`: pairs (queue, weight); a job gets a random queue with a probability in proportion to the weight.
     `closeness`: the topology request of each gang.
-    `like`: if not empty, each job is a copy of a random task of this list, with the size, run time, limit, user and
-    queue of the task, and `pods`, `pod` and `run_s` are ignored."""
+    `like`: if not empty, each job is a copy of a random task of this list, with its size, run time, limit, user and
+    queue. The parameters `pods`, `pod` and `run_s` are then ignored."""
 
     jobs: int
     every_s: float

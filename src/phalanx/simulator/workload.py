@@ -25,7 +25,7 @@ remaining work. The scheduler fills the cluster again, so the jobs with the leas
 one round and does not run in the next has in effect been preempted. The scheduler does not know true run times; only
 the simulated cluster knows the remaining work. So the simulated cluster sets the job's priority by the remaining work,
 as an operator would. Each time that a job is checkpointed and stopped, the last `Task.restart_s` seconds of its work in
-the round are lost, even if the job also runs in the next round. The simulation of a round takes longer with more
+the round are lost, even if the job continues in the next round. The simulation of a round takes longer with more
 running jobs, so such orders are suitable for clusters with hundreds of jobs, not thousands. The two orders in rounds
 are those of Muri's simulator (Zhao et al., SIGCOMM'22): SRTF and SRSF.
 """
@@ -204,8 +204,8 @@ def gang(resource: str, amount: int, per_node: int) -> tuple[Role, ...]:
 
 
 def on_nodes(workload: Workload) -> Workload:
-    """Return the workload with smaller pods, for traces that state only the total amount of a job: the amount is
-    divided among several pods, so that no pod requests more than the largest node has."""
+    """Some traces state only the total amount of a job. Return the workload with the amount of each job divided among
+    several pods, none of which requests more than the largest node has."""
     counted, unit = workload.counted, workload.unit
     most = max((dict(node.allocatable).get(counted, 0) for node in workload.kinds), default=0) // unit * unit
     return workload if not most else replace(workload, tasks=[divided(task, counted, most) for task in workload.tasks])

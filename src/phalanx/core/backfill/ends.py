@@ -98,8 +98,8 @@ class CycleEnds:
 
     def anyone_leaves_now(self) -> bool:
         """Return whether pods are about to leave. If so, the forecast has more free capacity now than the nodes. If
-        not, a job that fits now in the forecast, but not on the nodes, is blocked by something other than amounts, so
-        its start cannot be foreseen."""
+        not, a job that fits now in the forecast, but not on the nodes, is blocked by another rule than amounts, so its
+        start cannot be foreseen."""
         leaving = self.cluster.ends.order[:1]
         is_overdue = bool(leaving) and leaving[0][0] <= self.now_s
         return is_overdue or bool(self.cluster.leaving or self.leaving or self.shrunk)

@@ -73,8 +73,8 @@ class KnownFailures:
     `is_done`: a byte for each request class: 1 if it is not tried again in this cycle.
     `open`: a byte for each placement class: 1 if the class may still start, 0 if it is closed. One more byte at the end
         belongs to no class. `opened`: a copy of `open` from the beginning of the cycle.
-    `had_room`: a byte for each placement class: 1 if, when the cycle began, a count showed enough free amounts for the
-        class, and no trial placement of the class had failed."""
+    `had_room`: a byte for each placement class: 1 if the class had capacity when the cycle began. (A count showed
+        enough free amounts, and no trial placement had failed.)"""
 
     is_done: bytearray
     open: bytearray

@@ -15,11 +15,10 @@ of `core.cycle.intake`):
     grant         start the job: charge its nodes and its queue
     deny          report why the request does not start (`core.cycle.report`)
 
-If shares or guarantees decide between queues, a queue is ranked by one of its request classes. This class is the
-queue's first one that may search for victims, or that is within its limits and has a placement class that fits by
-counting. A strict queue is always ranked by the first of all its classes. Until all backfill reservations are made, the
-cycle tries every request class within its limits, because the first class that finds no capacity must get a
-reservation.
+If shares or guarantees decide between queues, a queue is ranked by one of its request classes: the first class that may
+search for victims, or that is within its limits and has a placement class that fits by counting. A strict queue is
+always ranked by the first of all its classes. Until all backfill reservations are made, the cycle tries every request
+class within its limits, because the first class that finds no capacity must get a reservation.
 
 Within a cycle the set of classes that may start only shrinks. There are three reasons. First, grants reduce the
 headroom of queues. Second, quota that victims return is not available to other requests before the next cycle. Third, a
@@ -238,8 +237,8 @@ class Cycle:
         return False
 
     def lose(self, head: Candidate, *, holds_up: bool) -> None:
-        """Do not try the request class again in this cycle, unless another request of the class may find victims; then
-        continue with that other request. `holds_up`: True if the request blocks the jobs behind it in a strict
+        """Do not try the request class again in this cycle, unless another request of the class may find victims. In
+        this case continue with the other request. `holds_up`: True if the request blocks the jobs behind it in a strict
         queue."""
         self.state.denied.add(head.request_class)
         blocks = holds_up and head.request_class.strict and head.request_class.key.kind != Kind.GROWTH
@@ -403,7 +402,7 @@ class Cycle:
         if held and self.tournament.out_of_turn:
             self.kept_out.add(candidate.request_class.number)
         reason = self.known.why_not(candidate.request_class, offers, found)
-        # the cause is not missing quota or capacity, so no eviction can help this request
+        # the reason does not depend on running jobs, so no eviction can help this request
         if key in self.state.searched and reason.code not in SHORT and not held:
             self.preempting.await_change(key)
         lacks_capacity = lacks or self.state.is_within_limits(candidate.request_class)

@@ -6,9 +6,9 @@ consumers, and to the past usage of users.
   queue is charged for the present pods, and for each lost pod that is missing for the minimum. A nomination is charged
   to the queue of the nominated job. A job that is being stopped is no longer charged to its queue, although its pods
   still hold their nodes.
-- Past usage: a user is charged for pods from the moment at which a decision places them until an event reports that the
-  pods are gone, because no other job can use their capacity during this time. A nomination is not charged to the user.
-  This module records each change of a job's holdings; `state.usage` computes the usage from these records.
+- Past usage: a user is charged for a pod from the decision that places it until an event reports that the pod is gone.
+  During this time, no other job can use its capacity. A nomination is not charged to the user. This module records each
+  change of a job's holdings; `state.usage` computes the usage from these records.
 - After a restart, events report first the stored usage (`UsageTold`), and then the running jobs (`Adopted`). The usage
   of an adopted job counts from its start, without the part that the stored usage already includes."""
 

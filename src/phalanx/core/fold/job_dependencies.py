@@ -13,7 +13,7 @@ has this time, and the job is checked again then. All other results can only cha
   dependency on an unknown job counts as not yet met, because the unknown job may still be submitted (objects may be
   created in any order). If a dependency can never be met, for example because dependencies form a circle, the job's
   reason states this. The job stays pending until its owner changes or deletes it.
-- **singleton*: of a user's live jobs with the same name, only one runs at a time, in the order of submission.
+- *singleton*: of a user's live jobs with the same name, only one runs at a time, in the order of submission.
 - *array*: at any time, at most `array_cap` jobs of an array run or are candidates for a start, the earliest first.
   Candidates count against the cap, because one cycle could start several candidates. A job that can never start, or
   that also waits for another condition, does not count against the cap."""
@@ -250,7 +250,8 @@ def path_back(came_from: dict[str, str], name: str) -> tuple[str, ...]:
 
 
 def singleton(cluster: Cluster, job: Job) -> Reason | None:
-    """Return the reason if another job of the same singleton prevents the start of the job; None if no job does."""
+    """Return the reason if another job with the same singleton must start or end before this job; None if there is
+    none."""
     members = cluster.dependencies.singletons[job.user, job.singleton]
     first = members[0][1] == job.id
     if first and all(queued(cluster, name) for _, name in members):

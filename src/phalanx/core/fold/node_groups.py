@@ -171,8 +171,8 @@ def arriving(cluster: Cluster, node: Node) -> Node:
 
 def welcome(cluster: Cluster, group: NodeGroup, node: Node, coming: ComingNode) -> None:
     """Compare a node that has arrived with its group's template. If the node lacks a label of the template, or is too
-    small for the jobs that are nominated to it, withdraw the nominations to it and start a pause for the group. Without
-    a pause, the group might add one useless node after the other."""
+    small for its nominated jobs, withdraw the nominations and start a pause for the group. Without a pause, the group
+    might add one useless node after the other."""
     lacks = sorted(f"{key}={value}" for key, value in set(group.template.labels) - set(node.labels))
     if not lacks and cluster.columns.least_free(cluster.columns.row_of[node.name]) >= 0:
         cluster.columns.groups.failed.pop(group.name, None)

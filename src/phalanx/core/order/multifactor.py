@@ -4,7 +4,7 @@
 
 (https://slurm.schedmd.com/priority_multifactor.html; the weights are `Policy.factors`.)
 
-- **age*: how long the job has been eligible to start, divided by `max_age_s`; at most 1.
+- *age*: how long the job has been eligible to start, divided by `max_age_s`; at most 1.
 - *fair share*: see `core.order.fair_tree`.
 - *size*: the mean of the job's part of the nodes and its part of the cpus. With the setting `size_relative_to_time`
   (Slurm's SMALL_RELATIVE_TO_TIME), the factor is instead the largest requested part of any resource, multiplied by

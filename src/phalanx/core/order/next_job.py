@@ -5,8 +5,8 @@ chosen by cursors: each queue with a request class that may start has a *cursor*
 request of the best request class in its queue and the queues below. A queue with children chooses one child by its
 order; the queue's own jobs compete as if they were one more child:
 
-- PRIORITY, FIFO or MULTIFACTOR: first children that would stay within their guarantee if their head started, then
-  children that would have to borrow; of these, the child whose head has the best rank;
+- PRIORITY, FIFO or MULTIFACTOR: the child whose head has the best rank. Children that would have to borrow for their
+  head come after all children that would stay within their guarantee;
 - USAGE: the child with the least past usage; then the rank of the head. Children that would stay within their guarantee
   come first. The queue's own jobs compete as one child for each account;
 - FAIR: the child that has the lowest weighted dominant share if its head is included; then the child with the higher

@@ -14,8 +14,8 @@ compete for the same nodes. So the placement of several members is a search, whi
 total.
 
 Because of this limit, a gang of several roles or groups is sometimes not placed although it would just fit. The gang
-then waits, reports why its first attempt failed, and is tried again when more capacity is free. A gang that is placed
-always fits and is as close as required, and a gang that is not placed leaves the draft exactly as it was."""
+then waits, reports why its first attempt failed, and is tried again when more capacity is free. A placed gang is always
+complete and as close as required. A failed attempt leaves the draft exactly as it was."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
 Only nodes that are ready and not overcommitted are in the order. If the policy packs pods, nodes with the least free
 amounts come first. So choosing the first node that fits means best fit. All demands use the same order. A cycle does
 not sort again after each placed pod, because each pod changes the order only a little. Nodes with a free *device* (any
-resource other than cpu, memory, storage and pods) come after all nodes without one, so that jobs without devices do not
-use up the cpu of nodes with devices. If the policy does not pack, the nodes are in the order of their rows.
+resource other than cpu, memory, storage and pods) come after all other nodes. Otherwise jobs without devices could use
+up the cpu of nodes with devices. If the policy does not pack, the nodes are in the order of their rows.
 
 Between two cycles little changes. So the node table stores the order (`NodeTable.packing_order`) until the description
 of a node changes. The node table also stores the rows whose free amounts have changed since the order was stored

@@ -205,8 +205,8 @@ def bound_to_others(cluster: Cluster, topologies: Sequence[Topology], record: Jo
 
 
 def requests_around(tree: GangTree, record: JobRecord, slot: Slot) -> Iterator[tuple[TopologyRequest, Iterable[str]]]:
-    """Yield (topology request, nodes of the other pods of the unit that has the request) for each request that applies
-    to the slot: first those of the job, groups and role, then those of slices."""
+    """Yield (topology request, nodes of the other pods of the unit that has the request) for each topology request that
+    applies to the slot: first the requests of the job, groups and role, then the requests of slices."""
     for unit in path(tree, slot.role):
         if (near := unit.closeness) is None:
             continue

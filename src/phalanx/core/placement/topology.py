@@ -7,7 +7,7 @@ no domain of that level. A level that no topology names is a topology of its own
 column (one domain number for each row of the node table). The column is cached with the node attributes until a node
 changes.
 
-**Placement* is decided by counting, before any capacity is taken from the draft: the pods that each node could hold are
+*Placement* is decided by counting, before any capacity is taken from the draft: the pods that each node could hold are
 counted, and the counts are summed over each domain of a level (`np.bincount`).
 
 - *Packed*: choose the tightest child domain that holds all pods, and continue in the same way inside it. If no child
@@ -173,8 +173,8 @@ def fallback_levels(style: TopologyConstraint, near: TopologyRequest) -> Iterato
 
 
 def rounded_to_slices(style: TopologyConstraint | None, minimum: int, count: int) -> int:
-    """Return the smallest number of pods with which the role can start: its minimum, rounded up to whole slices, but at
-    most `count` (in this case the last slice has fewer pods than the others)."""
+    """Return the smallest number of pods with which the role can start: its minimum, rounded up to whole slices. The
+    result is at most `count`; so the last slice may have fewer pods than the others."""
     if style is None or style.slice_pods == 1:
         return minimum
     return min(count, -(-minimum // style.slice_pods) * style.slice_pods)

@@ -40,8 +40,9 @@ LIGHT = 1e-3  # a pod above a minimum counts as this part of a candidate when ca
 class Victim:
     """A job that is preempted, shrunk or moved.
 
-    `slots`: the slots that the job releases; empty if it is preempted whole. `charge`: the amounts that are subtracted
-    from the usage of the victim's queue. `place`: if the job is moved, its new placements, to which it is nominated."""
+    `slots`: the slots that the job releases; empty if the whole job is preempted. `charge`: the amounts that are
+    subtracted from the usage of the victim's queue. `place`: if the job is moved, its new placements, to which it is
+    nominated."""
 
     job: str
     rule: PreemptionRule
@@ -56,7 +57,7 @@ class VictimCandidates:
     `going`: evicted candidate -> the preemption rule that allows its eviction, in the order of the evictions.
     `above`: the number of candidates that are single pods. A candidate is a single pod if its number is below `above`,
     and otherwise a gang.
-    `evicted_slots`: job -> the slots that this cycle has already evicted; empty if the job is preempted whole.
+    `evicted_slots`: job -> the slots that this cycle has already evicted; empty if the whole job is preempted.
     `excluded`: jobs that are not candidates."""
 
     def __init__(self, context: PreemptionContext, rights: PreemptionPolicy, excluded: Collection[str] = ()) -> None:

@@ -29,7 +29,7 @@ class PreemptionContext:
 
     `running_pods`: the running pods in the state. `leaving`: (node, demand, device names) of each pod that this cycle
     has evicted; `running_pods` still includes these pods.
-    `victims`: job -> the slots that this cycle has evicted; empty if the job is preempted whole.
+    `victims`: job -> the slots that this cycle has evicted; empty if the whole job is preempted.
     `placed`: job -> the pods that this cycle has placed for it. `running_pods` does not include them yet.
     `spent`: queue -> the number of its jobs that this cycle has preempted whole.
     `place`: the function that places a gang on the draft without delaying reservations.

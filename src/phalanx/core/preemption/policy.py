@@ -7,7 +7,7 @@ There are four rules. Reasons use these names; Kueue's names are in brackets:
   The two queues are below different children of this ancestor; the child above a queue is called the queue's *side*. If
   the job starts, the preemptor's side must stay within its guarantee. The victim's queue, and each queue above it up to
   the victim's side, must use more than its guarantee.
-- **fair-share* (InCohortFairSharing): victims in other queues, if the preemptor's side would exceed its guarantee with
+- *fair-share* (InCohortFairSharing): victims in other queues, if the preemptor's side would exceed its guarantee with
   the job. The dominant share that the preemptor's side would then have must be below the share of the victim's side
   before the eviction (Kueue's LessThanInitialShare). The queue's `Strategy` may instead require that the share of the
   preemptor's side is at most the share of the victim's side after the eviction (LessThanOrEqualToFinalShare). If the
@@ -295,8 +295,8 @@ class PreemptionPolicy:
         return rule
 
     def _stays_richer(self, tie: QueueRelation, loss: Callable[[], Charge | None]) -> bool:
-        """Return whether the victim's side, after the victim is evicted, still has at least the share that the
-        preemptor's side would have with the job."""
+        """Compare the shares after the eviction and the start of the preemptor: return whether the share of the
+        victim's side is at least that of the preemptor's side."""
         if tie.ours is None or tie.theirs is None or (lost := loss()) is None:
             return True
         ours, mark = self._with(tie.ours), self.ledger.mark()

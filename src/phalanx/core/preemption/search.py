@@ -319,8 +319,8 @@ class VictimSearch:
         return order
 
     def held_there(self, short: ledger.QuotaShortfall) -> NDArray[np.float64]:
-        """Return for each candidate the amount of the missing resource that it is charged in the branch whose limit is
-        reached; 0 if its queue is not in that branch."""
+        """Return for each candidate its charge for the missing resource; 0 if its queue is not in the branch whose
+        limit is reached."""
         field, (flavor, resource) = self.candidates.field, short.bound.key
         held = np.bincount(field.candidate, field.costs(resource), len(field.job)).astype(np.float64)
         queues = self.candidates.running_pods.queues

@@ -6,12 +6,12 @@ of victims, one is found. Otherwise `core.preemption.search` first finds a suffi
 pool. A small pool has the candidates of a node that victims leave, and often also the candidates of one of the next
 best nodes.
 
-For all sets of a pool at once, sums over columns show which sets free enough capacity, as far as counting can show it,
-and the cost of each set. The sufficient sets are then tried one by one, the cheapest first. The first set is chosen
-that meets four conditions: the preemption policy permits it; every victim is needed; no victim could preempt the
-preemptor afterwards; and the set is *fair*. If a gang has several pods above its minimum on one node, it makes no
-difference which pod is evicted. The pod with the highest ordinal is always evicted first, so a set is only tried if it
-has the pods with the highest ordinals.
+Operations on arrays compute the cost of all sets of a pool at once, and which sets free enough capacity, as far as
+counting can show it. The sufficient sets are then tried one by one, the cheapest first. The first set is chosen that
+meets four conditions: the preemption policy permits it; every victim is needed; no victim could preempt the preemptor
+afterwards; and the set is *fair*. If a gang has several pods above its minimum on one node, it makes no difference
+which pod is evicted. The pod with the highest ordinal is always evicted first, so a set is only tried if it has the
+pods with the highest ordinals.
 
 The costs of two sets are compared by these criteria. A criterion decides only if the sets are equal by all criteria
 before it:
@@ -23,8 +23,8 @@ before it:
 4. the set that loses less work is cheaper. The lost work of a gang is its run time since its start or its last
    checkpoint, times its amount of the scarce resource;
 5. the set that frees less of the scarce resource is cheaper;
-6. of the pods above minimums, the highest priority is compared, and the set in which it is lower is cheaper; then the
-   set with fewer such pods; and at last the set whose victims have run for a shorter time in total.
+6. last, three properties are compared, one after the other; the lower value is cheaper: the highest priority of a pod
+   above a minimum, the number of pods above minimums, and the total run time of all victims.
 
 A set is *fair* if no gang in it could be replaced by victims of queues with higher shares. The share of a replacing
 queue must be higher just before each eviction of its own candidates. Shares are computed again after each eviction. The
@@ -295,8 +295,8 @@ class Choice:
         return enough
 
     def _charged(self, candidate: int, short: QuotaShortfall) -> float:
-        """Return the amount of the missing resource that the candidate is charged in the branch whose limit is reached;
-        0 if its queue is not in that branch."""
+        """Return the candidate's charge for the missing resource; 0 if its queue is not in the branch whose limit is
+        reached."""
         charge = self.candidates.charge_of(candidate)
         if charge is None or not self.hunt.rights.is_under(charge.queue, short.bound.queue):
             return 0.0

@@ -12,8 +12,7 @@ Sums over the columns find both kinds of packages for all nodes at once (prefix 
 1. the lowest tier, then the lowest priority, of the package's most important candidate, which is the last of the
    package in victim order (kube-scheduler's PickOneNodeForPreemption has the same criterion). The tiers are: pods above
    minimums, gangs of other queues, gangs of the preemptor's own queue,
-2. the smallest quotient of two numbers: the number of candidates, divided by the number of pods that fit after the
-   eviction (pods beyond the needed number do not count),
+2. the smallest number of candidates per pod that fits after the eviction (pods beyond the needed number do not count),
 3. the least work that is lost (run time times the amount of the scarce resource),
 4. the smallest amount that is freed but not used.
 

@@ -9,10 +9,10 @@ where `lendable` is the amount that the parent can share out: the parent's guara
 capacity of the cluster. Only resources for which at least one child of the parent has a guarantee are compared; if no
 child has a guarantee, all resources are compared. (An admin who sets guarantees only for GPUs wants GPUs to be shared
 fairly. If CPUs were compared too, every queue would exceed its guarantee, because jobs with GPUs also use CPUs.)
-Without guarantees this is dominant resource fairness (Ghodsi et al., NSDI'11), weighted per resource. With guarantees
-it is Kueue's fair sharing (KEP-1714), in which the compared shares include the next job. A queue of weight 0 should
-only use amounts that no other queue requests. So as soon as it exceeds its guarantee, its share is higher than the
-share of every queue with a positive weight.
+Without guarantees, the shares are those of dominant resource fairness (Ghodsi et al., NSDI'11), weighted per resource.
+With guarantees, they are those of Kueue's fair sharing (KEP-1714), in which the compared shares include the next job. A
+queue of weight 0 should only use amounts that no other queue requests. So as soon as it exceeds its guarantee, its
+share is higher than the share of every queue with a positive weight.
 
 Shares decide which queue is next (`QueueOrder.FAIR`), and which queue may preempt for fairness. For a preemption, the
 share of the preemptor's side, including the job, must be below the share of the victim's side before the eviction. The
@@ -68,8 +68,8 @@ def dominant_share(branch: Branch, account: QueueUsage, pool: Mapping[Key, int],
 
 def fill(branch: Branch, used: Mapping[Key, Amount], pool: Mapping[Key, int], *, own: bool = False) -> float:
     """For each resource, divide the usage of the branch by its guarantee; return the largest quotient. For a resource
-    without a guarantee, divide by the limit of the nearest queue on the path that has a limit or, if there is none, by
-    the capacity of the cluster. `own`: True for the own jobs of an inner queue, which have no guarantee."""
+    without a guarantee, divide by the limit of the nearest queue on the path that has a limit; if no queue has one,
+    divide by the capacity of the cluster. `own`: True for the own jobs of an inner queue, which have no guarantee."""
     most = 0.0
     for key, amount in used.items():
         if amount <= 0:

@@ -19,8 +19,8 @@ demand is the amount that its waiting and running jobs would use if they all ran
 - `jain_fairness`: Jain's index of x over the parties with a fair part, as the mean over all rounds. `worst_...`: the
   index in the worst round.
 - `share_gap`: the difference between the largest and the smallest x, as the mean over all rounds.
-- Finish-time fairness (Themis, NSDI'20): a job's time from submission to end, divided by the time that the job would
-  need if it ran alone on its party's part of the cluster. The party's part is 1/N for N parties or, with weights, in
+- Finish-time fairness (Themis, NSDI'20): a job's completion time (end minus submission), divided by its completion time
+  if it ran alone on its party's part of the cluster. The party's part is 1/N for N parties or, with weights, in
   proportion to its weight. The time alone is the run time of the job, multiplied by (size of the job / part) if the job
   is larger than the part.
 

@@ -1,6 +1,6 @@
 """Measure how well the jobs of a schedule were placed on the nodes: fragmentation, closeness of gangs, and compaction.
 
-**Fragmentation* is the amount of free devices that typical pods of the workload cannot use.
+*Fragmentation* is the amount of free devices that typical pods of the workload cannot use.
 
 Fragmentation is defined as in FGD (Weng et al., "Beware of Fragmentation", ATC'23, section 3). A *typical* pod is drawn
 at random from the most frequent pod shapes that together make up 95 % of the workload's pods. The free amount of a node
@@ -10,7 +10,7 @@ measure is the mean of the result over `SAMPLES` evenly spaced times of the run.
 free amounts.
 
 *Stranded* is the part of the free amount of the counted resource that cannot be used, because the other free resources
-of the node are too small. The needed amount of another resource, per unit of the counted resource, is computed from the
+of the node are too small. How much of the other resources a unit of the counted resource needs is computed from the
 requests of the workload's pods. (The authors of Borg, EuroSys'15, use the word for resources that are unusable because
 another resource of the machine is fully allocated.)
 

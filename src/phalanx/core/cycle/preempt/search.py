@@ -8,8 +8,8 @@ continues to wait.
   passed.
 - A failed search is stored with the version of the running jobs (`Pending.changes`) and the reservations that it had to
   respect. As long as neither has changed, the search is not repeated, with two exceptions: this cycle has already made
-  a decision; or with time a job has become preemptible, because its minimum run time or an hour of a preemption budget
-  has ended.
+  a decision; or a job has become preemptible without an event, because its minimum run time or an hour of a preemption
+  budget has ended.
 - The cost of all searches of a cycle is limited by `EFFORT`. A search costs more if more jobs run. If the limit is
   reached before all searches are made, the next cycle follows at once and makes the remaining searches.
 - The result of a search is stored until the next decision. So if a search was made to rank a queue, the same search is
@@ -259,8 +259,8 @@ class CyclePreemption:
     def take_over(
         self, record: JobRecord, offers: Sequence[FlavorAssignment], aside: guard.ReservationGuard
     ) -> Found | None:
-        """Return a plan in which the nomination of a job with a lower priority in the same queue is withdrawn, so that
-        the job of `record` fits (rule R23). Return None if no withdrawal of a single nomination is enough."""
+        """Find a job of the same queue, with a lower priority, whose nomination must be withdrawn to make the job of
+        `record` fit (rule R23). Return the plan; None if no withdrawal of a single nomination is enough."""
         context, decided = self.context, {each.job for each in self.actions if isinstance(each, Nominate)}
         for other in nomination.lower_nominated(self.cluster, record):
             if other.job.id not in self.state.kept_nominations or other.job.id in decided | self.state.stopped:
