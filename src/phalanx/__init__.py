@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from phalanx.api import aio as aio
-    from phalanx.api.aio import Cluster as Cluster
     from phalanx.api.blocking import explain as explain
     from phalanx.api.blocking import jobs as jobs
     from phalanx.api.blocking import logs as logs
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from phalanx.api.blocking import simulate as simulate
     from phalanx.api.blocking import submit as submit
     from phalanx.api.blocking import wait as wait
+    from phalanx.api.cluster import Cluster as Cluster
     from phalanx.api.values import WaitingJob as WaitingJob
     from phalanx.errors import PhalanxError as PhalanxError
 
@@ -26,7 +26,7 @@ __version__ = "0.1.0"
 _CALLS = dict.fromkeys(("explain", "jobs", "logs", "queues", "simulate", "submit", "wait"), "phalanx.api.blocking")
 _FOUND = {
     **_CALLS,
-    "Cluster": "phalanx.api.aio",
+    "Cluster": "phalanx.api.cluster",
     "PhalanxError": "phalanx.errors",
     "WaitingJob": "phalanx.api.values",
 }

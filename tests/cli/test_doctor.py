@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from phalanx.cli.commands.administer.doctor import (
     _of_admission,
-    _of_clusters,
     _of_queues,
     _of_rivals,
     _of_scheduler,
@@ -15,8 +13,6 @@ from phalanx.cli.commands.administer.doctor import (
 )
 from phalanx.cli.commands.administer.node_group_findings import PROBLEM, WARNING, Finding
 from phalanx.client.kind import DEPLOYMENTS, LEASES, Kind
-from phalanx.clusters.workers.state import FIGURES
-from phalanx.dialects.kueue.kinds import ADMISSION_CHECKS, MULTI_CLUSTERS
 from phalanx.kube.install.admission_policy import INSTALLED
 from phalanx.kube.install.definitions import QUEUES
 from tests.cli.doctored import Cluster
@@ -93,27 +89,3 @@ def test_what_nodes_do_not_enforce_is_said_once_with_how_to_mend_it() -> None:
         ),
         Finding(about="ImagesSupported on 2 nodes", state="ok", text="overlayfs"),
     ]
-
-
-async def test_a_cluster_that_gets_no_jobs_and_a_check_without_clusters_are_named() -> None:
-    def active(truth: bool, message: str) -> dict[str, Any]:
-        one = {"type": "Active", "status": str(truth), "message": message, "lastTransitionTime": "2026-01-01T00:00:00Z"}
-        return {"conditions": [one]}
-
-    assert await _of_clusters(Cluster()) == []
-    good = (MULTI_CLUSTERS, "w1", {"metadata": {"name": "w1"}, "status": active(True, "Connected")})
-    figures = json.dumps({"note": "it does not define these kinds of jobs: RayJob", "lacks": ["RayJob"]})
-    lacking = (MULTI_CLUSTERS, "w3", {**good[2], "metadata": {"name": "w3", "annotations": {FIGURES: figures}}})
-    [lacks, _] = await _of_clusters(Cluster(good, lacking))
-    assert (lacks.about, lacks.state) == ("cluster w3", WARNING)
-    assert lacks.text == "it does not define these kinds of jobs: RayJob"
-    assert "install their definitions in it" in lacks.mend
-    away = active(False, "it cannot be reached: no answer. Look whether it runs.")
-    bad = (MULTI_CLUSTERS, "w2", {"metadata": {"name": "w2"}, "status": away})
-    spec = {"controllerName": "kueue.x-k8s.io/multikueue"}
-    check = {"metadata": {"name": "c"}, "spec": spec, "status": active(False, "there is no MultiKueueConfig")}
-    [cluster, sends, whole] = await _of_clusters(Cluster(good, bad, (ADMISSION_CHECKS, "c", check)))
-    assert (cluster.about, cluster.state, cluster.mend) == ("cluster w2", WARNING, "Look whether it runs.")
-    assert cluster.text == "gets no jobs: it cannot be reached: no answer"
-    assert (sends.state, sends.text) == (PROBLEM, "sends jobs to no cluster: there is no MultiKueueConfig")
-    assert whole.text == "1 of 2 get jobs"

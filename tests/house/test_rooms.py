@@ -58,16 +58,11 @@ WIDE = {
     "phalanx.cli.views.page.following": 22,
     "phalanx.cli.study.simulation.cells": 22,
     "phalanx.clusters.dispatch": 21,
-    "phalanx.cli.commands.administer.queue": 21,
     "phalanx.embedded.node.machine.surroundings": 20,
     "phalanx.embedded.node.agent.starting.run_spec": 19,
-    "phalanx.cli.views.job.served": 19,
     "phalanx.slurm.commands.launch.srun": 18,
-    "phalanx.embedded.apiserver.server": 18,
     "phalanx.cli.commands.in_cluster.scheduler": 18,
     "phalanx.cli.commands.administer.move": 18,
-    "phalanx.api.aio": 18,
-    "phalanx.cli.commands.administer.doctor": 17,
 }
 
 

@@ -9,18 +9,15 @@ one.
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from phalanx.api.cluster import HERE, Cluster, Name
 from phalanx.api.values import Explanation, Job, Queue, Result, Simulated, Table
-from phalanx.cli.cluster.jobs.finding import Finder, FoundJob
 from phalanx.cli.cluster.jobs.output import Followed, LogWishes, read_lines
 from phalanx.cli.cluster.jobs.standing import RUNNING, recorded_standing
 from phalanx.cli.cluster.live_state import look
-from phalanx.cli.cluster.target import Target, connected, current_namespace, find_ledger_of
 from phalanx.cli.commands.attend.logs import log_sources
 from phalanx.cli.files.manifest import Document, job, queued
 from phalanx.cli.submission.job_options import JobOptions, WishOptions
@@ -28,37 +25,8 @@ from phalanx.cli.submission.sending import create_document, require_queues
 from phalanx.cli.views import entry_view, queue_view
 from phalanx.cli.views.job import job_view, reading
 from phalanx.cli.views.job.explanation import explained, not_scheduled
-from phalanx.client.connection import Connection
 
 _KEPT_S = 86400
-Name = str | Job
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cluster:
-    """The cluster to use. `kubeconfig`, `context`: a kubeconfig file and a context; None for those of the `phalanx`
-    commands. `namespace`: the namespace of job names without a namespace."""
-
-    kubeconfig: str | Path | None = None
-    context: str | None = None
-    namespace: str = ""
-
-    @property
-    def target(self) -> Target:
-        file = None if self.kubeconfig is None else Path(self.kubeconfig)
-        return Target(kubeconfig=file, context=self.context)
-
-    @property
-    def own_namespace(self) -> str:
-        return self.namespace or current_namespace(os.environ)
-
-    async def find(self, connection: Connection, name: Name) -> FoundJob:
-        text = name.id if isinstance(name, Job) else name
-        ledger = find_ledger_of(self.target, os.environ)
-        return await Finder(connection, self.own_namespace, ledger).one(text)
-
-
-HERE = Cluster()
 
 
 async def submit(
@@ -95,7 +63,7 @@ async def submit(
     namespace = cluster.own_namespace
     document = Document(file="the command", obj=job(options.request(command, namespace, queue, _KEPT_S)))
     manifest = queued(document, queue, wishes.words(time.time()))
-    async with connected(cluster.target) as connection:
+    async with cluster.connected() as connection:
         await require_queues(connection, [(queue, "queue")])
         meta = (await create_document(connection, document, manifest, namespace))["metadata"]
     return Job(
@@ -106,7 +74,7 @@ async def submit(
 async def wait(name: Name, *, running: bool = False, timeout_s: float | None = None, cluster: Cluster = HERE) -> Result:
     """Wait until a job has ended, and return how it ended. `running`: True to return as soon as the job runs. Raises
     TimeoutError after `timeout_s` seconds."""
-    async with asyncio.timeout(timeout_s), connected(cluster.target) as connection:
+    async with asyncio.timeout(timeout_s), cluster.connected() as connection:
         found = await cluster.find(connection, name)
         if found.entry is not None:
             end = recorded_standing(found.entry)
@@ -121,7 +89,7 @@ async def wait(name: Name, *, running: bool = False, timeout_s: float | None = N
 async def logs(name: Name, *, tail: int | None = None, previous: bool = False, cluster: Cluster = HERE) -> str:
     """Return the output of a job. If it has several pods, each line begins with the pod's index. The output of deleted
     pods is included if their node keeps it. `previous`: the logs of the attempt before the last one."""
-    async with connected(cluster.target) as connection:
+    async with cluster.connected() as connection:
         found = await cluster.find(connection, name)
         sources = await log_sources(connection, found, "", previous)
         labelled = len({(source.uid, source.container) for source in sources}) > 1
@@ -134,8 +102,8 @@ async def logs(name: Name, *, tail: int | None = None, previous: bool = False, c
 
 async def explain(name: Name, *, cluster: Cluster = HERE) -> Explanation:
     """Return the page of `phalanx explain`: why a job is pending, where it runs, or how it ended."""
-    ledger = find_ledger_of(cluster.target, os.environ)
-    async with connected(cluster.target) as connection:
+    ledger = cluster.ledger
+    async with cluster.connected() as connection:
         found = await cluster.find(connection, name)
         if found.entry is not None:
             now_s = time.time()
@@ -151,14 +119,14 @@ async def jobs(*, finished: bool = False, every_namespace: bool = False, cluster
     """Return the pending and running jobs, in the order of `phalanx jobs`. `finished`: True to include jobs that have
     ended. `every_namespace`: True for the jobs of all namespaces."""
     namespace = "" if every_namespace else cluster.own_namespace
-    async with connected(cluster.target) as connection:
+    async with cluster.connected() as connection:
         snapshot = await look(connection, namespace)
     return Table([_job(view) for view in reading.views(snapshot, namespace, finished=finished)])
 
 
 async def queues(*, cluster: Cluster = HERE) -> Table[Queue]:
     """Return the tree of queues, parents before their children."""
-    async with connected(cluster.target) as connection:
+    async with cluster.connected() as connection:
         records = [view.record() for view in queue_view.views(await look(connection))]
     return Table(
         [

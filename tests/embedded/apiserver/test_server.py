@@ -48,12 +48,6 @@ def test_a_second_server_on_one_directory_is_refused(api_server: ServerProcess) 
 
 
 @pytest.mark.slow
-def test_a_port_in_use_is_named(api_server: ServerProcess, data_dir: Path) -> None:
-    port = api_server.url.rpartition(":")[2]
-    assert f"cannot listen on 127.0.0.1 port {port}" in refused(data_dir, "--port", port)
-
-
-@pytest.mark.slow
 def test_a_damaged_database_is_told_apart_from_an_empty_one(data_dir: Path) -> None:
     data_dir.mkdir()
     (data_dir / "apiserver.sqlite3").write_bytes(b"SQLite format 3\0" + b"\xff" * 8000)

@@ -5,6 +5,6 @@ script       scripts that contain their options as `#PHALANX` lines
 copying      reconstruct the object of a job as its user wrote it
 arrays       one Job for each task of an array
 sending      create objects, after a check for mistakes that would let a job wait for ever
-queue_spec   change the spec of a queue by options
+queue_spec   change the spec of a queue by options; check a spec and the queue tree
 moving       move queues, accounts and waiting jobs of a whole cluster to another cluster
 """

@@ -1,14 +1,22 @@
-"""Change the spec of a queue by command-line options, without side effects."""
+"""Change the spec of a queue by command-line options, and check the result, without side effects."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
+from phalanx.client.connection import Object
+from phalanx.core.fold.fold import fold
 from phalanx.dialects.schema.fields import Misread
+from phalanx.dialects.schema.policy import read_flavor
 from phalanx.dialects.schema.queue import read_queue
 from phalanx.errors import PhalanxError
+from phalanx.kube.read import queue
+from phalanx.model.event import Event, FlavorSeen, PolicySeen, QueueSeen
+from phalanx.model.policy import Policy
+from phalanx.report.status import queue_statuses
+from phalanx.state.cluster import Cluster
 
 Spec = dict[str, Any]
 BOUNDS = ("guaranteed", "limit", "lend")
@@ -39,6 +47,23 @@ def require_valid(name: str, spec: Mapping[str, object]) -> None:
         read_queue(name, spec)
     except Misread as error:
         raise PhalanxError(f"queue {name}: {error}. Nothing was changed.") from None
+
+
+def tree_faults(name: str, queues: Iterable[Object], flavors: Iterable[Object]) -> list[str]:
+    """Return the reasons for which the queue starts no jobs in a cluster with these Queue and Flavor objects:
+    configuration errors in the queue tree."""
+    events: list[Event] = [PolicySeen(Policy())]
+    for obj in flavors:
+        events.append(FlavorSeen(read_flavor(obj["metadata"]["name"], obj.get("spec") or {})))
+    for obj in queues:
+        try:
+            events.append(QueueSeen(queue.read_queue(obj)))
+        except Misread:  # another queue reports the fault in its own status
+            continue
+    cluster = Cluster()
+    fold(cluster, events)
+    found = [one for one in queue_statuses(cluster, places=0) if one.queue == name and one.fault]
+    return [f"queue {one.queue} will start no jobs: {one.fault}" for one in found]
 
 
 def differences(before: Mapping[str, object], after: Mapping[str, object]) -> list[str]:

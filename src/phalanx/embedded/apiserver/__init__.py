@@ -8,5 +8,6 @@ registry       the served kinds, built-in and custom
 admission      plug-ins, policies and webhooks that change or refuse a write
 endpoints      the handlers: get, list, watch, create, update, patch, delete, and subresources
 app            the steps in which a request is handled
-server         the process: its data directory, its socket, its start and its end
+sockets        the listening socket and its connections
+server         the process: its data directory, its start and its end
 """

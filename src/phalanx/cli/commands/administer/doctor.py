@@ -12,21 +12,17 @@ from typing import Final
 
 from phalanx.cli.cluster.live_state import may_see_all, settings_of_leader
 from phalanx.cli.cluster.target import Target, connected
-from phalanx.cli.commands.administer.node_group_findings import OK, PROBLEM, WARNING, Finding, of_node_groups
+from phalanx.cli.commands.administer.cluster_findings import of_clusters, of_moves
+from phalanx.cli.commands.administer.node_group_findings import OK, PROBLEM, WARNING, Finding, hidden, of_node_groups
 from phalanx.cli.local.node_groups.file import read_node_groups
 from phalanx.cli.terminal.output import counted, duration, print_json
-from phalanx.cli.views.cluster_view import view_of
 from phalanx.client.connection import ApiRefusal, Connection, Object
-from phalanx.client.kind import JOBS, LEASES, NODES, PODS, Kind
+from phalanx.client.kind import LEASES, NODES, Kind
 from phalanx.client.moment import MomentError, read_moment
-from phalanx.clusters.question import PRICE
-from phalanx.dialects.kueue.kinds import ADMISSION_CHECKS, MULTI_CLUSTERS
-from phalanx.dialects.kueue.tree.checks import CONTROLLER
 from phalanx.kube.install.admission_policy import INSTALLED, WEBHOOK, WEBHOOKS
 from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.install.rivals import rivals_at_work
 from phalanx.kube.leader import NAME, NAMESPACE
-from phalanx.kube.read.labels import MOVING
 
 _LATE_S = 60.0  # a Lease that was not renewed for this time belongs to a dead process
 # The conditions by which Phalanx's node agent reports what the node enforces. If a limit is not enforced, the message
@@ -64,8 +60,8 @@ async def doctor(*, target: Target | None = None, node_groups: Path | None = Non
             _of_admission(connection),
             _of_queues(connection),
             _of_nodes(connection),
-            _of_clusters(connection),
-            _of_moves(connection),
+            of_clusters(connection),
+            of_moves(connection),
             _of_rights(connection),
             of_node_groups(connection, groups),
         )
@@ -91,7 +87,7 @@ async def _of_scheduler(connection: Connection, now_s: float) -> list[Finding]:
         ago_s = now_s - read_moment(spec.get("renewTime"))
     except ApiRefusal as error:
         if error.code == 403:
-            return [_hidden("scheduler", f"leases in {NAMESPACE}")]
+            return [hidden("scheduler", f"leases in {NAMESPACE}")]
         return [Finding(about="scheduler", state=PROBLEM, text="no scheduler has ever run in this cluster", mend=start)]
     except MomentError:
         return [Finding(about="scheduler", state=PROBLEM, text="no scheduler runs, so no job starts", mend=start)]
@@ -136,7 +132,7 @@ async def _of_admission(connection: Connection) -> list[Finding]:
         there = [await _is_there(connection, kind, name) for kind, name in wanted]
         webhook = await _is_there(connection, WEBHOOKS, WEBHOOK["metadata"]["name"])
     except ApiRefusal:
-        return [_hidden("admission", "admission policies")]
+        return [hidden("admission", "admission policies")]
     if all(there) or webhook:
         how = "by admission policies" if all(there) else "by the webhook"
         return [Finding(about="admission", state=OK, text=f"new Jobs with a queue label are suspended, {how}")]
@@ -168,7 +164,7 @@ async def _of_queues(connection: Connection) -> list[Finding]:
         queues: list[Object] = (await connection.list(QUEUES))["items"]
     except ApiRefusal as error:
         if error.code == 403:
-            return [_hidden("queues", "queues")]
+            return [hidden("queues", "queues")]
         text, mend = (
             "the definition of queues is not installed",
             "The scheduler installs it when it starts: `phalanx scheduler`.",
@@ -192,7 +188,7 @@ async def _of_nodes(connection: Connection) -> list[Finding]:
     try:
         nodes: list[Object] = (await connection.list(NODES))["items"]
     except ApiRefusal:
-        return [_hidden("nodes", "nodes")]
+        return [hidden("nodes", "nodes")]
     if not nodes:
         text, mend = "the cluster has no nodes, so no pod can start", "Add a node to the cluster."
         return [Finding(about="nodes", state=PROBLEM, text=text, mend=mend)]
@@ -225,75 +221,6 @@ def node_findings(nodes: Iterable[Object]) -> Iterator[Finding]:
             yield Finding(about=f"{kind} on {where}", state=state, text=text, mend=mend)
 
 
-_RESTRICTED = (
-    "To send such jobs to this cluster, install their definitions in it, and allow the account of Phalanx in it to "
-    "list them, nodes "
-    "and pods: docs/guide/several-clusters.md, step 1."
-)
-
-
-async def _of_clusters(connection: Connection) -> list[Finding]:
-    """Return findings about other clusters that get no jobs, or not all kinds of jobs, and about admission checks that
-    can send jobs to no cluster."""
-    try:
-        clusters, checks = await asyncio.gather(connection.list(MULTI_CLUSTERS), connection.list(ADMISSION_CHECKS))
-    except ApiRefusal as error:  # without Kueue's kinds there are no other clusters
-        return [_hidden("clusters", "MultiKueueClusters")] if error.code == 403 else []
-    views = [view_of(each) for each in clusters["items"]]
-    found = [
-        Finding(about=f"cluster {view.name}", state=WARNING, text=f"gets no jobs: {view.why}", mend=view.mend)
-        for view in views
-        if not view.active
-    ]
-    found += [
-        Finding(about=f"cluster {view.name}", state=WARNING, text=view.figures.note, mend=_RESTRICTED)
-        for view in views
-        if view.active and view.figures.note
-    ]
-    found += [
-        Finding(
-            about=f"cluster {view.name}",
-            state=WARNING,
-            text=view.offer.wrong.partition(": write,")[0],
-            mend=f"Write RESOURCE=PRICE pairs into the annotation {PRICE} of the MultiKueueCluster.",
-        )
-        for view in views
-        if view.offer.wrong
-    ]
-    found += [
-        Finding(
-            about=f"AdmissionCheck {check['metadata']['name']}",
-            state=PROBLEM,
-            text=f"sends jobs to no cluster: {one.get('message')}",
-            mend="Let its parameters name a MultiKueueConfig with an active cluster (see `phalanx clusters`).",
-        )
-        for check in checks["items"]
-        if (check.get("spec") or {}).get("controllerName") == CONTROLLER
-        for one in (check.get("status") or {}).get("conditions") or ()
-        if one.get("type") == "Active" and one.get("status") != "True"
-    ]
-    active = sum(view.active for view in views)
-    return [*found, Finding(about="clusters", state=OK, text=f"{active} of {len(views)} get jobs")] if views else found
-
-
-async def _of_moves(connection: Connection) -> list[Finding]:
-    """Return a finding if an unfinished `phalanx move` holds jobs."""
-    held = 0
-    for kind in (JOBS, PODS):
-        try:
-            found = (await connection.list(kind))["items"]
-        except ApiRefusal as error:
-            if error.code != 403:
-                raise
-            return []
-        held += sum(MOVING in (obj["metadata"].get("annotations") or {}) for obj in found)
-    if not held:
-        return []
-    text = f"{counted(held, 'object')} of jobs held by a `phalanx move` that is unfinished or still runs"
-    mend = "Repeat the same command, or undo the move: `phalanx move --to KUBECONFIG --undo`."
-    return [Finding(about="moves", state=WARNING, text=text, mend=mend)]
-
-
 async def _of_rights(connection: Connection) -> list[Finding]:
     try:
         if await may_see_all(connection):
@@ -302,7 +229,3 @@ async def _of_rights(connection: Connection) -> list[Finding]:
         return []
     text = "you may list the jobs of some namespaces only, so `phalanx jobs -A`, `nodes` and `whatif` show less or fail"
     return [Finding(about="your rights", state=OK, text=text)]
-
-
-def _hidden(about: str, what: str) -> Finding:
-    return Finding(about=about, state=OK, text=f"not checked: you may not read {what}")

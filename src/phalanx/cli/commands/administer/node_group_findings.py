@@ -42,6 +42,11 @@ class Finding:
     mend: str = ""
 
 
+def hidden(about: str, what: str) -> Finding:
+    """Return the finding for a check that the user may not make, because the user may not read objects of this kind."""
+    return Finding(about=about, state=OK, text=f"not checked: you may not read {what}")
+
+
 _SHOWN = 3
 
 

@@ -6,6 +6,7 @@ gang_facts      find facts of a live job in its gang: its creator, its present s
 reading         make a `JobView` of each job in a snapshot
 job_page        the page of one job
 looking         get the rows of all jobs, from the scheduler or computed by the command
+present         the scheduler's present state as a snapshot
 served          rows of jobs and queues and pages of jobs, which the scheduler serves from its own state
 explanation     find the explanation of a job: get it from the scheduler, or compute it from a snapshot
 """

@@ -18,7 +18,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from math import inf
 from typing import NamedTuple
 
 from phalanx.cli.cluster.live_state import Snapshot
@@ -27,18 +26,15 @@ from phalanx.cli.cluster.visibility import Ask
 from phalanx.cli.views import queue_view
 from phalanx.cli.views.entry_view import last_entry
 from phalanx.cli.views.job.job_page import page, whole_record
+from phalanx.cli.views.job.present import PresentState
 from phalanx.cli.views.job.reading import live_view, views
 from phalanx.client.connection import Object
 from phalanx.client.informer import Informer
-from phalanx.client.kind import JOBS, NODES, PODS, Kind
+from phalanx.client.kind import PODS, Kind
 from phalanx.dialects.enabled import DIALECTS
-from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.world.kube_world import KubeWorld
 from phalanx.ledger.entry import JobEntry
-from phalanx.model.job import Phase
-from phalanx.model.plan import Nominate, Plan, Wait
-from phalanx.model.reason import StartForecast
-from phalanx.state.cluster import Cluster, nominated_placements
+from phalanx.state.cluster import Cluster
 
 _AGAIN = 10  # a response is reused for this many times the time of its computation
 
@@ -72,8 +68,8 @@ class ServedViews:
         ledger: str | None = None,
     ) -> None:
         self._ledger = ledger
-        self._cluster, self._world, self._informers = cluster, world, informers
-        self._now_s, self._starts = now_s, starts
+        self._cluster = cluster
+        self._present = PresentState(cluster, world, informers, now_s, starts)
         self._known: dict[tuple[str, bool, bool], _Known] = {}
 
     def answer(self, path: Sequence[str], query: Mapping[str, str]) -> Ask | None:
@@ -98,7 +94,7 @@ class ServedViews:
         known = self._known.get((namespace, finished, recorded))
         if known is not None and (known.newest == newest or began_s < known.at_s + known.took_s):
             return known.answer
-        snapshot = self._snapshot()
+        snapshot = self._present.snapshot()
         starts = snapshot.starts or {}
         found: Object = {
             "kind": "JobRowList",
@@ -114,10 +110,10 @@ class ServedViews:
         return found
 
     def _queue_rows(self) -> Object:
-        return {"kind": "QueueTable", **queue_view.table_of(queue_view.views(self._snapshot()))}
+        return {"kind": "QueueTable", **queue_view.table_of(queue_view.views(self._present.snapshot()))}
 
     def _page(self, job: str) -> Object:
-        snapshot = self._snapshot()
+        snapshot = self._present.snapshot()
         view = live_view(snapshot, job)
         if view is None:
             return {"kind": "Status", "status": "Failure", "code": 404, "message": f"no job {job} waits or runs"}
@@ -138,27 +134,6 @@ class ServedViews:
             return last_entry(self._ledger, job)
         return None
 
-    def _snapshot(self) -> Snapshot:
-        """Return a snapshot that refers to the scheduler's present state without a copy. The caller must use it before
-        the scheduler changes the state."""
-        cluster, now_s = self._cluster, self._now_s()
-        waiting = (job for job, record in cluster.jobs.items() if record.phase is Phase.QUEUED or record.open)
-        waits = [Wait(job, reason) for job in waiting if (reason := cluster.reason(job)) is not None]
-        promised = [Nominate(job, nominated_placements(cluster.jobs[job])) for job in cluster.nominated]
-        kinds = (JOBS, PODS, NODES, QUEUES, *self._world.caches.served)
-        starts = self._starts()
-        return Snapshot(
-            cluster=cluster,
-            events=(),
-            plan=Plan(actions=(*promised, *waits)),
-            gangs=self._world.gangs,
-            objects={kind: self._informers(kind).objects for kind in kinds},
-            wrong=self._world.queues.wrong,
-            now_s=now_s,
-            starts={job: _at(start_s) for job, start_s in starts.items() if job in cluster.jobs},
-            reading=(self._world.caches.admission, self._world.watch.defaults),
-        )
-
 
 def without_effect(job: str, snapshot: Snapshot) -> list[str]:
     """Return notes about settings of the job that belong to another scheduler's API and have no effect in Phalanx, each
@@ -171,8 +146,3 @@ def without_effect(job: str, snapshot: Snapshot) -> list[str]:
         if (obj := snapshot.objects.get(kind, {}).get(key)) is not None:
             found |= dict.fromkeys(text for each in DIALECTS.values() for text in each.notes(kind.name, obj))
     return list(found)
-
-
-def _at(start_s: float) -> StartForecast:
-    moment = (start_s, start_s)
-    return StartForecast(start_s=start_s, likely_s=moment, nearly_sure_s=moment, latest_s=inf)
