@@ -9,4 +9,4 @@ Parts, lowest first:
     one_node          the shadow time on a cluster of one node
     profile           free capacity over time, with all reservations: conservative backfill; the profile of a cluster
                       of one node
-    reservation       the reservations of a cycle (EASY, conservative), and whether a job may start beside them"""
+    reservation       the reservations of a cycle (EASY, conservative), and whether a job delays one"""

@@ -88,7 +88,7 @@ class OneNode:
         return self.shadow_s < INFINITE_S
 
     def fits(self, gang: Gang) -> bool:
-        """Return whether the gang fits beside the first reservation at the shadow time."""
+        """Return whether the gang fits at the shadow time in addition to the job of the first reservation."""
         left = self.left
         return not [resource for resource, amount in gang.asked.items() if amount > left.get(resource, 0)]
 

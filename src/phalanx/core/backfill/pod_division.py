@@ -69,8 +69,8 @@ def held(free: Free, demand: Demand, row: int, less: dict[str, int]) -> int:
 def fitting(
     draft: Draft, demand: Demand, free: Free, first: Demand, position: int, pods: int, allowed: bool
 ) -> list[int]:
-    """Return a list, for 0, 1, 2, … pods of the demand at the position: how many pods of the first reservation fit
-    beside them."""
+    """Return a list, for 0, 1, 2, … pods of the demand at the position: how many pods of the first reservation fit in
+    addition."""
     row, most = int(draft.rows[position]), min(pods, capacity(draft, demand, position))
     taken = ({name: amount * count for name, amount in demand.asks} for count in range(most + 1))
     return [held(free, first, row, less) if allowed else 0 for less in taken]

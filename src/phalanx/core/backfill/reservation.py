@@ -14,9 +14,9 @@ The exact rules (docs/decisions/0008-backfill.md) also state what happens if two
   another job may start only on capacity that the reservation does not need.
 - The capacity at the shadow time includes capacity that is released exactly at the shadow time.
 - A job that ends exactly at the shadow time does not delay the reservation.
-- A job without a time limit counts as never ending, so it may start only if there is capacity for it beside the
-  reservation. If a job needs the capacity of running jobs that have no time limit, its start cannot be foreseen, and
-  the next job gets the reservation instead.
+- A job without a time limit counts as never ending, so it may start only on capacity that the reservation does not
+  need. If a job needs the capacity of running jobs that have no time limit, its start cannot be foreseen, and the next
+  job gets the reservation instead.
 
 If a job fits now, but only on nodes of the first reservation, the reservation may move to other nodes, as long as the
 start of the reserved job stays the same."""
@@ -194,8 +194,8 @@ class BackfillForecast:
         return isinstance(gangs.place(draft_over(self.draft, left), first.gang), list)
 
     def counted(self, gang: Gang, end_s: float) -> bool | None:
-        """Return whether there is enough capacity for the gang until `end_s` beside the reservations. Return None if
-        only a trial placement can show this, because counting is not exact for the gang."""
+        """Return whether the capacity that reservations do not need is enough for the gang until `end_s`. Return None
+        if only a trial placement can show this, because counting is not exact for the gang."""
         if self.one is not None and gang.rigid:
             return end_s <= self.one.shadow_s or self.one.fits(gang)
         if isinstance(self.profile, OneNodeProfile) and self.profile.asked(gang).held is not None:
@@ -407,8 +407,8 @@ class BackfillForecast:
         return bool(self.reservations) and self.profile is None and self.one is None and self.moves < MOVES
 
     def move_first(self, job: Job, gang: Gang, placements: Sequence[Placement], end_s: float) -> bool:
-        """Move the first reservation to nodes that have capacity for it beside the placed gang. The start of the
-        reservation stays the same. Return whether the move was possible."""
+        """Move the first reservation to nodes that have capacity for it in addition to the placed gang. The start of
+        the reservation stays the same. Return whether the move was possible."""
         shut = advance.closed_rows(self.cluster, job, self.now_s, end_s) if self.cluster.reservations else None
         columns = self.cluster.columns
         if shut is not None and any(shut[columns.row_of[each.node]] for each in placements):

@@ -31,7 +31,7 @@ from phalanx.lazy import lazy
 from phalanx.model.queue import QueueOrder
 from phalanx.state.pending.request_class import Blocker, Candidate, Kind, QueuedRequest, RequestClass
 
-FEW = 64  # for at most this many request classes, a loop is faster than operations on arrays
+FEW = 64  # for at most this many request classes, a loop over them is used, which is faster than operations on arrays
 
 Numbers = NDArray[np.intp]
 Floats = NDArray[np.float64]

@@ -52,7 +52,7 @@ NO_MORE = -1.0  # stored instead of the needed number of pods when a class is cl
 class Live(NamedTuple):
     """Arrays that describe the open placement classes with one role. `numbers`: the numbers of the classes. `needs`:
     for each class, the number of pods that it needs. `wheres`: for each class, the number of its set of node
-    constraints; 0 if all nodes match. `asks`: the requested amount of one pod, as [resource, class]."""
+    constraints; 0 if all nodes match. `asks`: the requested amounts of one pod, indexed [resource, class]."""
 
     numbers: NDArray[np.intp]
     needs: NDArray[np.float64]

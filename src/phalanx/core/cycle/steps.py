@@ -130,8 +130,8 @@ class Cycle:
             self.tournament.renew()
 
     def gets_something(self, head: Candidate) -> bool:
-        """Return whether the request can start, finds victims, or would get a reservation. If it is the head of a
-        strict queue, return whether it can ever start."""
+        """Return whether the request can start, finds victims, or would get a reservation. For the head of a strict
+        queue, return whether it can ever start."""
         request_class = head.request_class
         found, state = request_class.placement_class, self.state
         if request_class.strict and request_class.key.kind != Kind.GROWTH:
@@ -237,9 +237,8 @@ class Cycle:
         return False
 
     def lose(self, head: Candidate, *, holds_up: bool) -> None:
-        """Do not try the request class again in this cycle, unless another request of the class may find victims. In
-        this case continue with the other request. `holds_up`: True if the request blocks the jobs behind it in a strict
-        queue."""
+        """Do not try the request class again in this cycle, unless another request of the class may find victims; that
+        request is tried next. `holds_up`: True if the request blocks the jobs behind it in a strict queue."""
         self.state.denied.add(head.request_class)
         blocks = holds_up and head.request_class.strict and head.request_class.key.kind != Kind.GROWTH
         if not blocks and head.request_class.number in self.state.search_classes:

@@ -12,7 +12,7 @@ order; the queue's own jobs compete as if they were one more child:
 - FAIR: the child that has the lowest weighted dominant share if its head is included; then the child with the higher
   queue priority; then the rank of the head;
 - TIERED: first the children that would stay within their guarantee with their head; then the child with the higher
-  queue priority; then as with FAIR;
+  queue priority; then the order is that of FAIR;
 - FILL: the child whose head has the highest priority, where the priorities of queues are added to those of jobs
   (`shares.seen_priority`); then the child that uses the smallest part of its guarantee; then the rank of the head.
 

@@ -188,7 +188,7 @@ def pods(
 
 
 def matched(known: Capacity, columns: NodeTable, numbers: Ints, rows: Ints) -> NDArray[np.bool_]:
-    """Return the mask of the nodes that match the node constraints of each demand, as [demand, row]."""
+    """Return a mask, indexed [demand, row]: True if the node matches the node constraints of the demand."""
     found, masks = np.ones((len(numbers), len(rows)), np.bool_), dict[NodeConstraints, matching.Rows | None]()
     for at, number in enumerate(numbers.tolist()):
         if (demand := known.demands[number]) is None:

@@ -173,8 +173,8 @@ class Draft:
             self._take_devices(position, demand, self.ledger.choice(int(self.rows[position]), devices))
 
     def names(self, position: int, demand: Demand, pods: int) -> Iterable[tuple[str, ...]]:
-        """Return the names of the devices of each pod of the demand placed at the position. If pods have no devices
-        yet, choose them first."""
+        """Return the names of the devices of each pod of the demand placed at the position. If devices are not chosen
+        yet, this method chooses them."""
         given = self._given.get((demand, position), []) if self._given else []
         if not given and not (self._named and asks_devices(self.columns, demand.asks)):
             return repeat((), pods)

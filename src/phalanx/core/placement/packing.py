@@ -1,8 +1,8 @@
 """Pack the roles of a gang onto nodes, without regard to topology: fill the nodes, try other orders of the roles, and
 finally search.
 
-A role's pods fill the nodes in packing order (best fit). For a gang of one role this is exact: it fails only if the
-capacity is too small. Several roles compete for the same nodes, so their order matters and packing is a search:
+A role's pods fill the nodes in packing order (best fit). For a gang of one role, best fit is exact: it fails only if
+the capacity is too small. Several roles compete for the same nodes, so their order matters and packing is a search:
 
 1. Place the roles one after the other, in the order of the size of their pods, the largest first.
 

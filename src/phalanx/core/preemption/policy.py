@@ -476,7 +476,7 @@ def latest_start_s(theirs: QueuePreemption, now_s: float) -> float:
 def next_chance_s(context: PreemptionContext) -> float | None:
     """Return the next time (seconds since the epoch) at which a job becomes preemptible without any event: its minimum
     run time ends, or a past preemption becomes an hour old and no longer counts for the hourly budget. Return None if
-    neither will happen."""
+    no job will become preemptible without an event."""
     cluster, residents, now_s = context.cluster, context.running_pods, context.now_s
     theirs = [queue_preemption(cluster, name) for name in residents.queues]
     live = np.fromiter(residents.number_of.values(), np.int64, len(residents.number_of))

@@ -13,8 +13,8 @@ frees enough quota and enough capacity on nodes. The search has three steps:
    rules. If the gang cannot be placed, evict candidates for twice as many pods and try again, until no candidate is
    left.
 
-3. *Restore.* Restore every candidate for which there is still capacity and quota beside the placed gang. Begin with the
-   candidate that has the highest priority and the longest run time. The purpose of this step is that no job is
+3. *Restore.* Restore every candidate that still fits, by capacity and quota, in addition to the placed gang. Begin with
+   the candidate that has the highest priority and the longest run time. The purpose of this step is that no job is
    preempted without need.
 
 All steps count the capacity of terminating pods as free. If the capacity of terminating pods is enough for a job, it is
@@ -353,7 +353,7 @@ class VictimSearch:
     # Restoring candidates, and the resulting plan
 
     def finish_plan(self, placements: list[Placement], mark: int | None = None) -> PreemptionPlan | None:
-        """Restore the candidates for which there is capacity and quota beside the placed job. If placement rules or
+        """Restore the candidates that fit, by capacity and quota, in addition to the placed job. If placement rules or
         devices matter, `restore_unneeded` has already restored these candidates, and this step is left out. Then
         replace the victims by another set if that set is better. Return None if a victim could preempt the job after
         the plan is carried out. `mark`: the draft's undo mark from before the job was placed; None if only quota was

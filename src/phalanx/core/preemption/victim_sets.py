@@ -128,8 +128,8 @@ def options(candidates: VictimCandidates, pool: Sequence[int]) -> list[list[int]
 
 
 def improve(hunt: SearchForVictims, placements: list[Placement]) -> list[Placement]:
-    """Replace the present victims by better sets from small pools. Return the placements of the job beside the new
-    victims."""
+    """Replace the present victims by better sets from small pools. Return the placements of the job that the new
+    victims make possible."""
     if len(hunt.candidates.going) > NODES * MOST_UNITS:
         return placements
     for pool in pools(hunt):

@@ -7,8 +7,9 @@ In a run without faults:
   requested no limit, the limit of the queue. A job that ends at its limit has failed.
 - In a queue that schedules pod by pod, a `Start` opens the job's slots. The job begins to run when the pods of its
   minimum are placed.
-- A preempted job stops when its grace period is over, and waits again. Its work since its start (or since its last
-  checkpoint) is lost. If a plan shrinks a job, the pods named in the plan stop when their grace period is over.
+- A preempted job stops when its grace period is over, and waits again. The work of the job since its start (or since
+  its last checkpoint) is lost. If a plan shrinks a job, the pods named in the plan stop when their grace period is
+  over.
 - The rate at which an elastic job works is the fraction of its pods that are placed. While an elastic job runs, the
   slots of its missing pods are open, which means that they wait for nodes. Slots that the job has released are opened
   again when their pods are gone.

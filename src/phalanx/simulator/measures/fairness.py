@@ -31,10 +31,10 @@ parties with very different demands it is wide even if both get their fair parts
 
 The fourth part of the module measures how much jobs were delayed by jobs that were submitted later. The *fair start
 time* of a job is the time at which it would start if no job were submitted after it (Sabin, Kochhar, Sadayappan, "Job
-fairness in non-preemptive job scheduling", ICPP'04). A job that starts later than this has *missed* its fair start
-time. To find the fair start time, the trace is cut off after the job and simulated again, under the same policy and
-with the same faults. A simulation for each job would be expensive, so only a sample of the jobs, evenly spread over the
-trace, is measured. A job that started at once cannot have missed its fair start time and needs no simulation."""
+fairness in non-preemptive job scheduling", ICPP'04). A job has *missed* its fair start time if it starts later. To find
+the fair start time, the trace is cut off after the job and simulated again, under the same policy and with the same
+faults. A simulation for each job would be expensive, so only a sample of the jobs, evenly spread over the trace, is
+measured. A job that started at once cannot have missed its fair start time and needs no simulation."""
 
 from __future__ import annotations
 

@@ -252,9 +252,9 @@ def own_levels(jobs: Iterable[Job]) -> Iterator[Topology]:
 
 
 def domains(topologies: Iterable[Topology], nodes: Sequence[Node]) -> Iterator[tuple[str, Mapping[str, Domain]]]:
-    """Yield (level, node -> domain). A domain is identified by the values of the level's label and of all coarser
-    labels. If several topologies have the same level, the first topology with this level is used. A level to which no
-    node belongs is left out."""
+    """Yield pairs of a level and a mapping: node -> domain. A domain is identified by the values of the level's label
+    and of all coarser labels. If several topologies have the same level, the first topology with this level is used. A
+    level to which no node belongs is left out."""
     labels = {node.name: dict(node.labels) for node in nodes}
     told = set[str]()
     for topology in topologies:

@@ -12,8 +12,8 @@ Name: value`. The fields are used as follows:
   limit, the reader shortens its run time to the limit, because a simulation stops jobs at their limits.
 - User, group, queue (12, 13, 15; the partition 16 if there is no queue), and the recorded wait (3).
 - Average CPU time, used and requested memory, status and executable are not used. A job that was checkpointed has one
-  record for the whole job, and one record with the same job number for each of its parts (status 2, 3, 4). The records
-  of parts are left out.
+  record for the whole job, and one record with the same job number for each of its parts (status 2, 3, 4). Records of
+  parts of jobs are left out.
 - *Preceding job* and think time (17, 18) are used only with the option `follow`, because many logs use these fields for
   other values. With the option, a job is submitted when its think time has passed since the end of its preceding job. A
   job without a think time is submitted when the preceding job ends, but not before its own submit time. If the

@@ -66,7 +66,7 @@ class Course:
     `ran`: True if the job was running at the beginning of the simulation.
     `waits_since_s`: when its present wait began; None if it does not wait.
     `starts_s`: the times of its starts; there may be several, because an evicted job starts again.
-    `end_s`: the end of its last run; None if it still waits.
+    `end_s`: the end of its last run; None if the job still waits.
     `waited_s`: its total wait since the beginning of the simulation. `reason`: why it still waits at the end of the
     simulation."""
 

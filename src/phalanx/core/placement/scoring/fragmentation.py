@@ -109,8 +109,8 @@ class TypicalPods:
         return np.asarray(np.round(found / mean, 3) if mean else np.ones(len(found)))
 
     def lost(self, rows: NDArray[np.intp], cpu: Ints, left: Ints) -> Floats:
-        """Return the fragmentation of each row. `cpu`: the free cpu of each row. `left`: the free thousandths, as [row,
-        device]."""
+        """Return the fragmentation of each row. `cpu`: the free cpu of each row. `left`: the free thousandths, indexed
+        [row, device]."""
         large = left[:, :, None] >= self.milli
         fits = (large.sum(axis=1) >= self.devices) & (self.devices > 0) & (cpu[:, None] >= self.cpu) & self.may[rows]
         total = left.sum(axis=1)[:, None]
@@ -179,7 +179,8 @@ def most_frequent(weighted: Sequence[tuple[Shape, float]]) -> list[tuple[Shape, 
 
 
 def left_of(ledger: DeviceDraft, resource: str, rows: NDArray[np.intp]) -> Ints:
-    """Return the free thousandths of each device of the resource on these rows, as [row, device]."""
+    """Return an array, indexed [row, device], of the free thousandths of the devices of the resource on the rows
+    `rows`."""
     counted = ledger.resource[rows] == ledger.book.codes.get(resource, -2)
     return np.where(counted, np.maximum(ledger.left()[0][rows], 0), 0)
 
@@ -192,8 +193,8 @@ def gains(
     left: Ints,
     measure: Measure = TypicalPods.lost,
 ) -> Floats:
-    """Return the decrease of fragmentation (or of another measure), as [row, device], if the pod is placed on the row
-    and, if it requests a part of a device, on the device."""
+    """Return an array, indexed [row, device], of the decrease of fragmentation (or of another measure) if the pod is
+    placed on the row. If the pod requests a part of a device, it is placed on the device of the entry."""
     asks, parts = device_request(demand.shape, typical.resource), list[Floats]()
     for start in range(0, len(rows), ROWS):
         some = slice(start, start + ROWS)

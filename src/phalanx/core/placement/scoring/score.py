@@ -172,8 +172,8 @@ def least_lost(draft: Draft, demand: Demand, found: Positions) -> Floats:
 
 
 def gains_at(draft: Draft, demand: Demand, found: Positions) -> Floats | None:
-    """Return for each device the gain if the pod used it, as [index in `found`, device]; None if no expected pod
-    requests devices. The strategy sets the measure and the rounding; because of the rounding, gains are the same on
+    """Return an array, indexed [index in `found`, device], of the gain if the pod used the device; None if no expected
+    pod requests devices. The strategy sets the measure and the rounding; because of the rounding, gains are the same on
     every machine."""
     if (typical := typical_pods(draft)) is None:
         return None
