@@ -99,8 +99,8 @@ class Task:
     `waited_s`: the wait of the job that the trace states; None if the trace states none.
     `restart_s`: the seconds of work that the job loses when it is checkpointed, stopped and started again.
     `active_s`: the time after its start at which the job fails, even if not all its pods ran (a Job's
-    `activeDeadlineSeconds`). `worth`: the value of the job if it ends by certain times. A job that has only a deadline
-    has the value 1 if it ends by the deadline.
+    `activeDeadlineSeconds`). `worth`: pairs of a time and the value of the job if it ends by this time. A job that has
+    only a deadline has the value 1 if it ends by the deadline.
     `overruns`: True if the job may run longer than its limit, which is then only an estimate for the scheduler.
     `follows`: the id of a preceding job. The task is submitted `think_s` after the end of the preceding job. If
     `think_s` is None, the task is submitted when the preceding job ends, but not before `submitted_s`."""

@@ -47,9 +47,8 @@ class OneNode:
         self.left: Amounts = {}
 
     def find(self, gang: Gang, ends: Sequence[End], granted: Sequence[tuple[float, Gang, Sequence[Placement]]]) -> bool:
-        """Find the first time at which the gang fits, and store it in `shadow_s`. Return False if there is no such
-        time. `granted`: the grants of this cycle with their ends. `ends`: the running jobs in the order of their
-        ends."""
+        """Find the first time at which the gang fits, and store it in `shadow_s`. Return False if the gang never fits.
+        `granted`: the grants of this cycle with their ends. `ends`: the running jobs in the order of their ends."""
         draft, need = self.draft, gang.asked
         for demand in gang.demands:
             if draft.allowed(demand.where) is not None:

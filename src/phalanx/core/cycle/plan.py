@@ -157,8 +157,8 @@ def next_change_times_s(
 ) -> Iterator[float]:
     """Yield the times of known future changes, in seconds since the epoch, each later than `now_s`. The changes are the
     next timer, the next begin or end of a reservation, and the next eviction from a queue above its limit. If other
-    jobs depend on a start of this cycle, the smallest time after `now_s` is yielded, too. `starts`, `granted`: the
-    starts of this cycle, and its granted requests."""
+    jobs depend on a start of this cycle, the smallest time after `now_s` is yielded, too. `starts`: the starts of jobs
+    in this cycle. `granted`: the requests that this cycle has granted."""
     if (
         next_s := cluster.pending.timers.next_s({Deadline(request.job) for request in granted} if granted else ())
     ) is not None:

@@ -80,8 +80,8 @@ class ReasonReporter:
         return reason.code not in ALONE
 
     def short_of_quota(self, candidate: Candidate) -> Reason | None:
-        """Return the reason why quota does not allow the request class; None if quota allows it, where the quota that
-        victims of this cycle return counts as free."""
+        """Return the reason why quota does not allow the request class; None if quota allows it. Quota that victims of
+        this cycle return counts as free here."""
         offers = self.state.offers(candidate)
         if any(offer.short is None for offer in offers):
             self.eased = True
@@ -260,7 +260,7 @@ class ReasonReporter:
 
     def explain_again(self, request_class: RequestClass, reason: Reason) -> Reason:
         """Compute the reason of the request class again if it is about missing capacity, and return the new reason. The
-        stored reason may name a job as a consumer of this capacity that now waits itself."""
+        stored reason may name, as a consumer of the missing capacity, a job that now waits itself."""
         found = request_class.placement_class
         if found.flavor_classes or reason.code is not ReasonCode.NO_ROOM:
             return reason

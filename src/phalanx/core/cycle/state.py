@@ -196,8 +196,8 @@ class CycleState:
             given = tuple(
                 record.flavors[role] for role in replacement.roles_together(self.cluster, record, request.slot)
             )
-        # Quota that victims return can be used at once by requests that may preempt. All other requests can use it from
-        # the next cycle on (rule R21).
+        # Quota that victims return can be used at once by requests that may preempt. All other requests can use quota
+        # returned by victims from the next cycle on (rule R21).
         may_preempt = candidate.request_class.number in self.search_classes and key.kind != Kind.GROWTH
         if may_preempt and (delay_s := self.cluster.queues[key.queue].preemption.delay_s) > 0:
             may_preempt = record.short_since_s is not None and record.short_since_s + delay_s <= self.now_s

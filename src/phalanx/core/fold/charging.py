@@ -3,9 +3,9 @@ consumers, and to the past usage of users.
 
 - A node is charged for a pod from the decision that places the pod until the pod is gone.
 - A queue is charged as soon as a decision is made, before it is carried out in the cluster. For a started gang, its
-  queue is charged for the present pods, and for each lost pod that is missing for the minimum. A nomination is charged
-  to the queue of the nominated job. A job that is being stopped is no longer charged to its queue, although its pods
-  still hold their nodes.
+  queue is charged for the present pods, and for each lost pod without which the gang is below its minimum. A nomination
+  is charged to the queue of the nominated job. A job that is being stopped is no longer charged to its queue, although
+  its pods still hold their nodes.
 - Past usage: a user is charged for a pod from the decision that places it until an event reports that the pod is gone.
   During this time, no other job can use its capacity. A nomination is not charged to the user. This module records each
   change of a job's holdings; `state.usage` computes the usage from these records.

@@ -116,8 +116,8 @@ def waits_for_turn(record: JobRecord) -> bool:
 
 
 def contends(record: JobRecord) -> bool:
-    """Return False if the reason of the job states that it can never start; otherwise True. The job is in a request
-    class."""
+    """Return False if the reason of the job states that it can never start; otherwise True. Precondition: the job is in
+    a request class."""
     return record.reason is None or record.reason.code not in NEVER
 
 

@@ -174,8 +174,8 @@ class Tournament:
         return cursor.candidates[0][1] if cursor.candidates else None
 
     def cursors(self) -> list[QueueCursor]:
-        """Return the cursors that have request classes of their own, and not only cursors below them. Return no cursor
-        as long as a slot that replaces a lost pod is a candidate."""
+        """Return the cursors that have request classes themselves; cursors that only have cursors below them are left
+        out. Return no cursor as long as a slot that replaces a lost pod is a candidate."""
         if self.urgent is not None and self.urgent.candidates:
             return []
         return [each for each in (*self.cursor_by_queue.values(), *self.own_cursors.values()) if each.candidates]

@@ -48,8 +48,8 @@ class PackingOrder:
 
     `rows`: the row of each position in the node table.
     `free`, `views`: resource -> the free amount of each position, as an array and as a view for scalar access.
-    `ties_by_row`: True if nodes of equal looseness are in the order of their rows. Only then can the order be updated
-        without a new sort.
+    `ties_by_row`: True if nodes of equal looseness are in the order of their rows. If False, updating the
+        order requires a new sort.
     `strayed`: positions that have lost capacity since the last sort. The code that takes capacity adds positions to
     this list.
     `filled`: demand -> a position; no node before this position has capacity for a pod of the demand. Code that returns

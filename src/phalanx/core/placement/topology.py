@@ -208,8 +208,8 @@ class DomainCapacity:
 
     def shares(self, need: int, placed: dict[int, int]) -> list[tuple[int, int]] | None:
         """Return (position, number of pods) for `need` pods, in the order of the pods' ordinals; None if the pods do
-        not fit. `placed`: position -> number of the role's pods that are already placed. Balanced placement includes
-        the already placed pods in its balance."""
+        not fit. `placed`: position -> number of the role's pods that are already placed. Balanced placement counts the
+        already placed pods when it spreads pods evenly."""
         shares: list[tuple[int, int]] = []
         rest = need % self.style.slice_pods
         if need > rest:

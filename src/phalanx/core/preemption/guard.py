@@ -68,8 +68,8 @@ class ReservationGuard:
     def find(
         self, context: PreemptionContext, offers: Sequence[FlavorAssignment], rights: type[PreemptionPolicy]
     ) -> PreemptionPlan | None:
-        """Try the offers in order, and return the first plan that delays no reservation; None if no offer has such a
-        plan."""
+        """Try the offers in order, and return the first plan that delays no reservation; None if every plan would delay
+        a reservation, or there is no plan."""
         cluster, job = context.cluster, self.record.job
         wants = queue_preemption(cluster, cluster.queue_of(job))
         kinds = kinds_of(cluster, self.record, rights)
@@ -110,9 +110,9 @@ class ReservationGuard:
     def find_instead_of(
         self, context: PreemptionContext, offers: Sequence[FlavorAssignment], other: JobRecord
     ) -> PreemptionPlan | None:
-        """Try the offers in order, and return the first plan without victims; None if no offer has such a plan. The
-        capacity of terminating pods counts as free, and also the nominated capacity of the job `other`, whose
-        nomination the caller has withdrawn."""
+        """Try the offers in order, and return the first plan without victims; None if no offer has a plan without
+        victims. The capacity of terminating pods counts as free, and also the nominated capacity of the job `other`,
+        whose nomination the caller has withdrawn."""
         cluster, job, released = context.cluster, self.record.job, list[Release]()
         if self.guarded and self.forecast is not None:
             granted = zip(self.forecast.ends.given, self.forecast.ends.granted, strict=True)

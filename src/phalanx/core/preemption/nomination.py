@@ -58,7 +58,7 @@ class NominationState(Enum):
 class LeavingPods:
     """The terminating pods of all jobs. Each cycle creates this object once.
 
-    `released`: row -> resource -> the amount that the pods on this node return.
+    `released`: row -> resource -> the amount that terminating pods on the row's node release.
     `jobs_on`: node -> the jobs with terminating pods on the node."""
 
     def __init__(self, cluster: Cluster) -> None:

@@ -257,7 +257,7 @@ class PreemptionPolicy:
         return priority <= self._highest(queue) or (newer and priority == clamped_priority(self.job.priority))
 
     def is_outranked(self, victim: JobRecord, minimum: Cost, charge: Charge) -> bool:
-        """Return whether the victim could preempt the preemptor when the victim waits again (rule R20). Precondition:
+        """Return whether the victim, after its eviction, could in turn preempt the preemptor (rule R20). Precondition:
         the ledger has the charges after the preemption. `minimum`: the amounts that the victim's minimum would be
         charged. `charge`: the charge of the preemptor."""
         strategy = queue_preemption(self.cluster, victim.queue).strategy
@@ -366,8 +366,8 @@ class PreemptionPolicy:
         return self._with(ours) < self.ledger.share(theirs)
 
     def _with(self, ours: Branch) -> DominantShare:
-        """Return the share that the preemptor's side would have with the job, doubled for each earlier preemption of
-        the job."""
+        """Return the share that the preemptor's side would have with the job, multiplied by 2 for each earlier
+        preemption of the job."""
         if self._seen != self.ledger.version:
             self._seen = self.ledger.version
             self._with_it.clear()

@@ -89,7 +89,7 @@ class SearchForVictims(Protocol):
         """Return the first limit of the queue tree that does not allow the job; None if all allow it."""
 
     def comes_to_rest(self) -> bool:
-        """Return whether the preemption is final, because no victim could preempt the job afterwards."""
+        """Return whether no victim could in turn preempt the job. If so, the preemption is final."""
 
     def place(self) -> GangPlacement:
         """Place the gang on the draft, from which the victims have been removed."""

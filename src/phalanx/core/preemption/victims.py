@@ -77,9 +77,9 @@ class CandidateTable:
     `weight`: how much the candidate counts when the candidates of a package are counted: 1 for a gang, less for a pod
     above a minimum. `gone`: True if the candidate is evicted, or if its eviction is not permitted.
 
-    Columns by entry: `entry` (the number of the entry in the table of running pods, `residents`), `candidate`,
-    `position`, `demand` (a number), `pods` (how many). Entries on nodes outside the draft are left out. `position_of`:
-    row of a node in the table -> its position in the draft; -1 for a node outside the draft."""
+    Columns by entry: `entry` (the number of the entry in the table of running pods), `candidate`, `position`, `demand`
+    (the number of the demand), `pods` (the number of pods). Entries on nodes outside the draft are left out.
+    `position_of`: row of a node in the table -> its position in the draft; -1 for a node outside the draft."""
 
     def __init__(
         self, draft: Draft, residents: RunningPods, now_s: float, *, entry: Ints, candidate: Ints, pods: Ints, job: Ints
@@ -175,7 +175,7 @@ class CandidateTable:
 
     def could_stay(self, candidates: Sequence[int]) -> list[int]:
         """Return the evicted candidates that could possibly be restored, in the given order. A candidate is left out if
-        its pods on one node no longer fit there, even if no other pods are restored."""
+        its pods on some node no longer fit on this node, even if no other pods are restored."""
         if self.given or self.named:
             return list(candidates)
         looked_at = np.zeros(len(self.job), np.bool_)

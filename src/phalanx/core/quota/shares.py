@@ -1,5 +1,5 @@
-"""Compute weighted dominant resource shares: how much a queue uses beyond its guarantee, as a part of the amounts that
-its parent can share out.
+"""Compute weighted dominant resource shares: the usage of a queue beyond its guarantee, divided by the amounts that its
+parent can share out.
 
 The share of a queue among its siblings, including the charge of its next job (`extra`), is
 

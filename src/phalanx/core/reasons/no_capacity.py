@@ -260,7 +260,8 @@ def no_room(cluster: Cluster, draft: Draft, gang: Gang, shortfall: PlacementShor
     demand, left = gang.demands[shortfall.role], shortfall.left
     free = draft.free_in_all(demand)
     # Choose the scarcest resource: divide the largest amount left on one node by the request; the resource with the
-    # smallest quotient is the scarcest. If quotients are equal, the name decides.
+    # smallest quotient is the scarcest. If quotients are equal, the resource whose name comes first in the alphabet is
+    # the scarcest.
     _, resource, at = min((left[at][1] / amount, name, at) for at, (name, amount) in enumerate(demand.asks))
     asked, holds = demand.asks[at][1], ResourceConsumers(cluster, granted, resource, demand.where)
     missing = max(gang.asked[resource] - free[at], asked - left[at][1])

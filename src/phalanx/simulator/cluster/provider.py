@@ -29,7 +29,7 @@ class NodeProvider:
     together with the pods on it.
 
     `rentals`: the nodes that were paid for, with the times. `failures`: how many requested nodes have failed to arrive
-    since the last arrival."""
+    since a requested node last arrived."""
 
     def __init__(
         self,

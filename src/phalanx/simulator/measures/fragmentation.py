@@ -16,9 +16,9 @@ another resource of the machine is fully allocated.)
 
 *Closeness* measures on how many nodes, and in how many domains of each topology level, the pods of a gang were placed.
 
-A job counts as a gang if it had two or more pods when it first ran. The nodes of its pods at that time are used. All
-levels of the run's topologies, and all levels that gangs request, are measured. A node without the label of a level (or
-of a coarser level) counts as a domain of its own.
+A job counts as a gang if it had two or more pods when it first ran. Closeness is computed from the nodes of its pods at
+that time. All levels of the run's topologies, and all levels that gangs request, are measured. A node without the label
+of a level (or of a coarser level) counts as a domain of its own.
 
 The distance of two pods is measured in *hops*: 0 if they are on one node, 2 if they are in one domain of the finest
 level (up to its switch and down again), and 2 more for each coarser level at which they are in different domains. Only

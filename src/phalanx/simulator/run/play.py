@@ -148,7 +148,8 @@ KIB = 1024
 
 def peak_rss_bytes() -> int:
     """Return `VmHWM` of proc(5), or `ru_maxrss` of getrusage(2) if proc(5) cannot be read. `ru_maxrss` is the second
-    choice, because on Linux it may be the value of the parent process. (Its unit is KiB, on macOS bytes.)"""
+    choice, because on Linux it may be the value of the parent process. (The unit of `ru_maxrss` is KiB, on macOS
+    bytes.)"""
     try:
         return int(STATUS.read_text().partition("VmHWM:")[2].split()[0]) * KIB
     except (OSError, IndexError, ValueError):

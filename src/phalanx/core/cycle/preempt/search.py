@@ -98,7 +98,7 @@ class CyclePreemption:
                 self.state.kept_nominations.append(job)
 
     def move(self, record: JobRecord) -> None:
-        """Nominate the job to other nodes, if other nodes have capacity for all of its pods. The caller does this if
+        """Nominate the job to other nodes, if other nodes have capacity for all of its pods. This method is called if
         victims take too long to leave the present nodes."""
         if elsewhere := nomination.place_elsewhere(self.cluster, self.state.draft, record, self.now_s):
             self.withdraw(record, elsewhere)
