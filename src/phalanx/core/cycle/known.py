@@ -45,7 +45,8 @@ from phalanx.state.pending.request_class import Kind, RequestClass
 Mask: TypeAlias = NDArray[np.bool_]
 Placed: TypeAlias = tuple[Gang, str, Sequence[Placement]]  # a grant: (gang, job, placements)
 
-EXPLAINED = 4  # in each cycle, the first failed requests, up to this number, get a newly computed reason
+# after this many failed requests, a cycle reports stored reasons, if there are any, instead of computing new ones
+EXPLAINED = 4
 NO_MORE = -1.0  # stored instead of the needed number of pods when a class is closed
 
 
