@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from phalanx.cli.commands.administer.doctor import (
-    _of_admission,
-    _of_queues,
-    _of_rivals,
-    _of_scheduler,
-    node_findings,
-)
+from phalanx.cli.commands.administer.doctor import _of_admission, _of_queues, _of_rivals, _of_scheduler, node_findings
 from phalanx.cli.commands.administer.node_group_findings import PROBLEM, WARNING, Finding
 from phalanx.client.kind import DEPLOYMENTS, LEASES, Kind
 from phalanx.kube.install.admission_policy import INSTALLED

@@ -59,10 +59,8 @@ WIDE = {
     "phalanx.cli.study.simulation.cells": 22,
     "phalanx.clusters.dispatch": 21,
     "phalanx.embedded.node.machine.surroundings": 20,
-    "phalanx.embedded.node.agent.starting.run_spec": 19,
     "phalanx.slurm.commands.launch.srun": 18,
     "phalanx.cli.commands.in_cluster.scheduler": 18,
-    "phalanx.cli.commands.administer.move": 18,
 }
 
 

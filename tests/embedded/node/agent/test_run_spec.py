@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from phalanx.embedded.node.agent.starting.run_spec import ContainerStart, fenced, run_spec
+from phalanx.embedded.node.agent.starting.container_start import ContainerStart
+from phalanx.embedded.node.agent.starting.run_spec import fenced, run_spec
 from phalanx.embedded.node.container.attempt import Mount, RunSpec
 from phalanx.embedded.node.container.cgroup import CgroupLimits, ControlGroup
 from phalanx.embedded.node.container.image import Image
@@ -120,12 +121,6 @@ def test_an_ephemeral_container_shares_the_memory_limit_of_its_pod(tmp_path: Pat
     assert (limits.memory_limit_bytes, whole.memory_limit_bytes) == (None, 128 * MIB)
 
 
-def test_an_ephemeral_container_waits_for_its_target(tmp_path: Path) -> None:
-    debug = {**container("debug", "sh"), "targetContainerName": "main"}
-    with pytest.raises(EnvironmentFault, match='target container "main" does not run'):
-        started(Node(tmp_path), pod(ephemeralContainers=[debug]), "debug", owner=ALICE)
-
-
 def test_a_container_of_a_user_runs_as_this_user_with_few_processes(tmp_path: Path) -> None:
     node = Node(tmp_path)
     found = started(node, pod(), owner=ALICE)
@@ -141,13 +136,6 @@ def test_another_user_than_the_owner_of_the_namespace_is_refused(tmp_path: Path)
     ):
         with pytest.raises(EnvironmentFault, match=said):
             started(Node(tmp_path), pod(container(securityContext=context)), owner=ALICE)
-
-
-def test_a_node_that_cannot_mount_refuses_a_path_of_the_image(tmp_path: Path) -> None:
-    image = Image(paths=(Mount(source="/opt/tools", target="/tools"),))
-    with pytest.raises(EnvironmentFault, match="this node cannot mount \\(no root\\)"):
-        started(Node(tmp_path, "no root"), pod(), image=image)
-    assert started(Node(tmp_path, "no root"), pod()).mounts == ()
 
 
 def test_a_pod_with_the_address_of_the_node_is_fenced_without_an_address(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,30 +11,27 @@ from typing import Any
 from cyclopts import Parameter
 
 from phalanx.cli.cluster.jobs.choosing import live_jobs
-from phalanx.cli.cluster.jobs.finding import FoundJob
 from phalanx.cli.cluster.target import Target, find_ledger_of
 from phalanx.cli.submission.moving.ends import Ends, both
-from phalanx.cli.submission.moving.images import Replacement, claims, host_paths, runs_on_host
+from phalanx.cli.submission.moving.images import Replacement, host_paths
+from phalanx.cli.submission.moving.obstacles import Obstacles, count_moves
 from phalanx.cli.submission.moving.past import copy_ledger, copy_usage, require_ledger
-from phalanx.cli.submission.moving.portable import Copier, MoveTally, find
+from phalanx.cli.submission.moving.portable import Copier, MoveTally
 from phalanx.cli.submission.moving.selection import MoveChoice, choose, is_marked
 from phalanx.cli.submission.moving.surroundings import (
-    SYSTEM,
     copy_surroundings,
-    is_system,
     missing_claims,
     namespace_owners,
     serves,
+    target_site,
 )
 from phalanx.cli.submission.moving.transfer import KINDS, STEPS, Transfer, marked, requeue
 from phalanx.cli.terminal.output import counted, note, print_json, print_table
 from phalanx.cli.terminal.progress import progress_bar
 from phalanx.client.connection import ApiUnknown
-from phalanx.client.kind import CONFIG_MAPS, JOBS, PODS
+from phalanx.client.kind import JOBS, PODS
 from phalanx.errors import PhalanxError
-from phalanx.kube.read.labels import MOVED_FROM
-from phalanx.slurm.cluster.admission import SITE
-from phalanx.slurm.cluster.site import Site, parse
+from phalanx.slurm.cluster.site import Site
 
 
 @Parameter(name="*")
@@ -138,20 +135,19 @@ async def moved(ends: Ends, tally: MoveTally, way: Way, ledger: str | None) -> N
     missing = await missing_claims(ends, copier, empty=way.empty_claims)
     await copy_usage(ends, copier)
     copy_ledger(ledger, way.ledger or None, copier)
-    images = Replacement(image=way.image, mounts=way.mount, owners=await namespace_owners(ends), site=await _site(ends))
+    images = Replacement(
+        image=way.image, mounts=way.mount, owners=await namespace_owners(ends), site=await target_site(ends)
+    )
     kinds = {kind for kind in KINDS if kind in (JOBS, PODS) or await serves(ends, kind)}
-
-    def obstacle(job: FoundJob) -> str:
-        return _obstacle(job, way, missing, kinds)
-
+    obstacles = Obstacles(has_image=bool(way.image), missing=missing, kinds=kinds)
     copied = {copy.origin for copy in await marked(ends)}
-    choice = choose(await live_jobs(ends.source, ""), obstacle, copied)
+    choice = choose(await live_jobs(ends.source, ""), obstacles.of, copied)
     if way.requeue and choice.runs and not way.dry_run:
         await requeue(ends, choice.runs)
-        choice = choose(await live_jobs(ends.source, ""), obstacle, copied)
+        choice = choose(await live_jobs(ends.source, ""), obstacles.of, copied)
     _count(choice, tally, way)
     if way.dry_run:
-        await _compare(ends, choice, tally)
+        await count_moves(ends, choice, tally)
         return
     with progress_bar(STEPS * len(choice.moves) + len(copied), "steps") as progress:
         tally.tick = _summed(progress)
@@ -186,26 +182,6 @@ def show(tally: MoveTally, way: Way) -> None:
         note(text)
 
 
-# --- which jobs -------------------------------------------------------------------------------------------------------
-
-
-def _obstacle(job: FoundJob, way: Way, missing: set[str], kinds: Iterable[object]) -> str:
-    """Return why a waiting job cannot be moved; "" if it can. `missing`: the claims that the target lacks, as
-    NAMESPACE/NAME. `kinds`: the kinds of jobs that the target serves."""
-    for member in job.members:
-        if member.kind not in KINDS:
-            return f"a {member.kind.name} of {member.kind.group} cannot be held: submit it again in the target"
-        if member.kind not in kinds:
-            return f"the target has no {member.kind.plural}.{member.kind.group}: install its operator in the target"
-        if is_system(job.namespace):
-            return f"the namespace {job.namespace} belongs to the system: submit the job again in the target"
-        if runs_on_host(member.obj) and not way.image:
-            return "its image `host` means the programs of this machine: name an image with --image"
-        if lacking := [name for name in claims(member.obj) if f"{job.namespace}/{name}" in missing]:
-            return f"it mounts the claim {', '.join(sorted(lacking))}, which the target does not have"
-    return ""
-
-
 def _count(choice: MoveChoice, tally: MoveTally, way: Way) -> None:
     row = tally.row("job")
     row.found = len(choice.moves) + len(choice.stays)
@@ -222,26 +198,6 @@ def _count(choice: MoveChoice, tally: MoveTally, way: Way) -> None:
         tally.notes.append(f"{counted(choice.over, 'ended job')} not copied; the ledger has them")
     if way.dry_run and way.requeue and choice.runs:
         tally.notes.append(f"--requeue would stop and move {counted(len(choice.runs), 'running job')}")
-
-
-async def _compare(ends: Ends, choice: MoveChoice, tally: MoveTally) -> None:
-    """Count the jobs that would be moved. If the target has another job of the same name, the job is listed as not
-    moved."""
-    for move in choice.moves:
-        for member in move.job.members:
-            there = await find(ends.target, member.kind, member.name, move.job.namespace)
-            origin = f"{ends.source_id}/{member.obj['metadata']['uid']}"
-            if there is not None and (there["metadata"].get("annotations") or {}).get(MOVED_FROM) != origin:
-                tally.leave("job", move.job.id, "the target has another job of this name")
-                break
-        else:
-            tally.row("job").moved += 1
-
-
-async def _site(ends: Ends) -> Site:
-    """Return the Slurm settings of the target cluster, which may name an image with Slurm's commands."""
-    found = await find(ends.target, CONFIG_MAPS, SITE, SYSTEM)
-    return parse(found.get("data") or {}) if found is not None else Site()
 
 
 def _summed(progress: Callable[[int], Any]) -> Callable[[int], None]:

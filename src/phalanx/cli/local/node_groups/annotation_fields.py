@@ -10,9 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from phalanx.cli.local.node_groups.file import EFFECTS, PODS_OF_A_NODE, GroupInFile
-from phalanx.cli.local.node_groups.provider_fields import (
-    MachineProvider,
-)
+from phalanx.cli.local.node_groups.provider_fields import MachineProvider
 from phalanx.client.connection import ApiError, ApiRefusal, Connection, Object
 from phalanx.client.quantity import QuantityError, amount
 from phalanx.errors import PhalanxError

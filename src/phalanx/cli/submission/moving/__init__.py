@@ -8,4 +8,5 @@ surroundings  copy the objects that jobs need: namespaces, queues, accounts, rig
 belongings    copy the objects that belong to single jobs, and set their owners
 past          copy the past usage and the ledger
 transfer      move the jobs, so that each job is in exactly one cluster even if the move is interrupted
+obstacles     state why the target cannot take a job
 """

@@ -38,6 +38,7 @@ from phalanx.embedded.login.grants import GID, UID
 from phalanx.kube.install.definitions import DEFAULT_QUEUE, FLAVORS, QUEUES, RESERVATIONS
 from phalanx.kube.read.labels import whole_number
 from phalanx.slurm.cluster import admission
+from phalanx.slurm.cluster.site import Site, parse
 
 _RBAC = "rbac.authorization.k8s.io"
 CLUSTER_ROLES = Kind(group=_RBAC, plural="clusterroles", name="ClusterRole", namespaced=False)
@@ -258,3 +259,9 @@ def _is_brought(kind: Kind, obj: Object) -> bool:
 def _leave(tally: MoveTally, kind: Kind, obj: Object, why: str, title: str = "") -> None:
     tally.row(title or kind.name).found += 1
     tally.leave(title or kind.name, title_of(obj), why)
+
+
+async def target_site(ends: Ends) -> Site:
+    """Return the Slurm settings of the target cluster, which may name an image with Slurm's commands."""
+    found = await find(ends.target, CONFIG_MAPS, admission.SITE, SYSTEM)
+    return parse(found.get("data") or {}) if found is not None else Site()

@@ -13,8 +13,9 @@ from pathlib import Path
 
 from phalanx.client.connection import ApiError, Object
 from phalanx.embedded.node.agent.attempt_watch import AttemptWatch, clean_up, run_post_start
+from phalanx.embedded.node.agent.starting.container_start import ContainerStart
 from phalanx.embedded.node.agent.starting.image_wait import image_wait
-from phalanx.embedded.node.agent.starting.run_spec import ContainerStart, fenced, run_spec
+from phalanx.embedded.node.agent.starting.run_spec import fenced, run_spec
 from phalanx.embedded.node.container.attempt import (
     NEVER_STARTED,
     Attempt,

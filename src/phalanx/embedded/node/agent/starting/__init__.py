@@ -5,5 +5,6 @@ pod_volumes  the volumes and the tokens of a pod
 root         the files of a container's image
 user         the user and the group of a container's processes
 image_wait   the reason why a container waits if its image is not on this machine
+container_start  a start of a container; its root, its mounts and its target
 run_spec     the command, environment, user, files and limits of a container
 """

@@ -2,56 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import replace
 
-from phalanx.client.connection import Object
 from phalanx.client.quantity import amount
-from phalanx.embedded.node.agent.starting.root import capabilities, resolver, root_of, security_context
+from phalanx.embedded.node.agent.starting.container_start import (
+    ContainerStart,
+    container_mounts,
+    image_root,
+    target_process,
+)
+from phalanx.embedded.node.agent.starting.root import capabilities, security_context
 from phalanx.embedded.node.agent.starting.user import owner_user, requested_user
-from phalanx.embedded.node.container.attempt import Mount, Process, Root, RunningAttempt, RunSpec, attempts
+from phalanx.embedded.node.container.attempt import RunSpec
 from phalanx.embedded.node.container.cgroup import CgroupLimits
-from phalanx.embedded.node.container.image import Image
-from phalanx.embedded.node.container.isolation import ROOT_PREFIX
 from phalanx.embedded.node.machine.cpus import listed
-from phalanx.embedded.node.machine.devices.pool import GrantedDevices
-from phalanx.embedded.node.machine.owners import MachineOwner
-from phalanx.embedded.node.machine.surroundings import VOLUMES, Surroundings
+from phalanx.embedded.node.machine.surroundings import Surroundings
 from phalanx.embedded.node.network.fence import Fenced
 from phalanx.embedded.node.network.names import host_name
-from phalanx.embedded.node.pod import volumes
 from phalanx.embedded.node.pod.admission import demand, is_ephemeral, limits, oom_score, requests
 from phalanx.embedded.node.pod.allotment import device_variables
-from phalanx.embedded.node.pod.environment import EnvironmentFault, command_line, environment
+from phalanx.embedded.node.pod.environment import command_line, environment
 from phalanx.embedded.node.pod.record import PodRecord
 
-_HOSTS = "/etc/hosts"
 _PIDS = 8192  # the limit on the processes of a container; so a fork bomb harms only its own user
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerStart:
-    """A start of a container. `pod`: its pod, with addresses. `spec`: the container's part of the pod's spec. `number`:
-    the number of the attempt. `owner`: the user who owns the pod's namespace; None if the machine is not shared."""
-
-    pod: Object
-    spec: Object
-    number: int
-    image: Image
-    record: PodRecord
-    around: Surroundings
-    owner: MachineOwner | None
-
-    @property
-    def name(self) -> str:
-        return str(self.spec["name"])
-
-    @property
-    def folder(self) -> Path:
-        """Return the folder of the pod."""
-        return self.around.pod_dir(self.record.uid)
 
 
 async def run_spec(start: ContainerStart) -> RunSpec:
@@ -63,9 +37,9 @@ async def run_spec(start: ContainerStart) -> RunSpec:
     granted = await around.devices.grant(start.record.named.get(start.name, {}))
     env = _variables(start, gpus) | dict(granted.env) | asked
     user, group = requested_user(spec, pod, image) if owner is None else owner_user(owner, spec, pod)
-    mounts = _mounts(start, asked, granted)
+    mounts = container_mounts(start, asked, granted)
     own = around.device_files(gpus)
-    root = await _root(start, own, granted) if image.layers else None
+    root = await image_root(start, own, granted) if image.layers else None
     limit = _limits(start, around.others_files((*own, *(one.source for one in granted.files))))
     whole = around.limits_of_pod(pod["spec"]) if is_ephemeral(pod, start.name) else CgroupLimits()
     whole = replace(whole, cpu_request_milli=demand(pod["spec"]).get("cpu", 0))
@@ -89,7 +63,7 @@ async def run_spec(start: ContainerStart) -> RunSpec:
         group=group,
         groups=owner.groups if owner is not None else (),
         confined=owner is not None,
-        processes_of=_target(start) if own_processes else None,
+        processes_of=target_process(start) if own_processes else None,
         root=root,
         image_id=image.digest,
         memory_limit_bytes=limit.memory_limit_bytes or 0,
@@ -118,13 +92,6 @@ def _variables(start: ContainerStart, gpus: Sequence[str]) -> dict[str, str]:
     return env | {"HOSTNAME": host_name(start.pod)} | device_variables(gpus, uuids, on_gpu_node=around.has_gpus)
 
 
-async def _root(start: ContainerStart, own: Sequence[str], granted: GrantedDevices) -> Root:
-    """Return the root of the image's files. `own`: the device files of the container's GPUs."""
-    place = start.folder / VOLUMES / f"{ROOT_PREFIX}{start.name}-{start.number}"
-    files = (*((path, path) for path in own), *((one.source, one.target) for one in granted.files))
-    return await asyncio.to_thread(root_of, start.image, place, start.around.isolation, start.spec, start.pod, files)
-
-
 def _limits(start: ContainerStart, others_files: tuple[str, ...]) -> CgroupLimits:
     """Return the limits that the kernel enforces on the container. An ephemeral container has no memory limit of
     its own: it shares the limit of its pod."""
@@ -137,36 +104,3 @@ def _limits(start: ContainerStart, others_files: tuple[str, ...]) -> CgroupLimit
         cpus=listed(start.record.cpus.get(name) or around.shared_cpus),
         others_files=others_files,
     )
-
-
-def _target(start: ContainerStart) -> Process | None:
-    """Return the process of an ephemeral container's target container, whose PID namespace the ephemeral container
-    joins. Return None without a target. Raises EnvironmentFault."""
-    name = start.spec.get("targetContainerName")
-    if not name:
-        return None
-    found = attempts(start.folder / name)
-    state = found[-1].settle() if found else None
-    if not isinstance(state, RunningAttempt):
-        raise EnvironmentFault(f'target container "{name}" does not run')
-    return Process(pid=state.pid, start=state.pid_start) if found[-1].spec.own_processes else None
-
-
-def _mounts(start: ContainerStart, asked: Mapping[str, str], granted: GrantedDevices) -> tuple[Mount, ...]:
-    """Return the mounts of the container. Raises EnvironmentFault, OSError."""
-    around, pod, image, owner, root = start.around, start.pod, start.image, start.owner, start.folder / VOLUMES
-    files = () if image.layers else granted.files  # the root of an image has these files in its own /dev
-    moved = tuple(Mount(source=one.source, target=one.target) for one in files if one.source != one.target)
-    mounts = (*image.paths, *granted.mounts, *moved, *volumes.mounts(start.spec, pod, root, asked))
-    if owner is not None:
-        volumes.check_paths_of_machine(pod)
-        if not image.layers:
-            mounts = (*volumes.private_folders(root, owner.user, owner.group, mounts), *mounts)
-    if mounts and around.isolation.refusal:
-        raise EnvironmentFault(
-            f"container {start.name} mounts volumes or paths of its image, and this node cannot mount "
-            f"({around.isolation.refusal}). Start the node agent as root, or use paths of this machine instead"
-        )
-    if not around.isolation.refusal and not any(mount.target == _HOSTS for mount in mounts):
-        mounts = (*mounts, Mount(source=str(around.naming.hosts(pod)), target=_HOSTS))
-    return (*mounts, *resolver(mounts)) if image.layers else mounts
