@@ -12,7 +12,7 @@ from phalanx.cli.commands.study import import_ as module
 from phalanx.cli.commands.study.import_ import slurm
 from phalanx.errors import PhalanxError
 from phalanx.slurm.accounts.tree import QUEUES
-from phalanx.slurm.cluster.api import Refused
+from phalanx.slurm.cluster.api import RequestRefused
 from phalanx.slurm.cluster.site import PATH, SITE
 from tests.slurm.fake_api import FakeApi
 
@@ -42,12 +42,12 @@ class Recorded(FakeApi):
     def patch(self, path: str, body: Any) -> Any:
         self._wrote(path)
         if path not in self.objects:
-            raise Refused(404, "there is no such object")
+            raise RequestRefused(404, "there is no such object")
         return super().patch(path, body)
 
     def _wrote(self, path: str) -> None:
         if path.startswith(self._full):
-            raise Refused(403, "you may not")
+            raise RequestRefused(403, "you may not")
         self.writes.append(path)
 
 
@@ -70,7 +70,7 @@ def served(monkeypatch: pytest.MonkeyPatch, api: FakeApi | None) -> Any:
         assert api is not None
         return api
 
-    monkeypatch.setattr(module.Api, "open", open_api)
+    monkeypatch.setattr(module.ApiClient, "open", open_api)
     return api
 
 
@@ -142,7 +142,7 @@ def test_no_site_names_a_queue_that_could_not_be_written(
     conf: Path, dump: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     api = served(monkeypatch, Recorded(full=(f"{QUEUES}/a",)))
-    with pytest.raises(Refused, match="you may not"):
+    with pytest.raises(RequestRefused, match="you may not"):
         slurm(conf=conf, accounts=dump)
     assert f"{PATH}/{SITE}" not in api.objects
 

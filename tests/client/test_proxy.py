@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.client.access.proxy import Proxy, find_proxy
+from phalanx.client.access.proxy import HttpProxy, find_proxy
 from phalanx.client.http import Http
 from phalanx.errors import PhalanxError
 from tests.client.test_http import get, ok
@@ -35,7 +35,7 @@ def test_hosts_that_need_none(server: str, rules: str, direct: bool) -> None:
 
 def test_what_the_kubeconfig_says_counts_first() -> None:
     found = find_proxy("https://127.0.0.1", "http://me:a%20b@other", EVERY)
-    assert found == Proxy(host="other", port=80, word="bWU6YSBi")
+    assert found == HttpProxy(host="other", port=80, word="bWU6YSBi")
 
 
 @pytest.mark.parametrize("said", ["socks5://x:1", "https://x", "http://"])
@@ -59,7 +59,7 @@ def through(answer: bytes) -> tuple[Any, list[str]]:
 
     async def scene() -> Any:
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
-        proxy = Proxy(host="127.0.0.1", port=server.sockets[0].getsockname()[1], word="abc")
+        proxy = HttpProxy(host="127.0.0.1", port=server.sockets[0].getsockname()[1], word="abc")
         try:
             return (await get(Http("http://api.example", tls=None, limit=1, proxy=proxy))).body
         finally:

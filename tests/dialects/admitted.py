@@ -10,7 +10,7 @@ from phalanx.client.kind import Kind
 from phalanx.dialects.frame.dialect import Object
 from phalanx.embedded.apimachinery.expressions.admission_policy import PolicyReader, Review, mutate, validate
 from phalanx.embedded.apimachinery.meta.resource import Resource, User
-from phalanx.embedded.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.status import StatusError
 from phalanx.embedded.apiserver.admission.policies import PATCHES
 from phalanx.embedded.apiserver.registry.builtin import RESOURCES
 
@@ -67,7 +67,7 @@ def refused(policies: Policies, kind: Kind, obj: Object, *, old: Object | None =
     """Return the error of the validating policies; "" if they allow the object."""
     try:
         validate(_review(kind, obj, old, ADA), _reader(policies, {}))
-    except ApiError as error:
+    except StatusError as error:
         return f"{error.code} {error.message}"
     return ""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from phalanx.client.kind import JOBS, NAMESPACES, PODS
-from phalanx.dialects.frame.dialect import Told
+from phalanx.dialects.frame.dialect import GangView
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.dialect import KUEUE
 from phalanx.dialects.kueue.tree.configuration import CONFIGURATIONS
@@ -229,7 +229,7 @@ def test_an_answer_that_cannot_be_made_concerns_that_job_alone() -> None:
         def __getattr__(self, name: str) -> Any:
             return getattr(KUEUE, name)
 
-        def answer(self, defined: Any, told: Told, *more: Any) -> Any:
+        def answer(self, defined: Any, told: GangView, *more: Any) -> Any:
             if told.id == "default/odd":
                 raise KeyError("odd")
             return self._answer(defined, told, *more)

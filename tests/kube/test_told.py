@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from phalanx.client.connection import Object
 from phalanx.client.kind import Kind
-from phalanx.dialects.frame.dialect import Stage
+from phalanx.dialects.frame.dialect import GangStage
 from phalanx.kube.gang.lifecycle import decisions
 from phalanx.kube.gang.lifecycle.gang import GangLifecycle
 from phalanx.kube.status.told import outcome_of, tell
@@ -24,7 +24,7 @@ def objects(kind: Kind) -> Mapping[str, Object]:
     return {"default/j": found} if kind.name == "Job" else {}
 
 
-def stage_of(gang: GangLifecycle) -> Stage:
+def stage_of(gang: GangLifecycle) -> GangStage:
     told = tell(gang, objects, (), None, None)
     assert told is not None
     return told.stage
@@ -39,7 +39,7 @@ def test_a_waiting_gang_is_shown_with_its_reason_and_its_pods() -> None:
         "default/j",
         "Job",
         "default",
-        Stage.WAITING,
+        GangStage.WAITING,
         why,
     )
     assert [(pods.count, pods.minimum) for pods in told.pod_sets] == [(2, 2)]
@@ -49,9 +49,9 @@ def test_a_waiting_gang_is_shown_with_its_reason_and_its_pods() -> None:
 def test_the_stage_of_the_life_is_the_stage_of_the_view() -> None:
     _, gang = waiting()
     decisions.start(gang, Start("default/j", 1, PLACED), whole=True)
-    assert stage_of(gang) is Stage.STARTING
+    assert stage_of(gang) is GangStage.STARTING
     _, gang = running()
-    assert stage_of(gang) is Stage.RUNNING
+    assert stage_of(gang) is GangStage.RUNNING
 
 
 def test_a_gang_without_its_object_is_not_shown() -> None:

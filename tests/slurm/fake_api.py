@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 from phalanx.client.access.kubeconfig import KubeconfigCluster, KubeconfigUser
-from phalanx.slurm.cluster.api import Api, Refused
+from phalanx.slurm.cluster.api import ApiClient, RequestRefused
 
 
-class FakeApi(Api):
+class FakeApi(ApiClient):
     """`objects`: path -> object. `stale`: how many of the next writes find that another writer was first."""
 
     def __init__(self, objects: dict[str, Any] | None = None, stale: int = 0) -> None:
@@ -18,7 +18,7 @@ class FakeApi(Api):
 
     def call(self, method: str, path: str, body: Any = None, kind: str = "", accept: str = "", **query: str) -> bytes:
         if path not in self.objects:
-            raise Refused(404, "not found")
+            raise RequestRefused(404, "not found")
         return json.dumps(self.objects[path]).encode()
 
     def find(self, path: str) -> Any:
@@ -46,4 +46,4 @@ class FakeApi(Api):
     def _require_fresh(self) -> None:
         if self.stale:
             self.stale -= 1
-            raise Refused(409, "the object has been modified")
+            raise RequestRefused(409, "the object has been modified")

@@ -5,21 +5,21 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from phalanx.slurm.jobs.ask import Ask
-from phalanx.slurm.jobs.view import Job
+from phalanx.slurm.jobs.view import JobInfo
 
 PLAIN = Ask(name="j", user="u", uid=0, gid=0, group="u", account="a", partition="p")
 
 
-WAITS, RUNS = Job(number=7, ask=PLAIN, state="PENDING"), Job(number=8, ask=PLAIN, state="RUNNING", nodes=("n",))
+WAITS, RUNS = JobInfo(number=7, ask=PLAIN, state="PENDING"), JobInfo(number=8, ask=PLAIN, state="RUNNING", nodes=("n",))
 
 
 TASKS = [
-    Job(number=11, ask=replace(PLAIN, array=10, task=1), state="PENDING"),
-    Job(number=12, ask=replace(PLAIN, array=10, task=2), state="RUNNING", nodes=("n",)),
+    JobInfo(number=11, ask=replace(PLAIN, array=10, task=1), state="PENDING"),
+    JobInfo(number=12, ask=replace(PLAIN, array=10, task=2), state="RUNNING", nodes=("n",)),
 ]
 
 
 PAIR = [
-    Job(number=11, ask=replace(PLAIN, array=10, task=1), state="PENDING", held=True),
-    Job(number=12, ask=replace(PLAIN, array=10, task=2), state="PENDING", held=True),
+    JobInfo(number=11, ask=replace(PLAIN, array=10, task=1), state="PENDING", held=True),
+    JobInfo(number=12, ask=replace(PLAIN, array=10, task=2), state="PENDING", held=True),
 ]

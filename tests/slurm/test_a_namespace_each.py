@@ -16,7 +16,7 @@ from phalanx.embedded.apiserver.auth.authentication import token_of, write_token
 from phalanx.embedded.apiserver.auth.rbac import MASTERS
 from phalanx.errors import PhalanxError
 from phalanx.slurm.cluster import site
-from phalanx.slurm.cluster.api import Refused
+from phalanx.slurm.cluster.api import RequestRefused
 from phalanx.slurm.jobs.steps.pods.place import Gone, allocation
 from phalanx.slurm.submission import manifest, numbers
 from tests.embedded.apiserver.inprocess import InProcess
@@ -93,11 +93,11 @@ def test_no_step_runs_in_the_job_of_another_user(clients: dict[str, Elsewhere], 
     with pytest.raises(Gone):
         allocation(clients["bob"], number, 0.1)
     for path in ("secrets", "pods"):
-        with pytest.raises(Refused, match="cannot list"):
+        with pytest.raises(RequestRefused, match="cannot list"):
             clients["bob"].get(f"/api/v1/namespaces/user-ada/{path}")
-    with pytest.raises(Refused, match="cannot get"):
+    with pytest.raises(RequestRefused, match="cannot get"):
         clients["bob"].get(f"/api/v1/namespaces/user-ada/secrets/slurm-{number}")
-    with pytest.raises(Refused, match="cannot get"):
+    with pytest.raises(RequestRefused, match="cannot get"):
         clients["bob"].get(f"/api/v1/namespaces/user-ada/pods/slurm-{number}-0-abcde/exec", command="id", stdout="true")
     with pytest.raises(PhalanxError, match="is pending execution"):  # its owner gets on to its pods
         allocation(clients["ada"], number, 0.0)
@@ -105,11 +105,11 @@ def test_no_step_runs_in_the_job_of_another_user(clients: dict[str, Elsewhere], 
 
 def test_no_job_of_another_user_is_changed_or_deleted(clients: dict[str, Elsewhere], number: int) -> None:
     path = f"/apis/batch/v1/namespaces/user-ada/jobs/slurm-{number}"
-    with pytest.raises(Refused, match="cannot delete"):
+    with pytest.raises(RequestRefused, match="cannot delete"):
         clients["bob"].delete(path)
-    with pytest.raises(Refused, match="cannot patch"):
+    with pytest.raises(RequestRefused, match="cannot patch"):
         clients["bob"].patch(path, {"metadata": {"annotations": {"phalanx.dev/hold": "x"}}})
-    with pytest.raises(Refused, match="cannot delete"):
+    with pytest.raises(RequestRefused, match="cannot delete"):
         clients["bob"].delete(path.rpartition("/")[0])
 
 
@@ -137,14 +137,14 @@ EVERYBODY = {"apiGroup": RBAC.partition("/")[0], "kind": "Group", "name": "syste
     ids=lambda body: f"{body['metadata']['name']} for {len(body['subjects'])}",
 )
 def test_an_admin_does_not_put_two_users_into_a_namespace(clients: dict[str, Elsewhere], body: Any) -> None:
-    with pytest.raises(Refused, match="Give each user a namespace"):
+    with pytest.raises(RequestRefused, match="Give each user a namespace"):
         clients["root"].create(place(body), body)
 
 
 def test_a_binding_is_not_widened_later(clients: dict[str, Elsewhere]) -> None:
     path = f"/apis/{RBAC}/namespaces/user-ada/rolebindings/phalanx:slurm-user"
     for subjects in ([ADA, BOB], [BOB], [EVERYBODY]):
-        with pytest.raises(Refused, match="Give each user a namespace"):
+        with pytest.raises(RequestRefused, match="Give each user a namespace"):
             clients["root"].patch(path, {"subjects": subjects})
 
 
@@ -152,9 +152,9 @@ def test_a_user_gives_nobody_more_than_he_has(clients: dict[str, Elsewhere]) -> 
     """phalanx:slurm-user may make Roles and RoleBindings, for the tokens of jobs."""
     path = f"/apis/{RBAC}/namespaces/user-bob"
     rule = {"apiGroups": [""], "resources": ["pods/portforward"], "verbs": ["create"]}
-    with pytest.raises(Refused, match="attempting to grant"):
+    with pytest.raises(RequestRefused, match="attempting to grant"):
         clients["bob"].create(f"{path}/roles", {"metadata": {"name": "more"}, "rules": [rule]})
-    with pytest.raises(Refused):
+    with pytest.raises(RequestRefused):
         clients["bob"].create(f"/apis/{RBAC}/namespaces/user-ada/rolebindings", binding("mine", "user-ada", BOB))
 
 
@@ -176,7 +176,7 @@ def pod(**spec: Any) -> Object:
     ],
 )  # fmt: skip
 def test_pods_of_a_user_run_as_the_user(clients: dict[str, Elsewhere], spec: Any) -> None:
-    with pytest.raises(Refused, match="run as its user"):
+    with pytest.raises(RequestRefused, match="run as its user"):
         clients["root"].create("/api/v1/namespaces/user-ada/pods", pod(**spec))
     clients["root"].create("/api/v1/namespaces/user-ada/pods", pod(securityContext={"runAsUser": 1001}))
 

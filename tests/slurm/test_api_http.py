@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 from phalanx.client.access.kubeconfig import KubeconfigCluster, KubeconfigUser
-from phalanx.slurm.cluster.api import Api, Refused, Unreachable
+from phalanx.slurm.cluster.api import ApiClient, RequestRefused, Unreachable
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 
@@ -21,7 +21,7 @@ class Server:
     def __init__(self, *connections: Sequence[bytes]) -> None:
         self.heard: list[str] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self.api = Api(
+        self.api = ApiClient(
             KubeconfigCluster(server=f"http://127.0.0.1:{self._listener.getsockname()[1]}"),
             KubeconfigUser(token="secret"),
         )
@@ -96,7 +96,7 @@ def test_what_is_no_whole_answer_is_told(answer: bytes) -> None:
 def test_a_refusal_says_why() -> None:
     said = b'{"kind":"Status","message":"jobs \\"x\\" is forbidden"}'
     server = Server([b"HTTP/1.1 403 Forbidden\r\nContent-Length: %d\r\n\r\n%s" % (len(said), said)])
-    with pytest.raises(Refused, match='jobs "x" is forbidden'):
+    with pytest.raises(RequestRefused, match='jobs "x" is forbidden'):
         server.api.get("/a")
     server.over()
 
@@ -104,7 +104,7 @@ def test_a_refusal_says_why() -> None:
 def test_a_token_with_a_line_break_adds_no_header() -> None:
     listener = socket.create_server(("127.0.0.1", 0))
     with listener:
-        api = Api(
+        api = ApiClient(
             KubeconfigCluster(server=f"http://127.0.0.1:{listener.getsockname()[1]}"),
             KubeconfigUser(token="a\r\nX-Remote-User: root"),
         )

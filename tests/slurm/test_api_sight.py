@@ -17,13 +17,13 @@ from phalanx.embedded.apiserver.endpoints.paths.slurm_view import SHOWN
 from phalanx.embedded.login.admission import CONTROL_PLANE, USERS, LoginAccount
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.admission import give_level
-from phalanx.slurm.cluster.api import Api, Refused
+from phalanx.slurm.cluster.api import ApiClient, RequestRefused
 from phalanx.slurm.commands.cluster import sinfo
 from phalanx.slurm.commands.jobs import scancel, squeue
 from phalanx.slurm.jobs.ask import ASK, NUMBER, PREFIX, Ask
 from phalanx.slurm.jobs.nodes import used
 from phalanx.slurm.jobs.steps.records import StepRecord
-from phalanx.slurm.jobs.view import Job, jobs
+from phalanx.slurm.jobs.view import JobInfo, jobs
 from phalanx.slurm.submission import manifest, numbers
 from tests.embedded.apiserver.inprocess import InProcess
 from tests.embedded.login.test_rules import shared
@@ -39,7 +39,7 @@ class Elsewhere(Client):
     def another(self) -> Elsewhere:
         return self
 
-    def _in(self, namespace: str) -> Api:
+    def _in(self, namespace: str) -> ApiClient:
         found = Elsewhere(self._runner, self._server)
         found.namespace = namespace
         return found
@@ -91,7 +91,7 @@ def bind(clients: dict[str, Elsewhere], namespace: str, name: str) -> None:
     clients["root"].create(f"/api/v1/namespaces/{namespace}/pods/{name}/binding", body)
 
 
-def by_number(client: Api, number: int) -> Job:
+def by_number(client: ApiClient, number: int) -> JobInfo:
     [found] = [job for job in jobs(client) if job.number == number]
     return found
 
@@ -129,7 +129,7 @@ def test_how_busy_nodes_are_is_seen_by_all(
     clients["ada"].create("/api/v1/namespaces/user-ada/pods", pod("busy", 0))
     bind(clients, "user-ada", "busy")
     assert used(clients["bob"])["n1"].cpus >= 3
-    monkeypatch.setattr(Api, "open", lambda: clients["bob"])
+    monkeypatch.setattr(ApiClient, "open", lambda: clients["bob"])
     sinfo.run(["-h", "-o", "%C"])
     assert not capsys.readouterr().out.startswith("0/")
     assert b"hush" not in clients["bob"].list("/slurm/v1/pods")
@@ -149,7 +149,7 @@ def test_squeue_of_a_user_reads_the_jobs_of_that_user(
     shown = clients["bob"].list("/slurm/v1/jobs", users="bob", live="true").decode()
     assert [f'"slurm-{number}"' in shown for number in (ahead, behind, ended)] == [False, True, False]
     assert f'"slurm-{ended}"' in clients["bob"].list("/slurm/v1/jobs", users="bob,nobody").decode()
-    monkeypatch.setattr(Api, "open", lambda: clients["bob"])
+    monkeypatch.setattr(ApiClient, "open", lambda: clients["bob"])
     squeue.run(["-h", "-u", "bob", "-o", "%i %r"])
     assert capsys.readouterr().out == f"{behind} Priority\n"  # a job of another user is ahead, and is not shown
 
@@ -167,7 +167,7 @@ def test_sinfo_reads_no_pod_that_has_ended(clients: dict[str, Elsewhere]) -> Non
     before = used(bob)["n1"].cpus
 
     def seen(path: str, **query: str) -> bytes:
-        read.append(Api.list(bob, path, **query))
+        read.append(ApiClient.list(bob, path, **query))
         return read[-1]
 
     with mock.patch.object(bob, "list", seen):
@@ -225,7 +225,7 @@ def test_no_job_breaks_the_squeue_of_others(
     clients["bob"].create("/apis/batch/v1/namespaces/{namespace}/jobs", body)
     mine = submit(clients["ada"], asked("ada"))
     for reader in ("ada", "root"):
-        monkeypatch.setattr(Api, "open", lambda reader=reader: clients[reader])
+        monkeypatch.setattr(ApiClient, "open", lambda reader=reader: clients[reader])
         assert squeue.run(["-h", "-o", "%A|%e|%S|%C|%N|%V"]) == 0
         assert f"{mine}|" in capsys.readouterr().out
 
@@ -236,7 +236,7 @@ def test_no_name_steers_the_terminal_of_a_reader(
     evil = "\x1b]0;owned\x07\x1b[2J\x9b31m\nroot"
     number = submit(clients["bob"], asked("bob", name=evil, comment=evil), **{"phalanx.dev/hold": f"JobHeld{evil}"})
     for reader in ("ada", "root"):
-        monkeypatch.setattr(Api, "open", lambda reader=reader: clients[reader])
+        monkeypatch.setattr(ApiClient, "open", lambda reader=reader: clients[reader])
         squeue.run(["-h", "-o", "%A|%j|%k|%r"])
         [line] = [line for line in capsys.readouterr().out.split("\n") if line.startswith(f"{number}|")]
         assert line.isprintable(), reader
@@ -250,18 +250,18 @@ def test_cancelling_is_for_owners_operators_and_root(
     number = submit(clients["ada"], asked("ada", name="cancelled"))
     monkeypatch.setattr(scancel, "is_user", lambda name: True)
     monkeypatch.setattr("os.getuid", lambda: UIDS["bob"])
-    monkeypatch.setattr(Api, "open", lambda: clients["bob"])
+    monkeypatch.setattr(ApiClient, "open", lambda: clients["bob"])
     monkeypatch.setattr("pwd.getpwuid", lambda uid: type("Entry", (), {"pw_name": "bob"}))
     assert scancel.run([str(number)]) != 0
     assert "Access/permission denied" in capsys.readouterr().err
     # A command that asks nobody gets no further.
-    with pytest.raises(Refused, match="cannot delete"):
+    with pytest.raises(RequestRefused, match="cannot delete"):
         clients["bob"].delete(f"/apis/batch/v1/namespaces/user-ada/jobs/slurm-{number}")
     for who, uid in (("oper", UIDS["oper"]), ("root", 0)):
         if who == "root":
             number = submit(clients["ada"], asked("ada", name="cancelled"))
         monkeypatch.setattr("os.getuid", lambda uid=uid: uid)
-        monkeypatch.setattr(Api, "open", lambda who=who: clients[who])
+        monkeypatch.setattr(ApiClient, "open", lambda who=who: clients[who])
         monkeypatch.setattr("pwd.getpwuid", lambda uid, who=who: type("Entry", (), {"pw_name": who}))
         assert scancel.run(["-u", "ada", "-n", "cancelled"]) == 0, who
         assert number not in [job.number for job in jobs(clients["ada"])]
@@ -285,11 +285,11 @@ def test_a_path_that_is_not_granted_is_refused(clients: dict[str, Elsewhere]) ->
 def test_a_job_bears_only_a_number_that_its_user_has_drawn(clients: dict[str, Elsewhere]) -> None:
     number = numbers.take(clients["ada"], 1, 1)
     for attempt in (number, number + 50, 0, 99999999999):
-        with pytest.raises(Refused, match="has not drawn the job number"):
+        with pytest.raises(RequestRefused, match="has not drawn the job number"):
             submit(clients["bob"], asked("bob"), attempt)
     submit(clients["ada"], asked("ada"), number)
     mine = submit(clients["bob"], asked("bob"))
-    with pytest.raises(Refused, match="cannot be changed"):
+    with pytest.raises(RequestRefused, match="cannot be changed"):
         clients["bob"].patch(
             f"/apis/batch/v1/namespaces/user-bob/jobs/slurm-{mine}", {"metadata": {"labels": {NUMBER: str(number)}}}
         )
@@ -298,7 +298,7 @@ def test_a_job_bears_only_a_number_that_its_user_has_drawn(clients: dict[str, El
 def test_no_controller_gives_a_number(clients: dict[str, Elsewhere]) -> None:
     """The template of a CronJob may bear any label."""
     body = manifest.job(numbers.take(clients["ada"], 1, 1), asked("ada"), site.Site(), {}, [])
-    with pytest.raises(Refused, match="has not drawn"):
+    with pytest.raises(RequestRefused, match="has not drawn"):
         clients["control"].create("/apis/batch/v1/namespaces/user-bob/jobs", body)
 
 
@@ -320,12 +320,12 @@ def test_users_cannot_write_the_next_number(clients: dict[str, Elsewhere]) -> No
     path = f"{site.PATH}/{numbers.NAME}"
     held = clients["bob"].get(path)
     held["data"]["next"] = str(int(held["data"]["next"]) + 1)
-    with pytest.raises(Refused, match="cannot update"):
+    with pytest.raises(RequestRefused, match="cannot update"):
         clients["bob"].replace(path, held)
 
 
 def test_one_user_cannot_use_up_the_numbers(clients: dict[str, Elsewhere]) -> None:
-    with pytest.raises(Refused, match="1 to 1001"):
+    with pytest.raises(RequestRefused, match="1 to 1001"):
         clients["bob"].call("POST", "/slurm/v1/numbers", count="100000")
     before = numbers.take(clients["ada"], 1, 1)
 
@@ -333,7 +333,7 @@ def test_one_user_cannot_use_up_the_numbers(clients: dict[str, Elsewhere]) -> No
         for _ in range(MOST_UNUSED):
             clients["bob"].call("POST", "/slurm/v1/numbers", count="1001")
 
-    with pytest.raises(Refused, match="that no Job has") as refused:
+    with pytest.raises(RequestRefused, match="that no Job has") as refused:
         draw_all()
     assert refused.value.code == 429
     assert numbers.take(clients["ada"], 1, 1) - before <= MOST_UNUSED + 1

@@ -19,7 +19,7 @@ from phalanx.client.connection import Object
 from phalanx.embedded.login.admission import USERS, LoginAccount
 from phalanx.kube.install.definitions import DEFINITIONS, QUEUES
 from phalanx.slurm.cluster import admission, site
-from phalanx.slurm.cluster.api import Refused
+from phalanx.slurm.cluster.api import RequestRefused
 from phalanx.slurm.jobs.ask import Ask
 from phalanx.slurm.jobs.ended import _components
 from phalanx.slurm.jobs.steps import records
@@ -89,7 +89,7 @@ def test_no_way_of_writing_gives_a_number(clients: dict[str, Elsewhere], how: st
         ),
     }[how]
     query = {"fieldManager": "me"} if how == "apply" else {}
-    with pytest.raises(Refused, match="cannot be changed"):
+    with pytest.raises(RequestRefused, match="cannot be changed"):
         bob.call("PATCH", f"{JOBS}/{name}", change, media, **query)
 
 
@@ -132,7 +132,7 @@ OBJECTS: dict[str, tuple[str, Object]] = {
 @pytest.mark.parametrize("what", OBJECTS)
 def test_users_make_nothing_that_rules_others(clients: dict[str, Elsewhere], what: str) -> None:
     path, body = OBJECTS[what]
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RequestRefused) as refused:
         clients["bob"].create(path, body)
     assert refused.value.code == 403
 
@@ -142,25 +142,25 @@ def test_a_reservation_of_another_user_is_not_entered_by_a_label(clients: dict[s
     body = manifest.job(1, asked("bob"), site.Site(), {"phalanx.dev/reservation": "hers"}, [])
     body["metadata"]["name"] = "entered"
     body["metadata"]["labels"] = {"phalanx.dev/queue": "default", "phalanx.dev/group": "ada"}
-    with pytest.raises(Refused, match="names neither its user nor a group"):
+    with pytest.raises(RequestRefused, match="names neither its user nor a group"):
         clients["bob"].create(JOBS, body)
     pod = {"metadata": {"name": "entered", "annotations": {"phalanx.dev/group": "ada"}},
            "spec": {"containers": [{"name": "a", "image": "host"}]}}  # fmt: skip
-    with pytest.raises(Refused, match="names neither its user nor a group"):
+    with pytest.raises(RequestRefused, match="names neither its user nor a group"):
         clients["bob"].create(f"/api/v1/namespaces/{HOME}/pods", pod)
 
 
 def test_a_numbered_job_is_its_users_before_the_site_has_users(clients: dict[str, Elsewhere]) -> None:
     """sacct tells whose a job was by this label."""
     number = numbers.take(clients["bob"], 1, 1)
-    with pytest.raises(Refused, match="names another user"):
+    with pytest.raises(RequestRefused, match="names another user"):
         submit(clients["bob"], asked("ada"), number)
 
 
 def test_a_number_of_ones_own_is_of_no_use_in_a_strangers_namespace(clients: dict[str, Elsewhere]) -> None:
     number = numbers.take(clients["bob"], 1, 1)
     body = manifest.job(number, asked("bob"), site.Site(), {}, [])
-    with pytest.raises(Refused, match="cannot create"):
+    with pytest.raises(RequestRefused, match="cannot create"):
         clients["bob"].create("/apis/batch/v1/namespaces/user-ada/jobs", body)
 
 
@@ -171,7 +171,7 @@ def test_a_secret_is_read_by_its_user_alone(clients: dict[str, Elsewhere]) -> No
     own = ada.get(f"/api/v1/namespaces/user-ada/secrets/slurm-{number}")
     assert base64.b64decode(own["data"]["TOKEN"]) == b"hush"
     for path in (f"/api/v1/namespaces/user-ada/secrets/slurm-{number}", "/api/v1/secrets"):
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(RequestRefused) as refused:
             clients["bob"].get(path)
         assert refused.value.code == 403
 
@@ -197,7 +197,7 @@ def test_steps_that_no_program_ran_are_read_within_bounds() -> None:
 
 @pytest.mark.parametrize("count", ["0", "-1", "1e9", "9" * 400, "", "1;2", "\u0661"])
 def test_nonsense_draws_no_number(clients: dict[str, Elsewhere], count: str) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RequestRefused) as refused:
         clients["bob"].call("POST", "/slurm/v1/numbers", count=count)
     assert refused.value.code == 400
 
@@ -225,7 +225,7 @@ def test_a_submission_does_not_exceed_a_quota_by_one(clients: dict[str, Elsewher
     def refused(limit: int) -> int:
         """Return how many objects the namespace holds, as the refusal reports it."""
         root.patch(path, {"spec": {"hard": {"phalanx.dev/objects": str(limit)}}})
-        with pytest.raises(Refused) as error:
+        with pytest.raises(RequestRefused) as error:
             bob.call("POST", SUBMISSIONS, submission("bob", number), namespace=HOME)
         found = re.search(r"used: phalanx.dev/objects=(\d+),", error.value.message)
         assert found is not None
@@ -268,7 +268,7 @@ def test_a_submission_that_is_refused_makes_nothing(clients: dict[str, Elsewhere
             del body["secret"]
         case "to try it":
             query = {"dryRun": "All"}
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RequestRefused) as refused:
         bob.call("POST", SUBMISSIONS, body, namespace=namespace, **query)
     codes = {"twice": 409, "wrong": 422, "of another user": 422, "without": 400, "to try it": 400}
     assert refused.value.code == codes.get(case, 403)
@@ -284,7 +284,7 @@ def test_the_hold_of_an_administrator_is_not_its_users_to_end(clients: dict[str,
     bob.patch(path, released)  # a hold of one's own
     root.patch(path, {"metadata": {"annotations": {"phalanx.dev/hold": "JobHeldAdmin"}}})
     for change in (held, released):
-        with pytest.raises(Refused, match="only operators may release"):
+        with pytest.raises(RequestRefused, match="only operators may release"):
             bob.patch(path, change)
     bob.patch(path, {"metadata": {"annotations": {"note": "of bob's"}}})
     root.patch(path, released)

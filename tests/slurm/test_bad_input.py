@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from phalanx.client.access.kubeconfig import KubeconfigCluster, KubeconfigUser
-from phalanx.slurm.cluster.api import Api, Refused
+from phalanx.slurm.cluster.api import ApiClient, RequestRefused
 from phalanx.slurm.cluster.site import Account, Association, Partition, Site
 from phalanx.slurm.main import COMMANDS
 from phalanx.slurm.options import Usage
@@ -41,7 +41,7 @@ NOT_A_PARTITION = (
 )
 
 
-class Empty(Api):
+class Empty(ApiClient):
     """A server with one node and the site's objects, which keeps all writes."""
 
     def __init__(self) -> None:
@@ -56,13 +56,13 @@ class Empty(Api):
             return msgspec.json.encode({"data": {"site": msgspec.json.encode(SITE).decode()}})
         if path.rpartition("/")[2] in ("jobs", "pods", "reservations", "nodes", "queues"):
             return msgspec.json.encode({"items": [NODE] if path.endswith("nodes") else []})
-        raise Refused(404, f"{path} not found")
+        raise RequestRefused(404, f"{path} not found")
 
 
 @pytest.fixture
 def api(monkeypatch: pytest.MonkeyPatch) -> Empty:
     found = Empty()
-    monkeypatch.setattr(Api, "open", lambda: found)
+    monkeypatch.setattr(ApiClient, "open", lambda: found)
     for name in ("PHALANX_LEDGER", "KUBECONFIG"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", "/nonexistent")

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from phalanx.slurm.cluster.api import Refused
+from phalanx.slurm.cluster.api import RequestRefused
 from phalanx.slurm.control.cancelling import cancel_all
 from phalanx.slurm.jobs.ask import Ask
-from phalanx.slurm.jobs.view import Job
+from phalanx.slurm.jobs.view import JobInfo
 
 
 class Server:
@@ -31,7 +31,7 @@ class Server:
         with self._lock:
             self.calls.append((method, path.rpartition("/")[2]))
         if code := self._refuses.get(self.calls[-1]):
-            raise Refused(code, "no")
+            raise RequestRefused(code, "no")
 
     def get(self, path: str) -> dict[str, Any]:
         self._called("GET", path)
@@ -47,14 +47,14 @@ class Server:
         self._called("DELETE", path)
 
 
-def tasks(count: int) -> list[Job]:
+def tasks(count: int) -> list[JobInfo]:
     def ask(task: int) -> Ask:
         return Ask(name="j", user="u", uid=1, gid=1, group="g", account="a", partition="p", array=9, task=task)
 
-    return [Job(number=10 + task, ask=ask(task), state="PENDING") for task in range(count)]
+    return [JobInfo(number=10 + task, ask=ask(task), state="PENDING") for task in range(count)]
 
 
-def cancel(server: Server, going: list[Job]) -> list[int]:
+def cancel(server: Server, going: list[JobInfo]) -> list[int]:
     told: list[int] = []
     cancel_all(server, going, lambda job, _: told.append(job.number), now=False)  # type: ignore[arg-type]  # a double
     return told

@@ -10,12 +10,12 @@ import pytest
 
 from phalanx.slurm.jobs.ask import Ask
 from phalanx.slurm.jobs.chosen import Chosen, Id, NoJob, chosen, is_user, read_ids, read_states
-from phalanx.slurm.jobs.view import Job
+from phalanx.slurm.jobs.view import JobInfo
 
 
-def job(number: int = 12, nodes: tuple[str, ...] = (), state: str = "RUNNING", **asked: Any) -> Job:
+def job(number: int = 12, nodes: tuple[str, ...] = (), state: str = "RUNNING", **asked: Any) -> JobInfo:
     words = {"name": "Train", "user": "ada", "uid": 1, "gid": 1, "group": "g", "account": "lab", "partition": "p"}
-    return Job(number=number, ask=Ask(**{**words, **asked}), state=state, nodes=nodes)
+    return JobInfo(number=number, ask=Ask(**{**words, **asked}), state=state, nodes=nodes)
 
 
 def test_ids_of_jobs_tasks_and_components() -> None:

@@ -13,7 +13,7 @@ from phalanx.embedded.apiserver.endpoints.paths.slurm_view import SHOWN
 from phalanx.ledger.entry import JobEntry, StartEntry, State, url_of
 from phalanx.ledger.store import Ledger
 from phalanx.slurm.cluster import ledger
-from phalanx.slurm.cluster.api import Refused
+from phalanx.slurm.cluster.api import RequestRefused
 from phalanx.slurm.cluster.ledger import Part, fetch, rows, spans
 from phalanx.slurm.commands.accounting import sacct
 from phalanx.slurm.jobs.ask import Ask
@@ -102,7 +102,7 @@ def test_sacct_reads_what_the_server_shows(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     server = Serving(url)
-    monkeypatch.setattr(ledger.Api, "open", lambda: server)
+    monkeypatch.setattr(ledger.ApiClient, "open", lambda: server)
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("PHALANX_LEDGER", raising=False)
@@ -130,9 +130,9 @@ def test_rows_of_another_length_are_left_out(url: str) -> None:
 def test_where_nothing_is_served_there_is_no_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Other(Serving):
         def call(self, method: str, path: str, **query: str) -> bytes:
-            raise Refused(404, "not found")
+            raise RequestRefused(404, "not found")
 
-    monkeypatch.setattr(ledger.Api, "open", lambda: Other(""))
+    monkeypatch.setattr(ledger.ApiClient, "open", lambda: Other(""))
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("PHALANX_LEDGER", raising=False)

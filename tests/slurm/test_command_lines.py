@@ -13,8 +13,8 @@ import pytest
 from phalanx.slurm.cluster.site import Association, Partition, Site, Weights
 from phalanx.slurm.commands.launch import sbatch
 from phalanx.slurm.jobs.ask import ASK, Ask, Asks, read_ask
-from phalanx.slurm.jobs.nodes import Node
-from phalanx.slurm.jobs.view import Job
+from phalanx.slurm.jobs.nodes import NodeInfo
+from phalanx.slurm.jobs.view import JobInfo
 from phalanx.slurm.options import Usage
 from phalanx.slurm.submission.asked.request import SubmissionRequest, request
 from phalanx.slurm.submission.asked.size import Hardware
@@ -39,8 +39,8 @@ FAILED = "Batch job submission failed: "
 
 
 def _nodes() -> Hardware:
-    fast = [Node(name=f"n{at}", cpus=16, memory_mib=64000, gpus=0, ready=True, drained=False, features=("fast",), shape="2:8:1") for at in (1, 2)]  # fmt: skip # noqa: E501 (one expression)
-    big = [Node(name=f"n{at}", cpus=16, memory_mib=64000, gpus=4, ready=True, drained=False, features=("big",), shape="2:8:1", gpu_product="NVIDIA-A100-SXM4") for at in (3, 4)]  # fmt: skip # noqa: E501 (one expression)
+    fast = [NodeInfo(name=f"n{at}", cpus=16, memory_mib=64000, gpus=0, ready=True, drained=False, features=("fast",), shape="2:8:1") for at in (1, 2)]  # fmt: skip # noqa: E501 (one expression)
+    big = [NodeInfo(name=f"n{at}", cpus=16, memory_mib=64000, gpus=4, ready=True, drained=False, features=("big",), shape="2:8:1", gpu_product="NVIDIA-A100-SXM4") for at in (3, 4)]  # fmt: skip # noqa: E501 (one expression)
     every = (*fast, *big)
     return Hardware(cpus=16, memory_mib=64000, gpus=4, nodes=4, each=every, names=frozenset(one.name for one in every),
                     features=frozenset({"fast", "big"}), disk_mib=0)  # fmt: skip
@@ -129,7 +129,7 @@ def test_a_priority_by_weights_grows_while_a_job_waits() -> None:
     here = Site(partitions=[Partition(name="batch", default=True)], weights=Weights(qos=3000, age=1000, max_age_s=100))
     asked = ask("--nice=5", here).ask
     assert (asked.rank, asked.rank_per_s) == (1.0, 10.0)
-    waited = Job(
+    waited = JobInfo(
         number=1, ask=msgspec.structs.replace(asked, rank=100.0), state="RUNNING", eligible_s=10.0, start_s=17.0
     )
     assert waited.priority == 100 + 70 - 5

@@ -7,7 +7,7 @@ import pytest
 from phalanx.slurm.cluster.site import Account, Site
 from phalanx.slurm.control.running import may_as
 from phalanx.slurm.jobs.ask import Ask
-from phalanx.slurm.jobs.view import Job
+from phalanx.slurm.jobs.view import JobInfo
 
 SITE = Site(
     admins={"op": "Operator", "adm": "Administrator", "former": "None"},
@@ -25,4 +25,4 @@ ASK = Ask(name="j", user="ada", uid=1, gid=1, group="g", account="vision", parti
     [("op", True), ("adm", True), ("former", False), ("head", True), ("lead", True), ("other", False), ("bob", False)],
 )
 def test_levels_and_coordinators_change_jobs_of_others(user: str, may: bool) -> None:
-    assert may_as(SITE, user, Job(number=1, ask=ASK, state="PENDING")) is may
+    assert may_as(SITE, user, JobInfo(number=1, ask=ASK, state="PENDING")) is may

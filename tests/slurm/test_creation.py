@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.slurm.cluster.api import Refused, Unreachable
+from phalanx.slurm.cluster.api import RequestRefused, Unreachable
 from phalanx.slurm.options import Usage
 from phalanx.slurm.submission.creation import create_all
 
@@ -57,7 +57,7 @@ def test_few_are_made_in_their_order() -> None:
 
 @pytest.mark.parametrize(
     ("error", "kind", "words"),
-    [(Refused(403, "no"), Usage, "submission failed: no"), (Unreachable("away"), Unreachable, "away")],
+    [(RequestRefused(403, "no"), Usage, "submission failed: no"), (Unreachable("away"), Unreachable, "away")],
 )
 def test_after_an_error_no_more_are_begun_and_those_that_are_there_are_known(
     error: Exception, kind: type[Exception], words: str

@@ -21,7 +21,7 @@ import pytest
 from phalanx.ledger.entry import JobEntry, StartEntry, State, url_of
 from phalanx.ledger.store import Ledger
 from phalanx.slurm.cluster import site
-from phalanx.slurm.cluster.api import Api, Refused
+from phalanx.slurm.cluster.api import ApiClient, RequestRefused
 from phalanx.slurm.cluster.site import Account, Association, Partition, Qos, Site, Weights
 from phalanx.slurm.jobs.ask import ASK, NUMBER, Ask
 from phalanx.slurm.main import COMMANDS
@@ -78,7 +78,7 @@ NOW_S = datetime(2026, 11, 21, 2, 18, 31, tzinfo=UTC).timestamp()
 USED = [["root", "root", 23791.9], ["a", "a1", 3087.9], ["b", "b1", 249.9]]
 
 
-class Served(Api):
+class Served(ApiClient):
     """An API server that has what the real Slurm had."""
 
     completing = False
@@ -101,7 +101,7 @@ class Served(Api):
         if path.endswith(("/jobs", "/pods", "/reservations")):
             return b'{"items": []}'
         if path not in found:
-            raise Refused(404, path)
+            raise RequestRefused(404, path)
         return msgspec.json.encode(found[path])
 
 
@@ -157,7 +157,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patched.setenv("TZ", "UTC")
         time.tzset()
         patched.setattr(time, "time", lambda: NOW_S)
-        patched.setattr(Api, "open", Served)
+        patched.setattr(ApiClient, "open", Served)
         yield
     time.tzset()
 

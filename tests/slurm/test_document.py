@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 
 from phalanx.slurm.commands.jobs.document import document
-from phalanx.slurm.jobs.view import Job
+from phalanx.slurm.jobs.view import JobInfo
 from tests.slurm.test_command_lines import ask
 
 
 def test_the_json_of_jobs_has_every_name_of_slurm() -> None:
-    waits = Job(number=7, ask=ask("-a 1-3%2 --gres gpu:1 --mem 100").ask, state="PENDING", submit_s=5.0)
+    waits = JobInfo(number=7, ask=ask("-a 1-3%2 --gres gpu:1 --mem 100").ask, state="PENDING", submit_s=5.0)
     waits.ask.array, waits.ask.task, waits.ask.throttle = 7, 1, 2
     second = msgspec.structs.replace(waits, number=8, ask=msgspec.structs.replace(waits.ask, task=2), others=[])
     [shown] = msgspec.json.decode(document("lab", [waits, second]))["jobs"]

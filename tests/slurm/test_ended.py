@@ -15,7 +15,7 @@ from phalanx.ledger.store import Ledger
 from phalanx.slurm.cluster.ledger import Book
 from phalanx.slurm.jobs.ask import Ask
 from phalanx.slurm.jobs.ended import ended, recorded, recorded_of
-from phalanx.slurm.jobs.view import Job
+from phalanx.slurm.jobs.view import JobInfo
 from tests.ledger.test_store import postgres  # noqa: F401 - a fixture
 
 ASK = Ask(name="wrap", user="ada", uid=1, gid=1, group="g", account="lab", partition="batch")
@@ -48,7 +48,7 @@ def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         yield
 
 
-def numbers(found: list[Job]) -> list[int]:
+def numbers(found: list[JobInfo]) -> list[int]:
     return [job.number for job in found]
 
 

@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 
-from phalanx.slurm.cluster.api import Api
+from phalanx.slurm.cluster.api import ApiClient
 from phalanx.slurm.options import Usage
 from phalanx.slurm.submission import expected
 from tests.slurm.test_command_lines import SITE, ask
@@ -32,7 +32,7 @@ def test_a_refused_job_is_an_allocation_failure(line: str, told: str, monkeypatc
     monkeypatch.setattr("phalanx.slurm.control.reservations.reservations", lambda api: [])
     monkeypatch.setattr(expected, "foretold", lambda api, here, asks: "in an hour")
     try:
-        found = expected.planned(cast(Api, None), SITE, lambda: [ask(f"{line} --wrap true")])
+        found = expected.planned(cast(ApiClient, None), SITE, lambda: [ask(f"{line} --wrap true")])
     except Usage as error:
         found = error.text
     assert found == told

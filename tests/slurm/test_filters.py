@@ -8,7 +8,7 @@ from phalanx.slurm.commands.accounting import sacct
 from phalanx.slurm.commands.jobs import sprio
 from phalanx.slurm.jobs import fields
 from phalanx.slurm.jobs.ask import Ask
-from phalanx.slurm.jobs.view import Job
+from phalanx.slurm.jobs.view import JobInfo
 from phalanx.slurm.options import Usage
 from tests.slurm.beside.sweeps import COMMANDS, begun, sweep
 
@@ -33,7 +33,7 @@ def test_headings_of_node_lists_are_not_cut_where_they_are_aligned_to_the_right(
      ({"nodelist": "cn[1-3]"}, True), ({"reason": "priority"}, True), ({"reason": "Resources"}, False)],
 )  # fmt: skip
 def test_names_of_sacct_are_compared_without_regard_to_case(said: dict[str, str], *, named: bool) -> None:
-    job = Job(number=1, ask=ASK, state="PENDING", nodes=["cn1"], reason="Priority")
+    job = JobInfo(number=1, ask=ASK, state="PENDING", nodes=["cn1"], reason="Priority")
     assert sacct._is_named(job, said) == named
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from phalanx.slurm.commands.launch import sbatch
 from phalanx.slurm.jobs import pages
-from phalanx.slurm.jobs.view import Job
+from phalanx.slurm.jobs.view import JobInfo
 from phalanx.slurm.options import Usage
 from phalanx.slurm.submission.asked.forms import check_forms, checking
 from tests.slurm.test_command_lines import ask
@@ -119,7 +119,9 @@ def test_hints_change_nothing_but_what_scontrol_shows(capsys: pytest.CaptureFixt
         "sbatch: error: Ignoring -S since it's not allowed by configuration (AllowSpecResourcesUsage = No)\n"
     )
     plain, hinted = ask("").ask, ask(line).ask
-    shown = ["\n".join(map(" ".join, pages.job(Job(number=1, ask=one, state="PENDING")))) for one in (plain, hinted)]
+    shown = [
+        "\n".join(map(" ".join, pages.job(JobInfo(number=1, ask=one, state="PENDING")))) for one in (plain, hinted)
+    ]
     changed = [line for line in shown[1].split("\n") if line not in shown[0].split("\n")]
     assert [line for line in changed if not line.startswith(("SubmitTime", "SuspendTime"))] == [
         "NumNodes=1 NumCPUs=1 NumTasks=1 CPUs/Task=1 ReqB:S:C:T=0:0:*:1",

@@ -9,14 +9,14 @@ import msgspec
 import pytest
 
 from phalanx.client.access.kubeconfig import KubeconfigCluster, KubeconfigUser
-from phalanx.slurm.cluster.api import Api
+from phalanx.slurm.cluster.api import ApiClient
 from phalanx.slurm.cluster.site import Site
 from phalanx.slurm.commands.launch.sbatch import OPTIONS
 from phalanx.slurm.jobs.ask import ASK, COMPONENT, NUMBER, Ask, read_ask
 from phalanx.slurm.jobs.chosen import Chosen, read_ids
 from phalanx.slurm.jobs.ended import _components
 from phalanx.slurm.jobs.pages import job as page
-from phalanx.slurm.jobs.view import Job
+from phalanx.slurm.jobs.view import JobInfo
 from phalanx.slurm.options import OptionReader, Usage
 from phalanx.slurm.submission import manifest
 from phalanx.slurm.submission.asked.request import SubmissionRequest
@@ -74,7 +74,7 @@ def test_components_are_one_gang_whose_first_has_the_number() -> None:
 
 
 def test_ids_have_a_plus_and_choose_one_component_or_all() -> None:
-    jobs = [Job(number=12 + at, ask=ask, state="RUNNING") for at, ask in enumerate((FIRST, SECOND))]
+    jobs = [JobInfo(number=12 + at, ask=ask, state="RUNNING") for at, ask in enumerate((FIRST, SECOND))]
     assert [job.id for job in jobs] == ["12+0", "12+1"]
     for text, chosen in (("12", [True, True]), ("12+1", [False, True]), ("13", [False, True]), ("14", [False, False])):
         assert [Chosen(ids=tuple(read_ids(text))).has(job) for job in jobs] == chosen
@@ -99,7 +99,7 @@ def test_the_ledger_has_one_entry_from_which_all_components_are_read(known: bool
 # --- in images that get the tools -------------------------------------------------------------------------------------
 
 
-class Made(Api):
+class Made(ApiClient):
     """An API server that takes what is made; the next number is 12."""
 
     def __init__(self) -> None:

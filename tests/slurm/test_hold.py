@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from phalanx.slurm.commands.cluster.verbs import hold
-from phalanx.slurm.jobs.view import Job
+from phalanx.slurm.jobs.view import JobInfo
 from tests.slurm.test_command_lines import ask
 
 
@@ -33,11 +33,11 @@ def test_an_account_that_a_partition_does_not_take_keeps_its_job_waiting() -> No
 def test_an_administrators_hold_is_not_the_users_to_end(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    held = Job(number=7, ask=ask("").ask, state="PENDING", reason="JobHeldAdmin", held=True)
+    held = JobInfo(number=7, ask=ask("").ask, state="PENDING", reason="JobHeldAdmin", held=True)
     monkeypatch.setattr(hold, "with_ended", lambda api, word: [held])
     monkeypatch.setattr(hold.running, "may", lambda api, job: True)
     monkeypatch.setattr(hold, "_may_release", lambda api, job: False)
-    monkeypatch.setattr(hold.Api, "open", lambda: None)
+    monkeypatch.setattr(hold.ApiClient, "open", lambda: None)
     assert hold.hold(["7"], "") == 1
     assert capsys.readouterr().err.startswith("Access/permission denied for job 7\n")
 
@@ -57,7 +57,10 @@ def test_only_uhold_lets_the_user_release_what_root_holds(monkeypatch: pytest.Mo
     monkeypatch.setattr(hold.os, "getuid", lambda: 0)
     monkeypatch.setattr(hold, "refusal", lambda api, job: "")
     monkeypatch.setattr(hold, "_may_release", lambda api, job: True)
-    server, job = _Server(), Job(number=12, ask=replace(ask("").ask, uid=1000), state="PENDING", reason="JobHeldAdmin")
+    server, job = (
+        _Server(),
+        JobInfo(number=12, ask=replace(ask("").ask, uid=1000), state="PENDING", reason="JobHeldAdmin"),
+    )
     for as_user in (False, True):
         assert hold._hold(server, [job], "JobHeldUser", as_user=as_user) == ""  # type: ignore[arg-type]  # a double
     assert server.held == ["JobHeldAdmin", "JobHeldUser"]

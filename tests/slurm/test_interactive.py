@@ -10,10 +10,10 @@ from typing import cast
 import pytest
 
 from phalanx.errors import PhalanxError
-from phalanx.slurm.cluster.api import Api
+from phalanx.slurm.cluster.api import ApiClient
 from phalanx.slurm.cluster.site import Site
 from phalanx.slurm.jobs.ask import Ask
-from phalanx.slurm.jobs.view import Job
+from phalanx.slurm.jobs.view import JobInfo
 from phalanx.slurm.options import Usage
 from phalanx.slurm.submission import interactive
 
@@ -26,7 +26,7 @@ def test_what_cannot_be_had_is_given_back(monkeypatch: pytest.MonkeyPatch, at: s
     def fails(*_: object, **__: object) -> None:
         raise PhalanxError("no")
 
-    monkeypatch.setattr(interactive.Api, "open", lambda: None)
+    monkeypatch.setattr(interactive.ApiClient, "open", lambda: None)
     monkeypatch.setattr(interactive.site, "load", lambda api: Site())
     monkeypatch.setattr(interactive, "hardware", lambda *_: None)
     monkeypatch.setattr(interactive, "request", lambda *_: type("Asked", (), {"ask": type("Ask", (), {"hold": ""})()}))
@@ -63,8 +63,8 @@ def test_a_job_that_ends_before_it_starts_is_no_allocation(
     monkeypatch: pytest.MonkeyPatch, *, name: str, quiet: bool, told: str, missed: bool
 ) -> None:
     ask = Ask(name="j", user="a", uid=1, gid=1, group="g", account="l", partition="b")
-    found = [Job(number=7, ask=ask, state="DEADLINE")] if missed else []
+    found = [JobInfo(number=7, ask=ask, state="DEADLINE")] if missed else []
     monkeypatch.setattr(interactive, "jobs", lambda api, numbers: found)
     with pytest.raises(Usage) as error:
-        interactive._wait(cast(Api, None), 7, name, quiet, {})
+        interactive._wait(cast(ApiClient, None), 7, name, quiet, {})
     assert error.value.text == told

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from phalanx.slurm.cluster.api import Api
+from phalanx.slurm.cluster.api import ApiClient
 from phalanx.slurm.commands.accounting.entities import listed as lists
 from phalanx.slurm.options import Usage
 from tests.slurm.account_trees import MADE, SITE
@@ -26,7 +26,7 @@ from tests.slurm.account_trees import MADE, SITE
 def test_associations_are_in_the_order_of_their_creation(
     line: str, rows: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(Api, "open", lambda: None)
+    monkeypatch.setattr(ApiClient, "open", lambda: None)
     monkeypatch.setattr(lists.site, "load", lambda api: MADE)
     lists.show(["assoc", "format=id,lft,rgt,account,user", *line.split()], {"noheader": None, "parsable2": None})
     assert capsys.readouterr().out.split() == rows.split()
@@ -53,7 +53,7 @@ def test_conditions_that_do_not_exist(kind: str, word: str, told: str) -> None:
 def test_federations_have_names_between_bars(
     option: str, printed: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(Api, "open", lambda: None)
+    monkeypatch.setattr(ApiClient, "open", lambda: None)
     monkeypatch.setattr(lists.site, "load", lambda api: SITE)
     assert lists.show(["federation"], {option: None}) == 0
     assert capsys.readouterr().out == printed

@@ -13,8 +13,8 @@ from phalanx.slurm.cluster.conf import read_conf
 from phalanx.slurm.cluster.site import Partition, Qos, Site, Weights
 from phalanx.slurm.commands.jobs import sprio
 from phalanx.slurm.jobs.ask import Ask
-from phalanx.slurm.jobs.nodes import Node
-from phalanx.slurm.jobs.view import Job
+from phalanx.slurm.jobs.nodes import NodeInfo
+from phalanx.slurm.jobs.view import JobInfo
 
 GOLDEN = Path(__file__).parents[1] / "core" / "order" / "slurm"
 WEIGHTS = Weights(
@@ -25,7 +25,7 @@ SITE = Site(
     qos={"normal": Qos(), "fast": Qos(priority=100), "slow": Qos(priority=10)},
     weights=WEIGHTS,
 )
-NODES = [Node(name=f"n{at}", cpus=64, memory_mib=256000, gpus=0, ready=True, drained=False) for at in range(1, 9)]
+NODES = [NodeInfo(name=f"n{at}", cpus=64, memory_mib=256000, gpus=0, ready=True, drained=False) for at in range(1, 9)]
 # how long the jobs had waited; jobs that are not equal here, and why (docs/guide/slurm.md)
 CAPTURES: dict[str, tuple[float, dict[int, str]]] = {
     "fairtree_1": (0.0, {}),
@@ -40,10 +40,10 @@ EMPTY = [
 ]
 
 
-def job(number: int, user: str, partition: str, nodes: int, cpus: int, memory_mib: int, qos: str, nice: int) -> Job:
+def job(number: int, user: str, partition: str, nodes: int, cpus: int, memory_mib: int, qos: str, nice: int) -> JobInfo:
     ask = Ask(name="j", user=user, uid=1, gid=1, group="g", account=user[0], partition=partition, qos=qos, nodes=nodes,
               tasks=cpus, memory_mib=memory_mib // nodes, nice=nice)  # fmt: skip
-    return Job(number=number, ask=ask, state="PENDING", eligible_s=0.0)
+    return JobInfo(number=number, ask=ask, state="PENDING", eligible_s=0.0)
 
 
 JOBS = [
@@ -63,7 +63,7 @@ def test_a_job_ages_until_it_is_old_enough_and_one_that_is_held_has_none() -> No
     half = factors_of(JOBS[0].ask, SITE, NODES, 0.0, WEIGHTS.max_age_s / 2)
     old = factors_of(JOBS[0].ask, SITE, NODES, 0.0, WEIGHTS.max_age_s * 3)
     assert (half.age, old.age) == (0.5, 1.0)
-    held = Job(number=1, ask=JOBS[0].ask, state="PENDING", held=True)
+    held = JobInfo(number=1, ask=JOBS[0].ask, state="PENDING", held=True)
     assert sprio.PriorityLine(held, old, WEIGHTS).priority == 0
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from phalanx.slurm.cluster.api import Api
+from phalanx.slurm.cluster.api import ApiClient
 from phalanx.slurm.main import install
 from tests.cli.upstart import Up, started, until
 from tests.slurm.shell import ME, Shell
@@ -79,7 +79,7 @@ def test_a_job_that_starts_at_once_makes_few_writes(shell: Shell, monkeypatch: p
     kubeconfig["contexts"][0]["context"]["namespace"] = namespace
     (own := shell.folder / "kubeconfig").write_text(json.dumps(kubeconfig))
     monkeypatch.setenv("KUBECONFIG", str(own))
-    api = Api.open()
+    api = ApiClient.open()
     made = api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
     paths = {kind: f"/api/v1/namespaces/{namespace}/{kind}" for kind in ("pods", "secrets", "events")}
     paths["jobs"] = f"/apis/batch/v1/namespaces/{namespace}/jobs"

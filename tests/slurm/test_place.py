@@ -12,18 +12,18 @@ import pytest
 
 from phalanx.client.access.kubeconfig import KubeconfigCluster, KubeconfigUser
 from phalanx.errors import PhalanxError
-from phalanx.slurm.cluster.api import Api, Refused
+from phalanx.slurm.cluster.api import ApiClient, RequestRefused
 from phalanx.slurm.commands.launch import srun
 from phalanx.slurm.jobs.ask import ASK as WORDS
 from phalanx.slurm.jobs.ask import KEY, SECRET, Ask
 from phalanx.slurm.jobs.steps.pods import place
 from phalanx.slurm.jobs.steps.pods.channel import Broken, Channel
 from phalanx.slurm.jobs.steps.pods.place import Allocation, Gone, allocation
-from phalanx.slurm.jobs.steps.pods.told import Pod
+from phalanx.slurm.jobs.steps.pods.told import PodAddress
 from phalanx.slurm.options import Usage
 
 ASK = Ask(name="j", user="ada", uid=1, gid=1, group="g", account="lab", partition="batch")
-POD = Pod("slurm-7-0-abcde", "n1", "127.0.0.1")
+POD = PodAddress("slurm-7-0-abcde", "n1", "127.0.0.1")
 HERE = Allocation(number=7, ask=ASK, pods=(POD,), head=0, key="the job's key", through=None)
 STARTED = "2026-01-02T03:04:05Z"
 
@@ -76,7 +76,7 @@ def test_one_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch, clo
 # --- pods that tell where they are ------------------------------------------------------------------------------------
 
 
-class Own(Api):
+class Own(ApiClient):
     """The API server as the token of job 7 sees it: that Job and its Secret."""
 
     def __init__(self, job: dict[str, Any] | None) -> None:
@@ -88,7 +88,7 @@ class Own(Api):
             return self.job
         if path.endswith("secrets/slurm-7"):
             return {"data": {KEY: base64.b64encode(b"k").decode(), "PHALANX_PATH": ""}}
-        raise Refused(404 if self.job is None else 403, f"{path} is not yours")
+        raise RequestRefused(404 if self.job is None else 403, f"{path} is not yours")
 
     def patch(self, path: str, body: Any) -> dict[str, Any]:
         assert self.job is not None

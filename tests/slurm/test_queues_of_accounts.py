@@ -18,7 +18,7 @@ from phalanx.embedded.apiserver.transport.http import RawRequest
 from phalanx.embedded.login.admission import CONTROL_PLANE, USERS, LoginAccount
 from phalanx.kube.read.workload.adapter import FRAMEWORK_KINDS
 from phalanx.slurm.cluster import admission, site
-from phalanx.slurm.cluster.api import Refused
+from phalanx.slurm.cluster.api import RequestRefused
 from tests.embedded.apiserver.inprocess import InProcess
 from tests.embedded.login.test_rules import define, definition, pod, shared
 from tests.slurm.test_sacctmgr_coordinators import Client
@@ -103,7 +103,7 @@ ATTACKS = {
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_no_word_opens_the_queue_of_another_account(clients: dict[str, Client], attack: str) -> None:
     path, body = ATTACKS[attack]
-    with pytest.raises(Refused, match=DENIED):
+    with pytest.raises(RequestRefused, match=DENIED):
         clients["bob"].create(path, body)
 
 
@@ -111,26 +111,26 @@ def test_no_word_opens_the_queue_of_another_account(clients: dict[str, Client], 
 def test_label_changes_are_judged_too(clients: dict[str, Client], path: str) -> None:
     make = {JOBS: job, PODS: pod_of, KUBEFLOW: framework}[path]
     clients["bob"].create(path, make("later", {QUEUE: "chem"}))
-    with pytest.raises(Refused, match=DENIED):
+    with pytest.raises(RequestRefused, match=DENIED):
         clients["bob"].patch(f"{path}/later", {"metadata": {"labels": {QUEUE: "lab"}}})
     if path == KUBEFLOW:
         clients["bob"].patch(f"{path}/later", {"metadata": {"labels": {QUEUE: None}}})
-        with pytest.raises(Refused, match=DENIED):
+        with pytest.raises(RequestRefused, match=DENIED):
             clients["bob"].patch(f"{path}/later", {"spec": {"runPolicy": {"schedulingPolicy": {"queue": "lab"}}}})
     clients["bob"].patch(f"{path}/later", {"metadata": {"labels": {"colour": "red"}}})
 
 
 def test_controllers_make_pods_for_the_user_of_the_namespace(clients: dict[str, Client]) -> None:
     """The template of a Deployment, or of a framework's job, names the queue."""
-    with pytest.raises(Refused, match=DENIED):
+    with pytest.raises(RequestRefused, match=DENIED):
         clients["controller"].create(PODS, pod_of("made", {QUEUE: "lab"}))
-    with pytest.raises(Refused, match=DENIED):
+    with pytest.raises(RequestRefused, match=DENIED):
         clients["controller"].create(JOBS, job("made", {QUEUE: "lab"}))
     clients["controller"].create(PODS, pod_of("made", {QUEUE: "chem"}))
 
 
 def test_service_accounts_are_the_user_of_their_namespace(clients: dict[str, Client]) -> None:
-    with pytest.raises(Refused, match=DENIED):
+    with pytest.raises(RequestRefused, match=DENIED):
         clients["account"].create(JOBS, job("of-account", {QUEUE: "lab"}))
     clients["account"].create(JOBS, job("of-account", {QUEUE: "chem"}))
 
@@ -148,7 +148,7 @@ def test_own_accounts_and_queues_of_no_account_are_open(clients: dict[str, Clien
 @pytest.mark.parametrize("how", ["labels", "notes"])
 def test_no_job_is_in_the_group_of_another_user(clients: dict[str, Client], how: str) -> None:
     """Limits and reservations of a group would be used up by a stranger."""
-    with pytest.raises(Refused, match="names neither its user nor a group of the user"):
+    with pytest.raises(RequestRefused, match="names neither its user nor a group of the user"):
         clients["bob"].create(JOBS, job("grouped", **{how: {GROUP: "ada"}}))
     clients["bob"].create(JOBS, job(f"own-{how}", **{how: {GROUP: "bob"}}))
     clients["bob"].create(JOBS, job(f"team-{how}", **{how: {GROUP: "vision"}}))
@@ -172,9 +172,9 @@ def test_no_job_raises_its_own_priority(clients: dict[str, Client]) -> None:
     """`sbatch --nice=-1000` is refused by the command; an annotation is refused by the API server."""
     nice = "phalanx.dev/nice"
     for path, make in ((JOBS, job), (PODS, pod_of)):
-        with pytest.raises(Refused, match="only operators may raise"):
+        with pytest.raises(RequestRefused, match="only operators may raise"):
             clients["bob"].create(path, make("pushed", notes={nice: "-1000"}))
     clients["bob"].create(JOBS, job("modest", notes={nice: "1000"}))
-    with pytest.raises(Refused, match="only operators may raise"):
+    with pytest.raises(RequestRefused, match="only operators may raise"):
         clients["bob"].patch(f"{JOBS}/modest", {"metadata": {"annotations": {nice: "-1"}}})
     clients["root"].create(JOBS, job("pushed-by-root", notes={nice: "-1000"}))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from phalanx.client.access.kubeconfig import KubeconfigCluster, KubeconfigUser
-from phalanx.slurm.cluster.api import Api, Refused
+from phalanx.slurm.cluster.api import ApiClient, RequestRefused
 from phalanx.slurm.jobs.steps import records
 from phalanx.slurm.jobs.steps.records import StepRecord
 
@@ -19,7 +19,7 @@ def test_a_step_that_a_signal_ended_is_cancelled(code: int, signal: int, state: 
     assert records.ended(StepRecord(start_s=1.0), code, signal).state == state
 
 
-class Jobs(Api):
+class Jobs(ApiClient):
     """A Job that other writers change between a read and the following write, a given number of times."""
 
     def __init__(self, meanwhile: int = 0, refused: int = 0) -> None:
@@ -32,13 +32,13 @@ class Jobs(Api):
 
     def patch(self, path: str, body: Any) -> dict[str, object]:
         if self.refused:
-            raise Refused(self.refused, "no")
+            raise RequestRefused(self.refused, "no")
         if self.meanwhile:
             self.meanwhile -= 1
             self.version += 1
             self.notes[f"slurm.phalanx.dev/step.{len(self.notes)}"] = "{}"
         if body["metadata"].get("resourceVersion") != str(self.version):
-            raise Refused(409, "the object has been modified")
+            raise RequestRefused(409, "the object has been modified")
         self.notes |= body["metadata"]["annotations"]
         self.version += 1
         return {}

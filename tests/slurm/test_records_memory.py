@@ -83,7 +83,7 @@ def test_the_ledger_tells_it_of_a_job(
 
 
 def test_a_pod_tells_it_while_the_job_is_there() -> None:
-    job = view.Job(number=1, ask=ASK, state="RUNNING")
+    job = view.JobInfo(number=1, ask=ASK, state="RUNNING")
     terminated = {"exitCode": 137, "reason": "OOMKilled", "finishedAt": "2026-01-01T00:00:00Z"}
     status = {"containerStatuses": [{"state": {"terminated": terminated}}]}
     view._exit(job, msgspec.convert({"metadata": {"name": "p"}, "status": status}, view._Pod))

@@ -9,7 +9,7 @@ import pytest
 from phalanx.slurm.cluster.site import Association, Site
 from phalanx.slurm.commands.launch import sbatch
 from phalanx.slurm.jobs import fields
-from phalanx.slurm.jobs.view import Job
+from phalanx.slurm.jobs.view import JobInfo
 from phalanx.slurm.options import Usage
 from phalanx.slurm.submission import manifest
 from phalanx.slurm.submission.asked.request import exported, request
@@ -18,8 +18,8 @@ from tests.slurm.test_command_lines import FAILED, SITE, _nodes, ask
 
 def test_a_job_that_runs_holds_its_least_cpus() -> None:
     asked = ask("--mincpus=4").ask
-    assert Job(number=1, ask=asked, state="PENDING").cpus == 1
-    assert Job(number=1, ask=asked, state="RUNNING", start_s=1.0).cpus == 4
+    assert JobInfo(number=1, ask=asked, state="PENDING").cpus == 1
+    assert JobInfo(number=1, ask=asked, state="RUNNING", start_s=1.0).cpus == 4
 
 
 def test_sizes_and_defaults() -> None:
@@ -153,7 +153,7 @@ def test_what_no_nodes_could_ever_give_is_refused_unless_it_is_held(line: str, f
 def test_a_job_whose_gpus_need_more_nodes_shows_them_once_it_runs(
     line: str, nodes: int, cpus: int, tasks: int, tres: str
 ) -> None:
-    job = Job(number=1, ask=ask(line).ask, state="PENDING")
+    job = JobInfo(number=1, ask=ask(line).ask, state="PENDING")
     assert (job.node_count, job.cpus, job.tasks, fields.tres(job)) == (nodes, cpus, tasks, tres)
     job.state = "RUNNING"
     assert (job.node_count, job.tasks) == (2, max(2, tasks))
@@ -165,7 +165,7 @@ def test_a_job_whose_gpus_need_more_nodes_shows_them_once_it_runs(
      ("--nodelist= -N2", (2, 2))],
 )  # fmt: skip
 def test_a_held_job_may_ask_no_nodes(line: str, shown: tuple[int, int]) -> None:
-    job = Job(number=1, ask=ask(f"-H {line}").ask, state="PENDING")
+    job = JobInfo(number=1, ask=ask(f"-H {line}").ask, state="PENDING")
     assert (job.node_count, job.cpus) == shown
 
 
@@ -177,7 +177,7 @@ def test_the_time_limit_fits_the_deadline_if_there_is_a_least_one() -> None:
 
 
 def test_memory_of_gpus_is_shown_as_slurm_does() -> None:
-    job = Job(number=1, ask=ask("--mem-per-gpu=100 -G2").ask, state="PENDING")
+    job = JobInfo(number=1, ask=ask("--mem-per-gpu=100 -G2").ask, state="PENDING")
     assert (fields.memory(job), job.total_mib) == ("1000M", 200)
     job.state = "RUNNING"
     assert (fields.memory(job), job.total_mib) == ("0", 200)
@@ -185,7 +185,10 @@ def test_memory_of_gpus_is_shown_as_slurm_does() -> None:
 
 def test_an_empty_list_of_licences_is_shown() -> None:
     show = fields.LETTERS["W"].show
-    assert [show(Job(number=1, ask=ask(line).ask, state="PENDING")) for line in ("--licenses=", "")] == ["", "(null)"]
+    assert [show(JobInfo(number=1, ask=ask(line).ask, state="PENDING")) for line in ("--licenses=", "")] == [
+        "",
+        "(null)",
+    ]
 
 
 @pytest.mark.parametrize("limit", ["", "-t 10", "-t 0", "-t 8-0"])

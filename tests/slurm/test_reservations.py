@@ -6,8 +6,8 @@ import pytest
 
 from phalanx.slurm.cluster.site import Account, Partition, Site
 from phalanx.slurm.control import reservations
-from phalanx.slurm.control.reservations import Reservation, create, delete, object_name, page, update
-from phalanx.slurm.jobs.nodes import Node
+from phalanx.slurm.control.reservations import ReservationInfo, create, delete, object_name, page, update
+from phalanx.slurm.jobs.nodes import NodeInfo
 from phalanx.slurm.options import Usage
 from tests.slurm.fake_api import FakeApi
 
@@ -21,7 +21,7 @@ WHEN = {"starttime": "2099-01-01T00:00:00", "duration": "60"}
 @pytest.fixture
 def api(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
     machines = [
-        Node(name=f"n{at}", cpus=4 * at, memory_mib=1000, gpus=0, ready=True, drained=False) for at in (1, 2, 3)
+        NodeInfo(name=f"n{at}", cpus=4 * at, memory_mib=1000, gpus=0, ready=True, drained=False) for at in (1, 2, 3)
     ]
     monkeypatch.setattr(reservations, "nodes", lambda api: machines)
 
@@ -46,7 +46,7 @@ def api(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
     ],
 )
 def test_who_may_use_a_reservation(users: list[str], accounts: list[str], *, allowed: bool) -> None:
-    made = Reservation(name="r", start_s=0.0, end_s=1.0, nodes=[], users=users, accounts=accounts)
+    made = ReservationInfo(name="r", start_s=0.0, end_s=1.0, nodes=[], users=users, accounts=accounts)
     assert made.allows("ada", "lab") is allowed
 
 

@@ -16,7 +16,7 @@ from tests.slurm.account_trees import SITE
 def test_an_archive_is_asked_for_and_denied(
     words: list[str], status: int, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sacctmgr.Api, "open", lambda: None)
+    monkeypatch.setattr(sacctmgr.ApiClient, "open", lambda: None)
     monkeypatch.setattr(sacctmgr.site, "load", lambda api: SITE)
     monkeypatch.setattr(sacctmgr, "is_administrator", lambda here: False)
     monkeypatch.setattr("phalanx.slurm.commands.accounting.entities.words._is_yes", lambda question: False)

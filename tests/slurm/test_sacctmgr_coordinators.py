@@ -19,7 +19,7 @@ from phalanx.embedded.login.admission import USERS, LoginAccount
 from phalanx.embedded.login.coordinators import ROLE
 from phalanx.kube.install.definitions import DEFINITIONS, QUEUES
 from phalanx.slurm.cluster import site
-from phalanx.slurm.cluster.api import Api, Refused
+from phalanx.slurm.cluster.api import ApiClient, RequestRefused
 from phalanx.slurm.cluster.conf import read_conf
 from phalanx.slurm.commands.accounting import sacctmgr
 from phalanx.slurm.commands.accounting.entities.users import UNAFFECTED
@@ -40,7 +40,7 @@ DENIED = "Access/permission denied"
 ADDING = " Problem adding {}: Access/permission denied"
 
 
-class Client(Api):
+class Client(ApiClient):
     """The API client of a command, for the server in this process."""
 
     def __init__(self, runner: asyncio.Runner, server: InProcess) -> None:
@@ -59,7 +59,7 @@ class Client(Api):
         target = f"{self.path(path)}?{urlencode(query)}" if query else self.path(path)
         answer = self._runner.run(self._server.ask(method, target, body, kind))
         if answer.code >= 300:
-            raise Refused(answer.code, answer.body["message"])
+            raise RequestRefused(answer.code, answer.body["message"])
         return json.dumps(answer.body).encode()
 
     def with_token(self, token: str) -> Client:
@@ -75,7 +75,7 @@ class Machine:
     def sacctmgr(self, user: str, line: str, *, trusted: bool = False) -> int:
         """`trusted`: the command makes no checks, like one that its user has modified."""
         uid = UIDS[user]
-        self._patch.setattr(Api, "open", lambda: self.clients[user])
+        self._patch.setattr(ApiClient, "open", lambda: self.clients[user])
         self._patch.setattr(os, "getuid", lambda: 0 if trusted else uid)
         self._patch.setattr(pwd, "getpwuid", lambda _: pwd.struct_passwd((user, "x", uid, uid, "", "/", "/bin/sh")))
         return sacctmgr.run(line.split())
@@ -185,7 +185,7 @@ def test_a_coordinator_manages_his_account_and_those_below_it(machine: Machine) 
 def test_who_was_added_submits_there_and_nobody_else(machine: Machine) -> None:
     yan = machine.clients["yan"]
     number = numbers.take(yan, 1, 1)
-    with pytest.raises(Refused, match="Invalid account or account/partition combination specified"):
+    with pytest.raises(RequestRefused, match="Invalid account or account/partition combination specified"):
         yan.create(JOBS, job("vision", "yan", number))
     machine.sacctmgr("head", "-i add user yan account=vision")
     assert yan.create(JOBS, job("vision", "yan", number))["metadata"]["name"] == f"slurm-{number}"
@@ -215,11 +215,11 @@ def test_a_service_account_of_another_users_namespace_is_held_to_accounts_too(ma
     })  # fmt: skip
     token = root.create(f"{accounts}/robot/token", {"spec": {}})["status"]["token"]
     robot = root.with_token(token)
-    with pytest.raises(Refused, match="has not drawn the job number"):
+    with pytest.raises(RequestRefused, match="has not drawn the job number"):
         robot.create(JOBS, job("lab", "head"))
     plain = job("lab", "head")
     del plain["metadata"]["labels"]["slurm.phalanx.dev/number"]
-    with pytest.raises(Refused, match=r"names neither its user|Invalid account"):
+    with pytest.raises(RequestRefused, match=r"names neither its user|Invalid account"):
         robot.create(JOBS, plain)
 
 
@@ -285,10 +285,10 @@ def patched(change: dict[str, Any]) -> Any:
 def test_who_is_coordinator_no_more_can_write_nothing(machine: Machine) -> None:
     machine.sacctmgr("root", "-i delete coordinator account=lab names=head")
     head, change = machine.clients["head"], {"members.vision": "yan"}
-    with pytest.raises(Refused, match='User "head" cannot patch'):
+    with pytest.raises(RequestRefused, match='User "head" cannot patch'):
         head.patch(*patched(change))
     machine.clients["root"].patch(BINDING, {"subjects": [NAMED]})
-    with pytest.raises(Refused, match="none that you coordinate"):
+    with pytest.raises(RequestRefused, match="none that you coordinate"):
         head.patch(*patched(change))
 
 
@@ -305,7 +305,7 @@ def test_who_has_a_level_and_no_account_any_more_is_a_user_who_can_be_deleted(ma
     assert "oper" in machine.site.admins
     assert machine.sacctmgr("root", "-i delete user name=oper") == 0
     assert "oper" not in machine.site.admins
-    with pytest.raises(Refused, match="cannot patch"):
+    with pytest.raises(RequestRefused, match="cannot patch"):
         machine.clients["oper"].patch(*patched({"account.lab": "{}"}))
     assert machine.sacctmgr("root", "-i delete user name=oper") == 1
 

@@ -11,22 +11,22 @@ from msgspec.structs import replace
 from phalanx.slurm.commands.jobs import scancel
 from phalanx.slurm.jobs.ask import Ask
 from phalanx.slurm.jobs.steps.records import StepRecord
-from phalanx.slurm.jobs.view import Job
+from phalanx.slurm.jobs.view import JobInfo
 from phalanx.slurm.options import Usage
 
 UNKNOWN, OVER = "Invalid job id specified", "Job/step already completing or completed"
 WRONG = "scancel: error: Kill job error on job"
 PLAIN = Ask(name="plain", user="u", uid=7, gid=7, group="u", account="lab", partition="batch")
 THERE = [
-    Job(number=1, ask=PLAIN, state="PENDING"),
-    *(Job(number=task, ask=replace(PLAIN, array=10, task=task - 10), state="PENDING") for task in (11, 12)),
-    Job(number=20, ask=PLAIN, state="RUNNING", steps={0: StepRecord(name="s", nodes=["n"])}, nodes=("n",)),
-    Job(number=21, ask=PLAIN, state="COMPLETING", nodes=("n",)),
+    JobInfo(number=1, ask=PLAIN, state="PENDING"),
+    *(JobInfo(number=task, ask=replace(PLAIN, array=10, task=task - 10), state="PENDING") for task in (11, 12)),
+    JobInfo(number=20, ask=PLAIN, state="RUNNING", steps={0: StepRecord(name="s", nodes=["n"])}, nodes=("n",)),
+    JobInfo(number=21, ask=PLAIN, state="COMPLETING", nodes=("n",)),
 ]
 GONE = [
-    Job(number=30, ask=PLAIN, state="COMPLETED", nodes=("n",)),
+    JobInfo(number=30, ask=PLAIN, state="COMPLETED", nodes=("n",)),
     *(
-        Job(number=40 + at, ask=replace(PLAIN, array=40, task=at), state="CANCELLED", end_s=5.0 * (at // 3))
+        JobInfo(number=40 + at, ask=replace(PLAIN, array=40, task=at), state="CANCELLED", end_s=5.0 * (at // 3))
         for at in (1, 2, 3)
     ),
 ]
@@ -40,10 +40,10 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
     cancelled: list[int] = []
     sent: list[tuple[int, int]] = []
 
-    def cancel_all(api: Any, going: list[Job], refused: Any, *, now: bool) -> None:
+    def cancel_all(api: Any, going: list[JobInfo], refused: Any, *, now: bool) -> None:
         cancelled.extend(job.number for job in going)
 
-    monkeypatch.setattr(scancel.Api, "open", lambda: None)
+    monkeypatch.setattr(scancel.ApiClient, "open", lambda: None)
     monkeypatch.setattr(scancel, "jobs", lambda api, numbers=None, **_: list(THERE))
     monkeypatch.setattr(scancel, "_recorded", lambda asked: [job for job in GONE if asked.has(job)])
     monkeypatch.setattr(scancel, "cancel_all", cancel_all)

@@ -9,7 +9,7 @@ import pytest
 from phalanx.slurm.commands.cluster import scontrol
 from phalanx.slurm.commands.cluster.verbs import hold
 from phalanx.slurm.commands.cluster.verbs import named as names
-from phalanx.slurm.jobs.view import Job
+from phalanx.slurm.jobs.view import JobInfo
 from phalanx.slurm.options import Usage
 from tests.slurm.few_jobs import PAIR, RUNS, TASKS, WAITS
 
@@ -24,9 +24,9 @@ from tests.slurm.few_jobs import PAIR, RUNS, TASKS, WAITS
     ],
 )
 def test_wait_job(
-    word: str, jobs: list[Job], status: int, text: str, monkeypatch: pytest.MonkeyPatch, capsys: Any
+    word: str, jobs: list[JobInfo], status: int, text: str, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    monkeypatch.setattr(hold.Api, "open", lambda: None)
+    monkeypatch.setattr(hold.ApiClient, "open", lambda: None)
     monkeypatch.setattr(hold, "jobs", lambda api, numbers, **_: jobs)
     monkeypatch.setattr(hold, "recorded_of", lambda numbers: [])
     assert hold.wait_for([word]) == status
@@ -34,7 +34,7 @@ def test_wait_job(
 
 
 def test_a_script_that_waits_cannot_be_notified(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hold.Api, "open", lambda: None)
+    monkeypatch.setattr(hold.ApiClient, "open", lambda: None)
     monkeypatch.setattr(hold.running, "may", lambda api, job: True)
     monkeypatch.setattr(hold, "named", lambda api, text: [WAITS if text == "7" else RUNS])
     assert hold.notify(["8", "hello"]) == 0
@@ -52,7 +52,7 @@ def test_a_script_that_waits_cannot_be_notified(monkeypatch: pytest.MonkeyPatch)
     ],
 )
 def test_what_quiet_does_not_keep_back(line: str, text: str, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    monkeypatch.setattr(hold.Api, "open", lambda: None)
+    monkeypatch.setattr(hold.ApiClient, "open", lambda: None)
     monkeypatch.setattr(hold, "jobs", lambda api, numbers, **_: [WAITS])
     assert scontrol.run(line.split())
     assert capsys.readouterr().err == text
@@ -75,7 +75,7 @@ def test_what_quiet_does_not_keep_back(line: str, text: str, monkeypatch: pytest
 def test_quiet_keeps_back_what_is_wrong_with_jobs(
     line: str, status: int, text: str, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    monkeypatch.setattr(hold.Api, "open", lambda: None)
+    monkeypatch.setattr(hold.ApiClient, "open", lambda: None)
     monkeypatch.setattr(names, "jobs", lambda api, numbers, **_: [])
     assert scontrol.run(line.split()) == status
     assert capsys.readouterr().err == text
@@ -97,10 +97,10 @@ def test_quiet_keeps_back_what_is_wrong_with_jobs(
 def test_each_id_between_commas_is_answered(line: str, text: str, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     every = [WAITS, *PAIR]
 
-    def found(api: object, numbers: list[int], **_: object) -> list[Job]:
+    def found(api: object, numbers: list[int], **_: object) -> list[JobInfo]:
         return [job for job in every if job.base in numbers]
 
-    monkeypatch.setattr(hold.Api, "open", lambda: None)
+    monkeypatch.setattr(hold.ApiClient, "open", lambda: None)
     monkeypatch.setattr(hold.os, "getuid", lambda: 1000)
     monkeypatch.setattr(hold.running, "may", lambda api, job: True)
     for place in (hold, names):

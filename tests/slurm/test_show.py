@@ -29,14 +29,14 @@ from tests.slurm.few_jobs import PAIR, WAITS
 def test_show_step_reads_the_beginning_of_an_id(
     text: str, shown: str, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    monkeypatch.setattr(show.Api, "open", lambda: None)
+    monkeypatch.setattr(show.ApiClient, "open", lambda: None)
     monkeypatch.setattr(show, "jobs", lambda api, numbers: [WAITS, *PAIR])
     assert show.show(["step", text], False, False) == int(text != "x.1")
     assert capsys.readouterr().out == shown + "\n"
 
 
 def test_quiet_does_not_print_that_there_is_nothing(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    monkeypatch.setattr(show.Api, "open", lambda: None)
+    monkeypatch.setattr(show.ApiClient, "open", lambda: None)
     monkeypatch.setattr(show.reservations, "reservations", lambda api: [])
     assert [scontrol.run(["show", "res"]), scontrol.run(["-Q", "show", "res"])] == [0, 0]
     assert scontrol.run(["show", "res", ""]) == 1
@@ -44,7 +44,7 @@ def test_quiet_does_not_print_that_there_is_nothing(monkeypatch: pytest.MonkeyPa
 
 
 def test_write_config(monkeypatch: pytest.MonkeyPatch, capsys: Any, tmp_path: Path) -> None:
-    monkeypatch.setattr(show.Api, "open", lambda: None)
+    monkeypatch.setattr(show.ApiClient, "open", lambda: None)
     here = Site(cluster="lab", partitions=[Partition(name="p", nodes=["n1", "n2"], default=True, max_min=60)])
     monkeypatch.setattr(show.site, "load", lambda api: here)
     monkeypatch.setattr(show.times, "moment", lambda at_s: "NOW")
@@ -58,7 +58,7 @@ def test_write_config(monkeypatch: pytest.MonkeyPatch, capsys: Any, tmp_path: Pa
 
 
 def test_ids_that_show_job_reads(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    monkeypatch.setattr(show.Api, "open", lambda: None)
+    monkeypatch.setattr(show.ApiClient, "open", lambda: None)
     monkeypatch.setattr(show, "_all", lambda api, asked: [job for job in PAIR if asked.has(job)])
     monkeypatch.setattr(show, "jobs", lambda api, numbers, **_: PAIR)
     assert show.show(["job", "10_"], False, False) == 1

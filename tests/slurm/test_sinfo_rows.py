@@ -9,8 +9,8 @@ import pytest
 
 from phalanx.slurm.cluster.site import Partition, Site
 from phalanx.slurm.commands.cluster import sinfo
-from phalanx.slurm.commands.cluster.sinfo_rows import Seen, rows_of, sort_rows
-from phalanx.slurm.jobs.nodes import Node
+from phalanx.slurm.commands.cluster.sinfo_rows import NodeUsage, rows_of, sort_rows
+from phalanx.slurm.jobs.nodes import NodeInfo
 
 SITE = Site(
     partitions=[
@@ -21,8 +21,8 @@ SITE = Site(
 )
 STATES = {"n1": "idle", "n2": "mixed", "n3": "drained"}
 SEEN = [
-    Seen(
-        Node(name=name, cpus=4, memory_mib=1000, gpus=0, ready=True, drained=state == "drained",
+    NodeUsage(
+        NodeInfo(name=name, cpus=4, memory_mib=1000, gpus=0, ready=True, drained=state == "drained",
              reason="disk" if state == "drained" else "", reason_by="root" if state == "drained" else "",
              reason_s="2026-01-01T00:00:00" if state == "drained" else ""),
         state,
@@ -33,7 +33,7 @@ SEEN = [
 
 
 def shown(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: str) -> list[str]:
-    monkeypatch.setattr(sinfo.Api, "open", lambda: None)
+    monkeypatch.setattr(sinfo.ApiClient, "open", lambda: None)
     monkeypatch.setattr(sinfo.site, "load", lambda api: SITE)
     monkeypatch.setattr(sinfo, "see", lambda api, here: SEEN)
     for name in [name for name in os.environ if name.startswith("SINFO_")]:

@@ -10,7 +10,7 @@ import pytest
 from phalanx.slurm.cluster.site import Account, Association, Site
 from phalanx.slurm.commands.jobs import sprio
 from phalanx.slurm.jobs import fields
-from phalanx.slurm.jobs.view import Job
+from phalanx.slurm.jobs.view import JobInfo
 from phalanx.slurm.options import Usage
 from tests.slurm.test_multifactor import CAPTURES, EMPTY, GOLDEN, JOBS, NODES, SITE
 
@@ -33,8 +33,8 @@ TREE = Site(
 def sprio_of(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., list[str]]:
     """What `sprio WORDS` prints where these jobs have waited for so long."""
 
-    def run(words: list[str], jobs: Sequence[Job], site: Site, waited_s: float = 0.0) -> list[str]:
-        monkeypatch.setattr(sprio.Api, "open", lambda: None)
+    def run(words: list[str], jobs: Sequence[JobInfo], site: Site, waited_s: float = 0.0) -> list[str]:
+        monkeypatch.setattr(sprio.ApiClient, "open", lambda: None)
         monkeypatch.setattr(sprio.site, "load", lambda api: site)
         monkeypatch.setattr(sprio, "usage", lambda api: USED)
         monkeypatch.setattr(sprio, "nodes", lambda api: NODES)

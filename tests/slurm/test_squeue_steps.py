@@ -11,7 +11,7 @@ from phalanx.slurm.commands.jobs import squeue, squeue_steps
 from phalanx.slurm.commands.jobs.squeue_steps import read_steps, show_steps
 from phalanx.slurm.jobs.ask import Ask
 from phalanx.slurm.jobs.steps.records import StepRecord
-from phalanx.slurm.jobs.view import Job
+from phalanx.slurm.jobs.view import JobInfo
 from phalanx.slurm.options import Usage
 
 PLAIN = Ask(
@@ -26,11 +26,11 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(squeue_steps, "time", SimpleNamespace(time=lambda: NOW_S))
 
 
-def job(number: int, array: int | None = None, task: int | None = None) -> Job:
+def job(number: int, array: int | None = None, task: int | None = None) -> JobInfo:
     ask = Ask(**{**{name: getattr(PLAIN, name) for name in PLAIN.__struct_fields__}, "array": array, "task": task})
     begun_s = NOW_S - number
     steps = {0: StepRecord(name="sleep", tasks=2, cpus=3, nodes=["n2"], start_s=begun_s), 1: StepRecord(end_s=1.0)}
-    return Job(number=number, ask=ask, state="RUNNING", nodes=("n1", "n2"), start_s=begun_s, steps=steps)
+    return JobInfo(number=number, ask=ask, state="RUNNING", nodes=("n1", "n2"), start_s=begun_s, steps=steps)
 
 
 JOBS = [job(20), job(31, 30, 3), job(30, 30, 4)]
@@ -114,7 +114,10 @@ def test_the_date_and_the_cluster_are_above_the_heading(
     """Options that choose jobs, like --name, choose no steps."""
     asked: list[dict[str, str | None]] = []
     monkeypatch.setattr(squeue, "_found", lambda api, said, chosen: asked.append(dict(said)) or [])
-    assert squeue._show(squeue.Api.__new__(squeue.Api), {**said, "steps": "", "name": "x", "user": "root"}) == 0
+    assert (
+        squeue._show(squeue.ApiClient.__new__(squeue.ApiClient), {**said, "steps": "", "name": "x", "user": "root"})
+        == 0
+    )
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0 if line[0] in " C" else 4][: 1 if line[0] not in " C" else None] for line in lines] == heads
     assert asked == [{"steps": "", "user": "root"}]

@@ -16,8 +16,8 @@ from phalanx.ledger.entry import JobEntry, StartEntry, State, url_of
 from phalanx.ledger.store import Ledger
 from phalanx.slurm.cluster.site import Site
 from phalanx.slurm.commands.accounting import sreport, sreport_asked
-from phalanx.slurm.control.reservations import Reservation
-from phalanx.slurm.jobs.nodes import Node
+from phalanx.slurm.control.reservations import ReservationInfo
+from phalanx.slurm.jobs.nodes import NodeInfo
 from phalanx.slurm.options import Usage
 
 GOLDEN = Path(__file__).parent / "golden" / "slurm_sreport.txt"
@@ -64,7 +64,7 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with Ledger.open(url_of(tmp_path / "ledger.sqlite3")) as ledger:
         ledger.put([entry(line) for line in JOBS.split("\n") if line])
     nodes = [
-        Node(name=f"cn{n}", cpus=16, memory_mib=64000, gpus=4 if n > 2 else 0, ready=True, drained=False,
+        NodeInfo(name=f"cn{n}", cpus=16, memory_mib=64000, gpus=4 if n > 2 else 0, ready=True, drained=False,
              made_s=at("19:40:49"))
         for n in (1, 2, 3, 4)
     ]  # fmt: skip
@@ -72,7 +72,7 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
     monkeypatch.setattr(sreport_asked.time, "time", lambda: at(NOW))
-    monkeypatch.setattr(sreport.Api, "open", lambda: None)
+    monkeypatch.setattr(sreport.ApiClient, "open", lambda: None)
     monkeypatch.setattr(sreport.site, "load", lambda api: Site(cluster="oracle"))
     monkeypatch.setattr(sreport, "nodes", lambda api: nodes)
     yield
@@ -180,7 +180,7 @@ def test_wckeys_and_reservations_are_what_jobs_asked(
     assert capsys.readouterr().out == "k1||40\nk1|ada|20\nk1|bob|20\nk2||20\nk2|ada|20\n"
     sreport.run(["-n", "-P", "cluster", "UserUtilizationByWCKey", "format=login,wckey,used", *period])
     assert capsys.readouterr().out == "ada|k1|20\nada|k2|20\nbob|k1|20\n"
-    night = Reservation(name="night", start_s=at("19:40:00"), end_s=at("23:00:00"), nodes=["cn1"])
+    night = ReservationInfo(name="night", start_s=at("19:40:00"), end_s=at("23:00:00"), nodes=["cn1"])
     monkeypatch.setattr(sreport, "reservations", lambda api: [night])
     sreport.run(["-n", "-P", "reservation", "Utilization", "format=name,tresname,allocated,idle", *period])
     assert capsys.readouterr().out == "night|cpu|20|300\n"

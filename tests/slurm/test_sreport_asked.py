@@ -7,7 +7,13 @@ import pytest
 from phalanx.slurm.accounts.used import Period
 from phalanx.slurm.cluster.site import Site
 from phalanx.slurm.commands.accounting import sreport_asked
-from phalanx.slurm.commands.accounting.sreport_asked import AccountingColumn, Asked, asked, chosen_columns, tres_of
+from phalanx.slurm.commands.accounting.sreport_asked import (
+    AccountingColumn,
+    ReportConditions,
+    asked,
+    chosen_columns,
+    tres_of,
+)
 from phalanx.slurm.options import Usage
 
 KNOWN = {"cluster": AccountingColumn("Cluster", 9), "used": AccountingColumn("Used", -10)}
@@ -15,7 +21,7 @@ KNOWN = {"cluster": AccountingColumn("Cluster", 9), "used": AccountingColumn("Us
 
 @pytest.fixture(autouse=True)
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sreport_asked.Api, "open", lambda: None)
+    monkeypatch.setattr(sreport_asked.ApiClient, "open", lambda: None)
     monkeypatch.setattr(sreport_asked.site, "load", lambda api: Site(cluster="lab"))
 
 
@@ -65,7 +71,7 @@ def test_tres() -> None:
 def period(monkeypatch: pytest.MonkeyPatch, **said: str) -> Period:
     monkeypatch.setenv("TZ", "UTC")
     monkeypatch.setattr(sreport_asked.time, "time", lambda: 1_800_000_000.0)  # 2027-01-15 08:00:00
-    found: Asked = asked("cluster", [f"{name}={text}" for name, text in said.items()], {})
+    found: ReportConditions = asked("cluster", [f"{name}={text}" for name, text in said.items()], {})
     return found.period
 
 

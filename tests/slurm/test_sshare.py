@@ -9,7 +9,7 @@ import pytest
 from phalanx.slurm.cluster.site import Site
 from phalanx.slurm.commands.accounting import sshare
 from phalanx.slurm.jobs.ask import Ask
-from phalanx.slurm.jobs.view import Job
+from phalanx.slurm.jobs.view import JobInfo
 from phalanx.slurm.options import Usage
 from tests.slurm.test_fair_tree_shares import CAPTURES, GOLDEN, SMALL
 
@@ -23,8 +23,8 @@ COMMANDS = {"": ["-al"], "_parsable": ["-al", "--parsable2"], "_cols": ["-a", "-
 def printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., list[str]]:
     """What `sshare WORDS` prints of a site, its usage and the jobs that run."""
 
-    def run(site: Site, used: dict[tuple[str, str], float], words: list[str], *jobs: Job) -> list[str]:
-        monkeypatch.setattr(sshare.Api, "open", lambda: None)
+    def run(site: Site, used: dict[tuple[str, str], float], words: list[str], *jobs: JobInfo) -> list[str]:
+        monkeypatch.setattr(sshare.ApiClient, "open", lambda: None)
         monkeypatch.setattr(sshare.site, "load", lambda api: site)
         monkeypatch.setattr(sshare, "usage", lambda api: used)
         monkeypatch.setattr(sshare, "jobs", lambda api: jobs)
@@ -55,10 +55,10 @@ def test_before_slurm_ranks_new_users_only_their_factors_differ(printed: Callabl
 
 
 def test_what_runs_is_held_until_its_limit(printed: Callable[..., list[str]]) -> None:
-    def job(user: str, state: str, tasks: int, limit_min: int | None) -> Job:
+    def job(user: str, state: str, tasks: int, limit_min: int | None) -> JobInfo:
         ask = Ask(name="j", user=user, uid=1, gid=1, group="g", account=user[0], partition="batch", qos="normal",
                   tasks=tasks, memory_mib=1000, limit_min=limit_min)  # fmt: skip
-        return Job(number=1, ask=ask, state=state, start_s=0.0, end_s=420.0)  # seven minutes ago
+        return JobInfo(number=1, ask=ask, state=state, start_s=0.0, end_s=420.0)  # seven minutes ago
 
     jobs = [job("a1", "RUNNING", 2, 10), job("a1", "RUNNING", 1, 3), job("a2", "PENDING", 4, 60)]
     jobs += [job("b1", "RUNNING", 4, None), job("a2", "SUSPENDED", 1, 1)]
@@ -99,7 +99,7 @@ def test_the_last_of_all_and_users_counts(typed: list[tuple[str, str | None]], u
 
 
 def test_a_cluster_is_checked_before_the_options_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sshare.Api, "open", lambda: None)
+    monkeypatch.setattr(sshare.ApiClient, "open", lambda: None)
     monkeypatch.setattr(sshare.site, "load", lambda api: Site(cluster="lab"))
     for line, text in (("-M nowhere --parsa", "No cluster 'nowhere' known"), ("--parsa -M nowhere", "is ambiguous")):
         with pytest.raises(Usage, match=text):

@@ -7,17 +7,17 @@ from msgspec.structs import replace
 
 from phalanx.slurm.commands.jobs import sstat
 from phalanx.slurm.jobs.ask import Ask
-from phalanx.slurm.jobs.view import Job
+from phalanx.slurm.jobs.view import JobInfo
 from phalanx.slurm.options import Usage
 
 PLAIN = Ask(name="j", user="u", uid=0, gid=0, group="u", account="a", partition="p")
 TASK = replace(PLAIN, array=10, task=1)
-THERE = [Job(number=7, ask=PLAIN, state="PENDING"), Job(number=11, ask=TASK, state="PENDING")]
+THERE = [JobInfo(number=7, ask=PLAIN, state="PENDING"), JobInfo(number=11, ask=TASK, state="PENDING")]
 
 
 def answer(line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[str]]:
     """Return the exit code and the lines of standard error."""
-    monkeypatch.setattr(sstat.Api, "open", lambda: None)
+    monkeypatch.setattr(sstat.ApiClient, "open", lambda: None)
     monkeypatch.setattr(sstat, "jobs", lambda api, numbers=None, **_: list(THERE))
     try:
         return sstat.run(line.split()), capsys.readouterr().err.splitlines()

@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from phalanx.client.access.kubeconfig import KubeconfigCluster, KubeconfigUser
-from phalanx.slurm.cluster.api import Api, Refused
+from phalanx.slurm.cluster.api import ApiClient, RequestRefused
 from phalanx.slurm.jobs.steps.pods.channel import Broken
 from phalanx.slurm.jobs.steps.pods.tunnel import pipe
 from phalanx.slurm.jobs.steps.pods.tunnel.through import connect
@@ -41,8 +41,10 @@ class Server:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(120)
 
-    def api(self) -> Api:
-        return Api(KubeconfigCluster(server=f"http://127.0.0.1:{self.port}"), KubeconfigUser(token="secret"), "lab")
+    def api(self) -> ApiClient:
+        return ApiClient(
+            KubeconfigCluster(server=f"http://127.0.0.1:{self.port}"), KubeconfigUser(token="secret"), "lab"
+        )
 
     def _run(self) -> None:
         async def serve() -> None:
@@ -122,7 +124,7 @@ def test_a_server_that_is_gone_is_told() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     with pytest.raises(Broken, match=r"pod own: .*Connect call failed"):
-        connect(Api(KubeconfigCluster(server=f"http://127.0.0.1:{port}"), KubeconfigUser()), "own", ["true"], 120)
+        connect(ApiClient(KubeconfigCluster(server=f"http://127.0.0.1:{port}"), KubeconfigUser()), "own", ["true"], 120)
 
 
 def test_the_pipe_ends_with_either_side() -> None:
@@ -153,17 +155,17 @@ def test_the_pipe_ends_with_either_side() -> None:
             started.stdout.close()
 
 
-class Refusing(Api):
+class Refusing(ApiClient):
     def __init__(self, code: int) -> None:
         super().__init__(KubeconfigCluster(server="http://api"), KubeconfigUser())
         self.code = code
 
     def create(self, path: str, body: object) -> dict[str, object]:
-        raise Refused(self.code, "roles are not yours to make")
+        raise RequestRefused(self.code, "roles are not yours to make")
 
 
 def test_who_may_give_no_rights_has_jobs_without() -> None:
     secret = {"metadata": {"name": "slurm-7", "uid": "u"}}
     assert give(Refusing(403), ["slurm-7"], [secret]) == ""
-    with pytest.raises(Refused, match="not yours"):
+    with pytest.raises(RequestRefused, match="not yours"):
         give(Refusing(422), ["slurm-7"], [secret])

@@ -8,11 +8,11 @@ import pytest
 
 from phalanx.client.access.kubeconfig import KubeconfigCluster, KubeconfigUser
 from phalanx.slurm.accounts.tree import carry
-from phalanx.slurm.cluster.api import Api
+from phalanx.slurm.cluster.api import ApiClient
 from phalanx.slurm.cluster.site import Account, Site
 
 
-class Queues(Api):
+class Queues(ApiClient):
     """An API server with these queues: name -> spec."""
 
     def __init__(self, **queues: object) -> None:

@@ -11,7 +11,7 @@ from phalanx.slurm.cluster.site import Site
 from phalanx.slurm.commands.cluster.verbs import named as names
 from phalanx.slurm.commands.cluster.verbs import update as changes
 from phalanx.slurm.commands.cluster.verbs import update_asked as asked
-from phalanx.slurm.jobs.view import Job
+from phalanx.slurm.jobs.view import JobInfo
 from phalanx.slurm.options import Usage
 from tests.slurm.few_jobs import PLAIN, RUNS, TASKS, WAITS
 
@@ -28,7 +28,7 @@ from tests.slurm.few_jobs import PLAIN, RUNS, TASKS, WAITS
 def test_values_and_single_lines_are_checked_before_jobs_are_changed(
     line: str, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(changes.Api, "open", lambda: None)
+    monkeypatch.setattr(changes.ApiClient, "open", lambda: None)
     monkeypatch.setattr(changes, "with_ended", lambda api, part: list(TASKS))
     with pytest.raises(Usage) as error:
         changes.update(line.split())
@@ -48,10 +48,10 @@ def test_values_and_single_lines_are_checked_before_jobs_are_changed(
 def test_update_answers_for_each_job(
     line: str, mine: bool, text: str, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    def found(api: object, numbers: list[int], **_: object) -> list[Job]:
+    def found(api: object, numbers: list[int], **_: object) -> list[JobInfo]:
         return [job for job in (WAITS, RUNS) if job.number in numbers]
 
-    monkeypatch.setattr(changes.Api, "open", lambda: None)
+    monkeypatch.setattr(changes.ApiClient, "open", lambda: None)
     monkeypatch.setattr(names, "jobs", found)
     monkeypatch.setattr("phalanx.slurm.jobs.ended.recorded_of", lambda numbers: [])
     monkeypatch.setattr(changes, "refusal", lambda api, job: "" if mine else "Invalid user id")
@@ -64,7 +64,7 @@ def test_update_answers_for_each_job(
 
 @pytest.mark.parametrize("text", ["", "0", "9"])
 def test_nodes_of_no_job_cannot_be_changed(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changes.Api, "open", lambda: None)
+    monkeypatch.setattr(changes.ApiClient, "open", lambda: None)
     monkeypatch.setattr(names, "jobs", lambda api, numbers, **_: [])
     monkeypatch.setattr("phalanx.slurm.jobs.ended.recorded_of", lambda numbers: [])
     with pytest.raises(Usage) as error:

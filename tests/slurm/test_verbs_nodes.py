@@ -11,7 +11,7 @@ from phalanx.slurm.options import Usage
 
 
 def test_only_administrators_change_a_partition_even_to_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nodes.Api, "open", lambda: None)
+    monkeypatch.setattr(nodes.ApiClient, "open", lambda: None)
     monkeypatch.setattr(nodes.site, "load", lambda api: Site(partitions=[Partition(name="p", state="DOWN")]))
     monkeypatch.setattr(nodes, "is_administrator", lambda here: False)
     for line in ("part=p state=down", "part=nowhere state=down"):

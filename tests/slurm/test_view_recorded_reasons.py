@@ -19,7 +19,7 @@ from phalanx.slurm.accounts.enforced import check
 from phalanx.slurm.commands.launch import sbatch
 from phalanx.slurm.jobs import fields
 from phalanx.slurm.jobs.ask import ASK, NUMBER, Ask, Asks
-from phalanx.slurm.jobs.view import Job, _Job, _miss_deadline, _rank, _read
+from phalanx.slurm.jobs.view import JobInfo, _Job, _miss_deadline, _rank, _read
 from phalanx.slurm.options import Usage
 from phalanx.slurm.submission.asked.request import SubmissionRequest, request
 from phalanx.slurm.submission.asked.size import Hardware
@@ -69,7 +69,7 @@ def test_a_job_misses_its_deadline_when_slurm_looks(*, late_s: float, held: bool
         name="j", user="a", uid=1, gid=1, group="g", account="l", partition="b", deadline_s=time.time() - late_s + 60
     )
     ask.limit_min = 1
-    job = Job(number=1, ask=ask, state="PENDING", held=held)
+    job = JobInfo(number=1, ask=ask, state="PENDING", held=held)
     _miss_deadline(job, (ask.deadline_s or 0.0) - 60)
     assert job.state == state
     ended = state == "DEADLINE"
@@ -79,7 +79,7 @@ def test_a_job_misses_its_deadline_when_slurm_looks(*, late_s: float, held: bool
 def test_the_fourth_job_of_a_user_is_over_the_limit() -> None:
     lines = [(user, options, answer) for user, options, answer in RECORDED if "-q lim" in options]
     asks = [msgspec.structs.replace(read(options).ask, user=user) for user, options, _ in lines]
-    jobs = [Job(number=at, ask=ask, state="PENDING") for at, ask in enumerate(asks)]
+    jobs = [JobInfo(number=at, ask=ask, state="PENDING") for at, ask in enumerate(asks)]
     refused = [check(OPEN, ask, 1, lambda at=at: jobs[:at]).refused for at, ask in enumerate(asks)]  # type: ignore[misc]  # no type can be told of `at`
     assert refused == ["", "", "", "QOSMaxSubmitJobPerUserLimit"]
     assert lines[3][2].startswith("sbatch: error: QOSMaxSubmitJobPerUserLimit\n")
@@ -89,9 +89,9 @@ def test_limits_on_running_jobs_are_hidden_behind_a_job_that_waits_for_resources
     """As in a real Slurm 22.05: the first job of a partition waits for Resources, and the jobs behind it for Priority,
     whatever their users' limits are. Reasons from the submission stay, and so do those of other partitions."""
 
-    def waiting(number: int, reason: str, partition: str = "batch") -> Job:
+    def waiting(number: int, reason: str, partition: str = "batch") -> JobInfo:
         ask = Ask(name="j", user="u", uid=1, gid=1, group="g", account="a", partition=partition)
-        return Job(number=number, ask=ask, state="PENDING", reason=reason)
+        return JobInfo(number=number, ask=ask, state="PENDING", reason=reason)
 
     found = [
         waiting(1, "QOSMaxJobsPerUserLimit"),
@@ -112,7 +112,7 @@ def test_limits_on_running_jobs_are_hidden_behind_a_job_that_waits_for_resources
     ]
 
 
-def waiting_for(reason: str, numbers: str, **more: Any) -> Job:
+def waiting_for(reason: str, numbers: str, **more: Any) -> JobInfo:
     """Return the job that squeue reads from a Job with the scheduler's reason and its numbers."""
     ask = Ask(name="j", user="u", uid=1, gid=1, group="g", account="a", partition="b", **more)
     notes = {

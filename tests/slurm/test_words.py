@@ -8,7 +8,7 @@ import pytest
 
 from phalanx.client.access.kubeconfig import KubeconfigCluster, KubeconfigUser
 from phalanx.slurm.accounts import tables
-from phalanx.slurm.cluster.api import Api
+from phalanx.slurm.cluster.api import ApiClient
 from phalanx.slurm.commands.accounting.entities.words import (
     ARCHIVE,
     COMMIT,
@@ -60,7 +60,7 @@ def test_a_change_is_committed_when_its_user_agrees(
     os.write(asked, typed.encode())
     os.close(asked)
     monkeypatch.setattr("phalanx.slurm.commands.accounting.entities.words._INPUT", answers)
-    change = SiteChange(Api(KubeconfigCluster(server="http://api"), KubeconfigUser()), SITE, immediate=False)
+    change = SiteChange(ApiClient(KubeconfigCluster(server="http://api"), KubeconfigUser()), SITE, immediate=False)
     assert change.agreed(question) == yes
     os.close(answers)
     assert capsys.readouterr().out == f"{question} (You have 30 seconds to decide)\n(N/y): \n{said}"

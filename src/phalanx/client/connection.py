@@ -36,7 +36,7 @@ import msgspec
 from phalanx import __version__
 from phalanx.client.access.credentials import Identity, read_credentials
 from phalanx.client.access.kubeconfig import KubeconfigCluster, KubeconfigUser
-from phalanx.client.access.proxy import Proxy, find_proxy
+from phalanx.client.access.proxy import HttpProxy, find_proxy
 from phalanx.client.http import Http
 from phalanx.client.kind import Kind
 from phalanx.client.tally import Tally
@@ -200,7 +200,7 @@ class Connection(ObjectCalls):
         tls: ssl.SSLContext | None,
         identity: Identity | None = None,
         server_name: str = "",
-        proxy: Proxy | None = None,
+        proxy: HttpProxy | None = None,
         acting: Sequence[str] = (),
     ) -> None:
         """Make a connection. `headers`: sent with every call, together with the headers of `identity`. `acting`: a user

@@ -26,7 +26,7 @@ from urllib.parse import urlsplit
 
 import httptools
 
-from phalanx.client.access.proxy import Proxy, tunnel
+from phalanx.client.access.proxy import HttpProxy, tunnel
 
 _IDLE_S = 20.0
 _STREAM_BUFFER_BYTES = 1 << 20
@@ -52,7 +52,7 @@ class Http:
         limit: int,
         connect_timeout_s: float = 10.0,
         server_name: str = "",
-        proxy: Proxy | None = None,
+        proxy: HttpProxy | None = None,
         most_bytes: int = 0,
     ) -> None:
         """Make an empty pool. `server`: the URL. `limit`: the maximum number of concurrent calls. `server_name`: the

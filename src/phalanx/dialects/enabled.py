@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any, Final, TypeVar
 
 from phalanx.client.kind import PODS, Kind
-from phalanx.dialects.frame.dialect import Dialect, Figures, Journal, Occurrences, View
+from phalanx.dialects.frame.dialect import Dialect, Figures, GangHistory, Occurrences, View
 from phalanx.dialects.job_kinds.appwrapper.kinds import NAME as APP_WRAPPER
 from phalanx.dialects.job_kinds.replica_types import NAME as KUBEFLOW
 from phalanx.dialects.kai.kinds import NAME as KAI
@@ -76,7 +76,7 @@ RECORDED: Final[Mapping[str, tuple[Kind, ...]]] = {KUEUE: (WORKLOADS, PROVISIONI
 # dialect -> a function that returns the events to record for one write
 EVENTS: Final = Imported[Occurrences]({KUEUE: "kueue.events:occurrences", YUNIKORN: "yunikorn.journal:occurrences"})
 # dialect -> a function that creates the dialect's journal; its argument is the unique id of this process
-JOURNALS: Final = Imported[Callable[[str], Journal]]({YUNIKORN: "yunikorn.journal:ApplicationJournal"})
+JOURNALS: Final = Imported[Callable[[str], GangHistory]]({YUNIKORN: "yunikorn.journal:ApplicationJournal"})
 # an API group, or the first part of a path outside all API groups -> the dialect that responds to requests with this
 # group or path
 ANSWERED: Final[Mapping[str, str]] = {KUEUE_VISIBILITY: KUEUE, YUNIKORN_REST: YUNIKORN}

@@ -39,7 +39,7 @@ from phalanx.client.connection import ApiError as Unanswered
 from phalanx.client.connection import Connection
 from phalanx.client.kind import CONFIG_MAPS, Kind
 from phalanx.embedded.apimachinery.meta.resource import Resource
-from phalanx.embedded.apimachinery.meta.status import ApiError, forbidden
+from phalanx.embedded.apimachinery.meta.status import StatusError, forbidden
 from phalanx.embedded.apiserver.auth.authority import Pair
 from phalanx.embedded.apiserver.registry.discovery import Catalogue
 from phalanx.embedded.apiserver.transport import negotiation
@@ -301,7 +301,7 @@ class Answerer:
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         try:
             answer = await self._answer(request)
-        except ApiError as error:
+        except StatusError as error:
             answer = _json(error.status(), error.code)
         self._count(answer.status)
         return answer
@@ -310,15 +310,17 @@ class Answerer:
         proxy = self._proxy()
         asker = None if proxy is None else proxy.asker(_common_name(request), request.headers.items())
         if asker is None:
-            raise ApiError(401, "Unauthorized", "Unauthorized")
+            raise StatusError(401, "Unauthorized", "Unauthorized")
         if request.method != "GET":
-            raise ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+            raise StatusError(
+                405, "MethodNotAllowed", "the server does not allow this method on the requested resource"
+            )
         path = request.path.rstrip("/")
         asked = self._resource(path)
         try:
             allowed, why = await self._access.verdict(asker, asked, path)
         except Unanswered as error:
-            raise ApiError(
+            raise StatusError(
                 503, "ServiceUnavailable", f"the API server did not authorize the request: {error}", retry_after_s=1
             ) from error
         if not allowed:
@@ -327,7 +329,9 @@ class Answerer:
             return self._discovered(request, path)
         found = self._view(tuple(path.split("/")[3:]), dict(request.query))
         if found is None:
-            raise ApiError(503, "ServiceUnavailable", "not all objects have been read yet. Try again.", retry_after_s=1)
+            raise StatusError(
+                503, "ServiceUnavailable", "not all objects have been read yet. Try again.", retry_after_s=1
+            )
         return _json(found, int(found.get("code", 500)) if found.get("kind") == "Status" else 200)
 
     def _resource(self, path: str) -> dict[str, str] | None:
@@ -355,14 +359,14 @@ class Answerer:
         accept = negotiation.accepted(request.headers.get("accept", ""))
         found = self._catalogue.answer(path, accept)
         if found is None:
-            raise ApiError(404, "NotFound", "the server could not find the requested resource", details={})
+            raise StatusError(404, "NotFound", "the server could not find the requested resource", details={})
         return web.Response(body=found.body, headers={"content-type": found.media, "etag": found.etag})
 
 
-def _refusal(user: str, asked: Mapping[str, str] | None, path: str, why: str) -> ApiError:
+def _refusal(user: str, asked: Mapping[str, str] | None, path: str, why: str) -> StatusError:
     tail = f": {why}" if why else ""
     if asked is None:
-        return ApiError(403, "Forbidden", f'forbidden: User "{user}" cannot get path "{path}"{tail}', details={})
+        return StatusError(403, "Forbidden", f'forbidden: User "{user}" cannot get path "{path}"{tail}', details={})
     space = f' in the namespace "{asked["namespace"]}"' if "namespace" in asked else " at the cluster scope"
     what = f"{asked['resource']}/{asked['subresource']}"
     words = f'User "{user}" cannot get resource "{what}" in API group "{asked["group"]}"{space}{tail}'

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.dialects.frame.dialect import BROUGHT_BY, Object, PodSet, Stage, Told
+from phalanx.dialects.frame.dialect import BROUGHT_BY, GangStage, GangView, Object, PodSet
 from phalanx.dialects.kai import kinds, status
 from phalanx.dialects.kai.grouper import DEVICES, FRACTION, GROUP_NAME, MEMORY
 from phalanx.dialects.kai.queues import GPU, KaiDefinitions, define
@@ -21,7 +21,7 @@ TWO = PodSet(name="main", count=2, minimum=2, request=requests({"cpu": 500, GPU:
 PREFIX = "pg"
 
 
-def told(stage: Stage = Stage.WAITING, *, annotations: Any = None, **more: Any) -> Told:
+def told(stage: GangStage = GangStage.WAITING, *, annotations: Any = None, **more: Any) -> GangView:
     owner = {**POD, "metadata": {**POD["metadata"], "annotations": annotations or {}}}
     usual: dict[str, Any] = {
         "id": f"ns/{kinds.gang_name(PREFIX)}",
@@ -34,7 +34,7 @@ def told(stage: Stage = Stage.WAITING, *, annotations: Any = None, **more: Any) 
         "stage": stage,
         "pod_sets": (TWO,),
     }
-    return Told(**{**usual, **more})
+    return GangView(**{**usual, **more})
 
 
 def defined() -> KaiDefinitions:
@@ -42,21 +42,21 @@ def defined() -> KaiDefinitions:
     return define({kinds.QUEUES: {name: {"metadata": {"name": name}, "spec": spec} for name, spec in specs.items()}})
 
 
-def statuses(*gangs: Told) -> dict[str, Any]:
+def statuses(*gangs: GangView) -> dict[str, Any]:
     return {answer.key: answer.status for answer in queues(defined(), gangs, {}) if answer.status is not None}
 
 
 @pytest.mark.parametrize(
     ("stage", "placed", "allocated"),
     [
-        (Stage.WAITING, 0, {}),
-        (Stage.RESERVED, 2, {}),  # no pod has a node yet
-        (Stage.STARTING, 1, {"cpu": 500, GPU: 1}),
-        (Stage.RUNNING, 2, {"cpu": 1000, GPU: 2}),
-        (Stage.LEAVING, 1, {"cpu": 500, GPU: 1}),
+        (GangStage.WAITING, 0, {}),
+        (GangStage.RESERVED, 2, {}),  # no pod has a node yet
+        (GangStage.STARTING, 1, {"cpu": 500, GPU: 1}),
+        (GangStage.RUNNING, 2, {"cpu": 1000, GPU: 2}),
+        (GangStage.LEAVING, 1, {"cpu": 500, GPU: 1}),
     ],
 )
-def test_amounts_of_placed_pods_and_of_all(stage: Stage, placed: int, allocated: Any) -> None:
+def test_amounts_of_placed_pods_and_of_all(stage: GangStage, placed: int, allocated: Any) -> None:
     found = amounts(told(stage, pod_sets=(replace(TWO, placed=placed),)))
     assert found == (allocated, {"cpu": 1000, GPU: 2})
 
@@ -83,9 +83,9 @@ def test_parts_of_gpus_are_charged(notes: dict[str, str], gpus: str | None) -> N
 
 
 def test_a_queue_has_the_amounts_of_its_gangs_and_of_the_queues_below() -> None:
-    running = told(Stage.RUNNING, pod_sets=(replace(TWO, placed=2),))
+    running = told(GangStage.RUNNING, pod_sets=(replace(TWO, placed=2),))
     elsewhere = told(queue=kinds.tree_queue("other"))
-    found = statuses(running, elsewhere, told(Stage.FINISHED), told(queue="own"))
+    found = statuses(running, elsewhere, told(GangStage.FINISHED), told(queue="own"))
     assert found["team"] == {
         "allocated": {"cpu": "1", GPU: "2"},
         "allocatedNonPreemptible": {},
@@ -98,12 +98,12 @@ def test_a_queue_has_the_amounts_of_its_gangs_and_of_the_queues_below() -> None:
 
 
 def test_amounts_of_gangs_that_cannot_be_preempted_are_told_apart() -> None:
-    high = told(Stage.RUNNING, pod_sets=(replace(TWO, placed=2),), priority=100)
+    high = told(GangStage.RUNNING, pod_sets=(replace(TWO, placed=2),), priority=100)
     assert statuses(high)["top"]["allocatedNonPreemptible"] == {"cpu": "1", GPU: "2"}
 
 
 def test_default_queues_exist_from_the_first_queue_or_gang_on() -> None:
-    def brought(definitions: KaiDefinitions, *gangs: Told) -> list[str]:
+    def brought(definitions: KaiDefinitions, *gangs: GangView) -> list[str]:
         return [answer.key for answer in queues(definitions, gangs, {}) if answer.body is not None]
 
     nothing = define({kinds.QUEUES: {}})
@@ -120,7 +120,7 @@ def test_default_queues_exist_from_the_first_queue_or_gang_on() -> None:
 # --- PodGroups --------------------------------------------------------------------------------------------------------
 
 
-def group(of: Told, there: Any = None, now: str = NOW) -> Any:
+def group(of: GangView, there: Any = None, now: str = NOW) -> Any:
     key = f"ns/{kinds.pod_group_of(of.id)}"
     found = pod_group(defined(), of, {kinds.POD_GROUPS: {key: there}} if there else {}, now)
     assert found is not None
@@ -141,7 +141,7 @@ def test_a_group_that_the_user_made_is_not_created() -> None:
 def test_resources_of_a_group_by_its_stage() -> None:
     waiting = group(told()).status["resourcesStatus"]
     assert waiting == {"allocated": {}, "allocatedNonPreemptible": {}, "requested": {"cpu": "1", GPU: "2"}}
-    over = group(told(Stage.FINISHED)).status
+    over = group(told(GangStage.FINISHED)).status
     assert over == {"resourcesStatus": {"allocated": {}, "allocatedNonPreemptible": {}, "requested": {}}}
 
 
@@ -156,8 +156,8 @@ def test_a_waiting_gang_says_why() -> None:
     assert (found["transitionID"], found["lastTransitionTime"]) == ("1", NOW)
 
 
-@pytest.mark.parametrize("stage", [Stage.STARTING, Stage.RUNNING, Stage.FINISHED])
-def test_a_gang_that_does_not_wait_has_no_condition(stage: Stage) -> None:
+@pytest.mark.parametrize("stage", [GangStage.STARTING, GangStage.RUNNING, GangStage.FINISHED])
+def test_a_gang_that_does_not_wait_has_no_condition(stage: GangStage) -> None:
     assert "schedulingConditions" not in group(told(stage, reason=WHY)).status
     assert "schedulingConditions" not in group(told()).status
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.dialects.frame.dialect import Object, Stage
+from phalanx.dialects.frame.dialect import GangStage, Object
 from phalanx.dialects.kueue import gangs
 from phalanx.dialects.kueue.answers.conditions import Conditions, lost, pods_ready, replaced
 from tests.dialects.kueue.test_workload_status import told
@@ -52,10 +52,10 @@ def test_pods_that_were_never_ready_are_not_lost() -> None:
     found = conditions()
     lost(found)
     assert found.all() == []
-    pods_ready(told(Stage.RUNNING, ready=2), found)
+    pods_ready(told(GangStage.RUNNING, ready=2), found)
     lost(found)
     assert (found.is_true("PodsReady"), found.reason("PodsReady")) == (False, "WaitForRecovery")
-    pods_ready(told(Stage.RUNNING, ready=1, succeeded=1), found)
+    pods_ready(told(GangStage.RUNNING, ready=1, succeeded=1), found)
     assert found.reason("PodsReady") == "Recovered"
 
 
@@ -76,16 +76,16 @@ def pod(phase: str = "Running", *, going: bool = False, bound: bool = True) -> O
 )
 def test_a_group_waits_for_pods_in_place_of_those_it_lost(pods: list[Object], waits: bool) -> None:
     found = conditions()
-    replaced(told(Stage.RUNNING, "PodGroup", tuple(pods)), found)
+    replaced(told(GangStage.RUNNING, "PodGroup", tuple(pods)), found)
     assert found.is_true("WaitingForReplacementPods") is waits
 
 
 def test_it_says_that_it_waits_no_more_only_if_it_waited() -> None:
     found = conditions()
-    whole: Any = told(Stage.RUNNING, "PodGroup", (pod(), pod()))
+    whole: Any = told(GangStage.RUNNING, "PodGroup", (pod(), pod()))
     replaced(whole, found)
     assert found.all() == []
-    replaced(told(Stage.RUNNING, "PodGroup", (pod(),)), found)
+    replaced(told(GangStage.RUNNING, "PodGroup", (pod(),)), found)
     replaced(whole, found)
     assert (found.is_true("WaitingForReplacementPods"), found.reason("WaitingForReplacementPods")) == (
         False,

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from phalanx.dialects.frame.dialect import Object, Stage
+from phalanx.dialects.frame.dialect import GangStage, Object
 from phalanx.dialects.kueue.events import occurrences
 from tests.dialects.kueue.test_workload_status import told
 
-GANG = told(Stage.RUNNING)
+GANG = told(GangStage.RUNNING)
 
 
 def workload(**conditions: tuple[str, str, str] | tuple[str, str, str, str]) -> Object:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.dialects.frame.dialect import Eviction, Object, PodSet, Stage, Told
+from phalanx.dialects.frame.dialect import Eviction, GangStage, GangView, Object, PodSet
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.answers.workload_status import workload_status
 from phalanx.model.reason import Reason, ReasonCode
@@ -20,11 +20,11 @@ NO_ROOM = Reason(code=ReasonCode.NO_ROOM, text="no room")
 WAITING, CHANGED = "WaitingForReplacementPods", ("Evicted", "QuotaReserved")
 
 
-def told(stage: Stage, kind: str = "Job", owners: tuple[Object, ...] = (), **pods: Any) -> Told:
+def told(stage: GangStage, kind: str = "Job", owners: tuple[Object, ...] = (), **pods: Any) -> GangView:
     usual: dict[str, Any] = {"name": "main", "count": 2, "minimum": 2, "placed": 2, "template": {}}
     labels = {"kueue.x-k8s.io/queue-name": "l"}
     job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "uid": "1", "labels": labels}}
-    return Told(
+    return GangView(
         id="default/j",
         namespace="default",
         kind=kind,
@@ -37,7 +37,7 @@ def told(stage: Stage, kind: str = "Job", owners: tuple[Object, ...] = (), **pod
     )
 
 
-def after(old: Object, *steps: Told) -> Object:
+def after(old: Object, *steps: GangView) -> Object:
     """Return the status after all these reports, in order."""
     for step in steps:
         old, _ = workload_status(DEFINED, step, old, {}, NOW)
@@ -49,8 +49,8 @@ def said(status: Object, kind: str) -> str:
     return next((f"{one['status']} {one['reason']}" for one in status["conditions"] if one["type"] == kind), "")
 
 
-RUNS, FAILS = told(Stage.RUNNING, ready=2), told(Stage.RUNNING, ready=1)
-WAITS = told(Stage.WAITING, placed=0)
+RUNS, FAILS = told(GangStage.RUNNING, ready=2), told(GangStage.RUNNING, ready=1)
+WAITS = told(GangStage.WAITING, placed=0)
 
 
 @pytest.mark.parametrize(
@@ -60,25 +60,25 @@ WAITS = told(Stage.WAITING, placed=0)
         ((FAILS, RUNS), "True Started"),
         ((RUNS, FAILS), "False WaitForRecovery"),
         ((RUNS, FAILS, FAILS, RUNS), "True Recovered"),
-        ((RUNS, told(Stage.RUNNING, ready=1, succeeded=1)), "True Started"),
+        ((RUNS, told(GangStage.RUNNING, ready=1, succeeded=1)), "True Started"),
     ],
 )
-def test_pods_that_were_ready_recover(steps: tuple[Told, ...], ready: str) -> None:
+def test_pods_that_were_ready_recover(steps: tuple[GangView, ...], ready: str) -> None:
     assert said(after({}, *steps), "PodsReady") == ready
 
 
-def gives_way(stage: Stage) -> Told:
+def gives_way(stage: GangStage) -> GangView:
     why = Reason(code=ReasonCode.PREEMPTED, text="it gives way", numbers={"kueue": "InCohortFairSharing"})
     return replace(told(stage), evicted=Eviction(reason=why, preempted=True))
 
 
 def test_what_gives_way_says_by_what_right() -> None:
-    assert said(after({}, RUNS, gives_way(Stage.LEAVING)), "Preempted") == "True InCohortFairSharing"
+    assert said(after({}, RUNS, gives_way(GangStage.LEAVING)), "Preempted") == "True InCohortFairSharing"
 
 
 def test_what_starts_again_at_once_recovers_and_what_waits_first_starts() -> None:
-    assert said(after({}, RUNS, gives_way(Stage.LEAVING), FAILS, RUNS), "PodsReady") == "True Recovered"
-    assert said(after({}, RUNS, gives_way(Stage.LEAVING), WAITS, FAILS, RUNS), "PodsReady") == "True Started"
+    assert said(after({}, RUNS, gives_way(GangStage.LEAVING), FAILS, RUNS), "PodsReady") == "True Recovered"
+    assert said(after({}, RUNS, gives_way(GangStage.LEAVING), WAITS, FAILS, RUNS), "PodsReady") == "True Started"
 
 
 def a_pod(phase: str, **meta: str) -> Object:
@@ -86,7 +86,7 @@ def a_pod(phase: str, **meta: str) -> Object:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {}, "status": {"phase": phase}}
 
 
-def of_group(*pods: Object, stage: Stage = Stage.RUNNING) -> Told:
+def of_group(*pods: Object, stage: GangStage = GangStage.RUNNING) -> GangView:
     return told(stage, "PodGroup", pods)
 
 
@@ -97,13 +97,13 @@ def test_a_group_says_which_of_its_pods_are_to_be_made_anew() -> None:
     assert said(after({}, of_group(runs, failed)), WAITING) == "True PodsFailed"
     assert said(after({}, of_group(runs, gone)), WAITING) == "True PodsFailed"
     assert said(after({}, of_group(runs, failed), of_group(runs, failed, runs)), WAITING) == "False PodsReady"
-    stopped = replace(of_group(runs, failed, stage=Stage.LEAVING), evicted=Eviction(reason=STOPPED))
+    stopped = replace(of_group(runs, failed, stage=GangStage.LEAVING), evicted=Eviction(reason=STOPPED))
     assert said(after({}, of_group(runs, runs), stopped), WAITING) == "True ClusterQueueStopped"
 
 
 def test_what_had_its_quota_reserved_only_is_not_evicted_by_a_queue_that_stops() -> None:
-    stopped = replace(told(Stage.WAITING, placed=0), reason=STOPPED, evicted=Eviction(reason=STOPPED))
-    admitted, reserved = after({}, RUNS, stopped), after({}, told(Stage.RESERVED), stopped)
+    stopped = replace(told(GangStage.WAITING, placed=0), reason=STOPPED, evicted=Eviction(reason=STOPPED))
+    admitted, reserved = after({}, RUNS, stopped), after({}, told(GangStage.RESERVED), stopped)
     assert [said(admitted, kind) for kind in CHANGED] == ["True ClusterQueueStopped", "False Suspended"]
     assert [said(reserved, kind) for kind in CHANGED] == ["", "False Suspended"]
     assert "admission" not in reserved
@@ -118,7 +118,7 @@ def test_what_had_its_quota_reserved_only_is_not_evicted_by_a_queue_that_stops()
     ],
 )
 def test_more_than_the_queue_will_ever_have(count: int, minimum: int, why: str) -> None:
-    waits = replace(told(Stage.WAITING, count=count, minimum=minimum, placed=0), reason=NO_ROOM)
+    waits = replace(told(GangStage.WAITING, count=count, minimum=minimum, placed=0), reason=NO_ROOM)
     assert said(after({}, waits), "QuotaReserved") == f"False {why}"
 
 

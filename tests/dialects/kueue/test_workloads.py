@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from phalanx.client.moment import read_moment
-from phalanx.dialects.frame.dialect import Answer, Object, Stage, Told
+from phalanx.dialects.frame.dialect import Answer, GangStage, GangView, Object
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.answers.names import key_of
 from phalanx.dialects.kueue.answers.workloads import deactivated, incomplete, waits_for_room, workload
@@ -20,7 +20,7 @@ from tests.dialects.kueue.written import cluster_queue, defined, group, local_qu
 DEACTIVATED = Reason(code=ReasonCode.HELD, text="it is deactivated", numbers={"by": "deactivated"})
 BEHIND = Reason(code=ReasonCode.BEHIND_HEAD, text="the queue is strict")
 MEMBERS = Reason(code=ReasonCode.WAITING_FOR_MEMBERS, text="1 of 2")
-RUNS = told(Stage.RUNNING, ready=2)
+RUNS = told(GangStage.RUNNING, ready=2)
 
 
 @pytest.mark.parametrize(
@@ -37,11 +37,11 @@ RUNS = told(Stage.RUNNING, ready=2)
         (replace(RUNS, pod_sets=(), reason=DEACTIVATED), (False, False, False)),
     ],
 )
-def test_what_a_gang_waits_for(reported: Told, states: tuple[bool, bool, bool]) -> None:
+def test_what_a_gang_waits_for(reported: GangView, states: tuple[bool, bool, bool]) -> None:
     assert (deactivated(reported), incomplete(reported), waits_for_room(reported)) == states
 
 
-def answer(reported: Told, there: Object | None = None, now: str = NOW, of: KueueDefinitions = DEFINED) -> Answer:
+def answer(reported: GangView, there: Object | None = None, now: str = NOW, of: KueueDefinitions = DEFINED) -> Answer:
     key = key_of(of, reported)
     return workload(of, reported, {kinds.WORKLOADS: {key: there} if there is not None else {}}, now)
 
@@ -71,9 +71,9 @@ def test_a_workload_that_a_check_rejects_is_deactivated() -> None:
     )
     rejected = {"name": "c", "state": "Rejected", "message": "no", "lastTransitionTime": NOW}
     there: Object = {"metadata": {"uid": "w"}, "spec": {}, "status": {"admissionChecks": [rejected]}}
-    found = answer(told(Stage.RESERVED), there, of=checked)
+    found = answer(told(GangStage.RESERVED), there, of=checked)
     assert found.status is not None
     assert said(found.status, "DeactivationTarget") == "True AdmissionCheck"
-    ended = answer(told(Stage.FINISHED), there, of=checked)
+    ended = answer(told(GangStage.FINISHED), there, of=checked)
     assert ended.status is not None
     assert said(ended.status, "DeactivationTarget") == "", "it has ended anyway"

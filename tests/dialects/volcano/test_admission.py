@@ -13,7 +13,7 @@ from phalanx.dialects.volcano.admission import POLICIES
 from phalanx.dialects.volcano.kinds import JOBS, QUEUES
 from phalanx.embedded.apimachinery.expressions.admission_policy import PolicyReader, Review, validate
 from phalanx.embedded.apimachinery.meta.resource import Resource, User
-from phalanx.embedded.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.status import StatusError
 from tests.embedded.controllers.operators.volcano.written import task
 
 FLOWS = Kind(group="flow.volcano.sh", version="v1alpha1", plural="jobflows", name="JobFlow")
@@ -39,7 +39,7 @@ def said(kind: Kind, spec: Object, old: Object | None = None) -> str:
     )
     try:
         validate(review, by_plural)
-    except ApiError as error:
+    except StatusError as error:
         return f"{error.code} {error.message}"
     return ""
 

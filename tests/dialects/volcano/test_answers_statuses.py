@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from phalanx.client.kind import NODES
-from phalanx.dialects.frame.dialect import Answer, Object, PodSet, Stage, Told
+from phalanx.dialects.frame.dialect import Answer, GangStage, GangView, Object, PodSet
 from phalanx.dialects.volcano.answers import pod_group_status, queue_status, statuses
 from phalanx.dialects.volcano.kinds import JOBS, POD_GROUPS, QUEUES
 from phalanx.model.queue import Queue, Quota
@@ -22,9 +22,9 @@ def pod(phase: str = "Pending", node: str = "", cpu: str = "1") -> Object:
     return {"kind": "Pod", "metadata": {}, "spec": spec, "status": {"phase": phase}}
 
 
-def told(*pods: Object, **more: Any) -> Told:
+def told(*pods: Object, **more: Any) -> GangView:
     usual: dict[str, Any] = {"id": "a/g", "namespace": "a", "kind": "PodGroup", "options": {}, "queue": "q"}
-    return Told(**{**usual, "priority": 0, "stage": Stage.WAITING, "pod_sets": (), **more}, owners=pods)
+    return GangView(**{**usual, "priority": 0, "stage": GangStage.WAITING, "pod_sets": (), **more}, owners=pods)
 
 
 def tree(**parents: str) -> dict[str, Queue]:
@@ -37,7 +37,7 @@ def phase(*pods: Object, **more: Any) -> str:
 
 def test_phases() -> None:
     assert phase(pod(), pod()) == "Pending"
-    assert phase(pod(), pod(), stage=Stage.STARTING) == "Inqueue"
+    assert phase(pod(), pod(), stage=GangStage.STARTING) == "Inqueue"
     assert phase(pod("Running", "n"), pod(node="n")) == "Running"
     assert pod_group_status(GROUP, None, NOW) == {"phase": "Pending"}
 
@@ -76,10 +76,10 @@ def test_a_condition_keeps_its_time_while_it_says_the_same() -> None:
 def test_a_queue_has_allocated_what_its_gangs_were_given_and_those_below() -> None:
     sets = (PodSet(name="main", count=3, minimum=2, request=(("cpu", 1500),), template={}, placed=2),)
     everyone = [
-        told(pod("Running", "n"), pod("Running", "n"), pod(), stage=Stage.RUNNING, pod_sets=sets),
-        told({"kind": "Job", "metadata": {}}, stage=Stage.STARTING, pod_sets=sets),
-        told(pod(), pod(), stage=Stage.WAITING, pod_sets=sets),
-        told(pod("Succeeded", "n"), stage=Stage.FINISHED, pod_sets=sets),
+        told(pod("Running", "n"), pod("Running", "n"), pod(), stage=GangStage.RUNNING, pod_sets=sets),
+        told({"kind": "Job", "metadata": {}}, stage=GangStage.STARTING, pod_sets=sets),
+        told(pod(), pod(), stage=GangStage.WAITING, pod_sets=sets),
+        told(pod("Succeeded", "n"), stage=GangStage.FINISHED, pod_sets=sets),
     ]
     queues = {name: {"metadata": {"name": name}} for name in ("q", "lab", "other")}
     found: dict[str, Answer] = {

@@ -9,7 +9,7 @@ import pytest
 
 from phalanx.client.kind import PRIORITY_CLASSES
 from phalanx.client.moment import write_moment
-from phalanx.dialects.frame.dialect import Claim, Object, Said, Stage, Told
+from phalanx.dialects.frame.dialect import Claim, GangStage, GangView, Object, Said
 from phalanx.dialects.yunikorn.checks import read
 from phalanx.dialects.yunikorn.dialect import CONFIGURATIONS, YUNIKORN, YuniKornDefinitions
 from phalanx.dialects.yunikorn.gangs import GIVEN_UP, QUEUE_OPTION, options_of
@@ -64,11 +64,11 @@ def claimed(one: Object) -> Claim:
     return found
 
 
-def answered(one: Object, *, waited_s: float = 0.0, stage: Stage = Stage.WAITING) -> list[Any]:
+def answered(one: Object, *, waited_s: float = 0.0, stage: GangStage = GangStage.WAITING) -> list[Any]:
     usual: dict[str, Any] = {"id": "ns/app", "namespace": "ns", "kind": "PodGroup", "priority": 0, "pod_sets": ()}
     options = read_options(one)
     created_s = NOW_S - waited_s
-    told = Told(**usual, owners=(one,), options=options, queue="q", stage=stage, created_s=created_s)
+    told = GangView(**usual, owners=(one,), options=options, queue="q", stage=stage, created_s=created_s)
     return list(YUNIKORN.answer(defined(), told, {}, write_moment(NOW_S)))
 
 
@@ -131,7 +131,7 @@ def test_a_hard_gang_fails_after_its_time() -> None:
     one = gang("root.fenced", "gangSchedulingStyle=Hard")
     (early,) = answered(one, waited_s=899.0)  # fifteen minutes, as YuniKorn's
     assert early.again_s == NOW_S + 1.0
-    assert answered(one, waited_s=900.0, stage=Stage.RUNNING) == []
+    assert answered(one, waited_s=900.0, stage=GangStage.RUNNING) == []
     (marked,) = answered(one, waited_s=900.0)
     assert (marked.annotations, marked.status) == ({GIVEN_UP: "hard"}, None)
     one["metadata"]["annotations"] |= marked.annotations

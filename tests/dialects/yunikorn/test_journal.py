@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.dialects.frame.dialect import Eviction, Told
+from phalanx.dialects.frame.dialect import Eviction, GangView
 from phalanx.dialects.yunikorn import journal as journals
 from phalanx.dialects.yunikorn.journal import MOST_RECORDS, ApplicationJournal
 from phalanx.model.reason import Reason, ReasonCode
@@ -34,7 +34,7 @@ DETAILS = {
 CHANGES = {1: "set", 2: "add", 3: "remove"}
 
 
-def app(*phases: tuple[str, str], **more: Any) -> Told:
+def app(*phases: tuple[str, str], **more: Any) -> GangView:
     """An application of pods, each of a phase and on a node."""
     pods = tuple(pod(f"p{at}", "app", "1500m", node, phase=phase) for at, (phase, node) in enumerate(phases))
     return replace(told(pods[0]), id="lab/app", owners=pods, **more)

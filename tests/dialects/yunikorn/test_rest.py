@@ -16,15 +16,15 @@ import pytest
 from phalanx.cli.cluster.visibility import SOCKET, Ask, visible
 from phalanx.client.connection import ApiRefusal, ApiUnknown, Connection
 from phalanx.client.kind import NODES, PODS, Kind
-from phalanx.dialects.frame.dialect import Object, Stage, Told
+from phalanx.dialects.frame.dialect import GangStage, GangView, Object
 from phalanx.dialects.yunikorn.dialect import CONFIGURATIONS, NAMESPACE, YUNIKORN, YuniKornDefinitions
 from phalanx.dialects.yunikorn.gangs import GROUPS, QUEUE_PREFIX, USER, options_of
 from phalanx.dialects.yunikorn.rest import LEFT_OUT, dashboards
 from phalanx.embedded.apimachinery.meta.resource import User
-from phalanx.embedded.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.status import StatusError
 from phalanx.embedded.apiserver.endpoints.subresources.aggregated import MOST_STREAMS_OF_ONE, Aggregated
 from phalanx.embedded.apiserver.transport.negotiation import Accept
-from phalanx.embedded.apiserver.transport.request import Request
+from phalanx.embedded.apiserver.transport.request import HttpRequest
 from phalanx.model.reason import Reason, ReasonCode
 from tests.cli.upstart import Up
 from tests.embedded.apiserver.process import ServerProcess
@@ -64,9 +64,9 @@ def pod(name: str, app: str, cpu: str, node: str = "", *, user: str = "sue", pha
     return {"kind": "Pod", "metadata": meta, "spec": spec, "status": {"phase": phase}}
 
 
-def told(pod: Object, queue: str = X, *, created_s: float = 5.0, reason: Reason | None = None) -> Told:
+def told(pod: Object, queue: str = X, *, created_s: float = 5.0, reason: Reason | None = None) -> GangView:
     over, runs = pod["status"]["phase"] in ("Succeeded", "Failed"), "nodeName" in pod["spec"]
-    return Told(
+    return GangView(
         id=f"lab/pod:{pod['metadata']['name']}",
         namespace="lab",
         kind="Pod",
@@ -74,7 +74,7 @@ def told(pod: Object, queue: str = X, *, created_s: float = 5.0, reason: Reason 
         options=options_of(pod["metadata"], "yunikorn"),
         queue=QUEUE_PREFIX + queue,
         priority=0,
-        stage=Stage.FINISHED if over else Stage.RUNNING if runs else Stage.WAITING,
+        stage=GangStage.FINISHED if over else GangStage.RUNNING if runs else GangStage.WAITING,
         pod_sets=(),
         reason=reason,
         created_s=created_s,
@@ -351,9 +351,9 @@ class Said:
             await self.changed.wait_for(lambda: self.readers == readers)
 
 
-def stream_request(user: str, **query: str) -> Request:
+def stream_request(user: str, **query: str) -> HttpRequest:
     asked = {name: [text] for name, text in query.items()}
-    return Request(method="GET", path=STREAM, query=asked, user=User(name=user), accept=(Accept(),))
+    return HttpRequest(method="GET", path=STREAM, query=asked, user=User(name=user), accept=(Accept(),))
 
 
 async def lines_of(pieces: AsyncIterator[bytes], count: int) -> list[Object]:
@@ -386,7 +386,7 @@ def test_events_are_passed_on_as_they_come_to_so_many_readers(tmp_path: Path) ->
                 await said.say({"objectID": "a"}, {"objectID": "b"})
                 assert await lines_of(pieces, 2) == [{"objectID": "a"}, {"objectID": "b"}]
                 others = [await aggregated.get(stream_request("sue")) for _ in range(1, MOST_STREAMS_OF_ONE)]
-                with pytest.raises(ApiError, match="15 of sue, of 15") as refused:
+                with pytest.raises(StatusError, match="15 of sue, of 15") as refused:
                     await aggregated.get(stream_request("sue"))
                 assert refused.value.code == 503
                 await said.until_read_by(MOST_STREAMS_OF_ONE)

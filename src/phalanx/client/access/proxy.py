@@ -22,7 +22,7 @@ _HEAD_BYTES = 1 << 14
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Proxy:
+class HttpProxy:
     """An HTTP proxy. `word`: the credentials for Proxy-Authorization; empty if there are none."""
 
     host: str
@@ -30,7 +30,7 @@ class Proxy:
     word: str = ""
 
 
-def find_proxy(server: str, said: str, environment: Mapping[str, str]) -> Proxy | None:
+def find_proxy(server: str, said: str, environment: Mapping[str, str]) -> HttpProxy | None:
     """Return the proxy for a server; None for a direct connection. `said`: the kubeconfig's `proxy-url`. Raises
     PhalanxError for a proxy that is not supported."""
     found = urlsplit(server)
@@ -44,7 +44,7 @@ def find_proxy(server: str, said: str, environment: Mapping[str, str]) -> Proxy 
     word = ""
     if parts.username is not None:
         word = base64.b64encode(f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()).decode()
-    return Proxy(host=parts.hostname, port=parts.port or 80, word=word)
+    return HttpProxy(host=parts.hostname, port=parts.port or 80, word=word)
 
 
 def _of(environment: Mapping[str, str], name: str) -> str:
@@ -78,7 +78,7 @@ def _matches(host: str, rule: str) -> bool:
     return host == suffix.removeprefix(".") or host.endswith(suffix if suffix.startswith(".") else f".{suffix}")
 
 
-async def tunnel(proxy: Proxy, host: str, port: int) -> socket.socket:
+async def tunnel(proxy: HttpProxy, host: str, port: int) -> socket.socket:
     """Return a socket that is connected to the server through the proxy. Raises ConnectionError, OSError."""
     loop = asyncio.get_running_loop()
     infos = await loop.getaddrinfo(proxy.host, proxy.port, type=socket.SOCK_STREAM)

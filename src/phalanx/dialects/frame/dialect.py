@@ -308,7 +308,7 @@ def no_pod_group(name: str) -> Reason:
     return Reason(code=ReasonCode.WAITING_FOR_MEMBERS, text=text)
 
 
-class Stage(StrEnum):
+class GangStage(StrEnum):
     """The stage of a gang. RESERVED: nodes and quota are reserved for the gang, and it waits until `Claim.gate` is
     None. LEAVING: the gang is preempted or its start is taken back, and some of its pods still exist."""
 
@@ -349,23 +349,23 @@ class PodSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Eviction:
-    """The loss of a gang's nodes. It is passed to the dialect once, with the next state of the gang (`Told`). `reason`:
-    why the gang lost its nodes. `preempted`: True if the gang was preempted; False if the scheduler took back its
-    start. `preemptor`: the gang that preempted it, if this gang is known."""
+    """The loss of a gang's nodes. It is passed to the dialect once, with the next state of the gang (`GangView`).
+    `reason`: why the gang lost its nodes. `preempted`: True if the gang was preempted; False if the scheduler took back
+    its start. `preemptor`: the gang that preempted it, if this gang is known."""
 
     reason: Reason
     preempted: bool = False
-    preemptor: Told | None = None
+    preemptor: GangView | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class GangView:
     """The state of a gang that Phalanx passes to the functions of a dialect.
 
     `owners`: the objects that form the gang, oldest first. `kind`: the kind of these objects; PodGroup if they are bare
-    pods. `options`: the gang's Phalanx options. `queue`: its queue in the tree.
-    `reason`: why the gang waits. `evicted`: how the gang lost its nodes, if it lost them after the previous `Told` was
-    passed to the dialect. `created_s`: when the gang was created (seconds since the epoch)."""
+    pods. `options`: the gang's Phalanx options. `queue`: its queue in the tree. `reason`: why the gang waits.
+    `evicted`: how the gang lost its nodes, if it lost them after the previous `GangView` was passed to the dialect.
+    `created_s`: when the gang was created (seconds since the epoch)."""
 
     id: str
     namespace: str
@@ -374,7 +374,7 @@ class Told:
     options: Mapping[str, str]
     queue: str
     priority: int
-    stage: Stage
+    stage: GangStage
     pod_sets: tuple[PodSet, ...]
     reason: Reason | None = None
     evicted: Eviction | None = None
@@ -429,7 +429,7 @@ class Occurrence(NamedTuple):
 
 # A function that returns the events that the other scheduler would record when Phalanx writes an object. Its parameters
 # are the gang, the object before the write (None if the write created it), and the object after the write.
-Occurrences: TypeAlias = Callable[[Told, Object | None, Object], Iterable[Occurrence]]
+Occurrences: TypeAlias = Callable[[GangView, Object | None, Object], Iterable[Occurrence]]
 Defined = TypeVar("Defined", bound=Definitions)
 Read = TypeVar("Read", bound=Definitions, contravariant=True)
 
@@ -491,18 +491,18 @@ class Dialect(Generic[Defined]):
     claim: Callable[[Defined, Said, Objects], Claim | None]
     notes: Callable[[str, Object], Iterable[str]] = lambda kind, obj: ()
     gang_of: Callable[[Object], str] = lambda answer: ""
-    answer: Callable[[Defined, Told, Objects, str], Iterable[Answer]] = no_answers
-    statuses: Callable[[Defined, Iterable[Told], Objects, str], Iterable[Answer]] = no_answers
+    answer: Callable[[Defined, GangView, Objects, str], Iterable[Answer]] = no_answers
+    statuses: Callable[[Defined, Iterable[GangView], Objects, str], Iterable[Answer]] = no_answers
 
 
 class Figures(Protocol[Read]):
     """Metrics under the names that the other scheduler uses. Phalanx updates them while it writes answers."""
 
-    def wrote(self, defined: Read, told: Told, kind: Kind, before: Object, after: Object) -> None:
+    def wrote(self, defined: Read, told: GangView, kind: Kind, before: Object, after: Object) -> None:
         """Update the counters after an answer object was written. `before`, `after`: the object before and after the
         write."""
 
-    def look(self, defined: Read, everyone: Iterable[Told], objects: Objects) -> None:
+    def look(self, defined: Read, everyone: Iterable[GangView], objects: Objects) -> None:
         """Compute the values of the gauges from all gangs of the dialect and from the existing answer objects."""
 
     def families(self) -> Iterable[MetricFamily]:
@@ -510,11 +510,11 @@ class Figures(Protocol[Read]):
         of jobs."""
 
 
-class Journal(Protocol):
+class GangHistory(Protocol):
     """A history of a dialect's gangs, from which the scheduler serves HTTP requests about the past. Its size is
     bounded. It exists while this process is the leader among the scheduler's replicas."""
 
-    def saw(self, before: Told | None, after: Told | None, now_s: float) -> None:
+    def saw(self, before: GangView | None, after: GangView | None, now_s: float) -> None:
         """Record a change of a gang. `before`: the gang before the change; None if it did not exist. `after`: the gang
         after the change; None if it no longer exists."""
 
@@ -535,7 +535,7 @@ class View(Protocol[Read]):
     def __call__(
         self,
         defined: Read,
-        everyone: Iterable[Told],
+        everyone: Iterable[GangView],
         objects: Objects,
         path: tuple[str, ...],
         query: Mapping[str, str],

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from typing import Final
 
 from phalanx.client.kind import PRIORITY_CLASSES
-from phalanx.dialects.frame.dialect import Answer, Dialect, Objects, Told, of_pods
+from phalanx.dialects.frame.dialect import Answer, Dialect, GangView, Objects, of_pods
 from phalanx.dialects.kai import fields, grouper, kinds, pod_groups, queues, status
 from phalanx.dialects.kai.admission import POLICIES
 from phalanx.dialects.kai.queues import KaiDefinitions
 
 
-def _answer(defined: KaiDefinitions, told: Told, objects: Objects, now: str) -> Iterable[Answer]:
+def _answer(defined: KaiDefinitions, told: GangView, objects: Objects, now: str) -> Iterable[Answer]:
     found = status.pod_group(defined, told, objects, now)
     return () if found is None else (found,)
 

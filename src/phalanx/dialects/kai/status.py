@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import Final
 
-from phalanx.dialects.frame.dialect import BROUGHT_BY, Answer, Object, Objects, PodSet, Said, Stage, Told
+from phalanx.dialects.frame.dialect import BROUGHT_BY, Answer, GangStage, GangView, Object, Objects, PodSet, Said
 from phalanx.dialects.frame.peer_reasons import Peer, word
 from phalanx.dialects.frame.pod_requests import amounts as read_amounts
 from phalanx.dialects.frame.pod_requests import quantity
@@ -39,12 +39,12 @@ _OF_NODES: Final = frozenset(
     {ReasonCode.NO_ROOM, ReasonCode.NEVER_FITS, ReasonCode.ROOM_KEPT, ReasonCode.NO_NODE_MATCHES}
     | {ReasonCode.NO_DOMAIN, ReasonCode.PLACEMENT_RULES, ReasonCode.RESERVED, ReasonCode.PREEMPTING}
 )
-_PLACED = frozenset({Stage.STARTING, Stage.RUNNING, Stage.LEAVING})
+_PLACED = frozenset({GangStage.STARTING, GangStage.RUNNING, GangStage.LEAVING})
 _PART = re.compile(r"1|0?\.[0-9]{1,9}")
 Sums = dict[str, Amount]
 
 
-def pod_group(defined: KaiDefinitions, told: Told, objects: Objects, now: str) -> Answer | None:
+def pod_group(defined: KaiDefinitions, told: GangView, objects: Objects, now: str) -> Answer | None:
     """Return the desired PodGroup of a gang; None if the gang has no PodGroup."""
     name = kinds.pod_group_of(told.id)
     if not name:
@@ -57,7 +57,7 @@ def pod_group(defined: KaiDefinitions, told: Told, objects: Objects, now: str) -
     return Answer(kind=kinds.POD_GROUPS, key=key, body=body, status=status)
 
 
-def queues(defined: KaiDefinitions, everyone: Iterable[Told], objects: Objects) -> Iterator[Answer]:
+def queues(defined: KaiDefinitions, everyone: Iterable[GangView], objects: Objects) -> Iterator[Answer]:
     """Yield the status of each Queue, which has the allocated and the requested amounts of all gangs in the Queue and
     in the Queues below. KAI's installation creates two default Queues. Phalanx creates them when the first Queue or
     gang exists."""
@@ -65,7 +65,7 @@ def queues(defined: KaiDefinitions, everyone: Iterable[Told], objects: Objects) 
     sums: dict[str, tuple[Sums, Sums, Sums]] = {name: ({}, {}, {}) for name in defined.known}
     for told in gangs:
         queue = defined.known.get(kinds.queue_of(told.queue))
-        if queue is None or told.stage is Stage.FINISHED:
+        if queue is None or told.stage is GangStage.FINISHED:
             continue
         allocated, requested = amounts(told)
         preemptible = terms(defined, _said(told), objects).preemptible
@@ -80,7 +80,7 @@ def queues(defined: KaiDefinitions, everyone: Iterable[Told], objects: Objects) 
                 yield Answer(kind=kinds.QUEUES, key=name, body=body)
 
 
-def amounts(told: Told) -> tuple[Sums, Sums]:
+def amounts(told: GangView) -> tuple[Sums, Sums]:
     """Return the amounts of a gang's placed pods, and the amounts of all its pods."""
     allocated: Sums = {}
     requested: Sums = {}
@@ -107,7 +107,7 @@ BROUGHT: Final = {_PARENT_QUEUE: _queue(_PARENT_QUEUE), DEFAULT_QUEUE: _queue(DE
 # --- inside -----------------------------------------------------------------------------------------------------------
 
 
-def _part_of_gpus(told: Told, pods: PodSet) -> Iterator[tuple[str, Amount]]:
+def _part_of_gpus(told: GangView, pods: PodSet) -> Iterator[tuple[str, Amount]]:
     """Yield the amount of GPUs that is charged for a pod of the pod set, if the pod gets parts of GPUs. A part that is
     requested as an amount of memory is charged as whole GPUs. Other parts are rounded down to thousandths, which are
     the smallest unit of quantities."""
@@ -118,7 +118,7 @@ def _part_of_gpus(told: Told, pods: PodSet) -> Iterator[tuple[str, Amount]]:
         yield GPU, Fraction(int(Fraction(part) * 1000), 1000) * int(count[:9])
 
 
-def _said(told: Told) -> Said:
+def _said(told: GangView) -> Said:
     return Said(
         gang=told.id,
         namespace=told.namespace,
@@ -137,7 +137,7 @@ def _quantities(sums: Sums) -> Object:
     return {name: quantity(name, amount) for name, amount in sorted(sums.items())}
 
 
-def _body(name: str, told: Told, found: PodGroupTerms) -> Object:
+def _body(name: str, told: GangView, found: PodGroupTerms) -> Object:
     owner = owner_of(told.options)
     first = told.owners[0]["metadata"]
     ref = {"apiVersion": owner.api_version, "kind": owner.kind, "name": owner.name, "uid": owner.uid}
@@ -176,23 +176,23 @@ def _sub_group(group: Object, root: str, leaves: Mapping[str, int]) -> Object:
 
 
 def _status(
-    defined: KaiDefinitions, told: Told, found: PodGroupTerms, old: Object, objects: Objects, now: str
+    defined: KaiDefinitions, told: GangView, found: PodGroupTerms, old: Object, objects: Objects, now: str
 ) -> Object:
     """Return the desired status of a PodGroup. `old`: its present status."""
     allocated, requested = amounts(told)
-    finished = told.stage is Stage.FINISHED
+    finished = told.stage is GangStage.FINISHED
     resources = {
         "allocated": _quantities(allocated),
         "allocatedNonPreemptible": {} if found.preemptible else _quantities(allocated),
         "requested": {} if finished else _quantities(requested),
     }
     kept = {"resourcesStatus": resources}
-    waits = told.stage is Stage.WAITING and told.reason is not None
+    waits = told.stage is GangStage.WAITING and told.reason is not None
     return {**kept, "schedulingConditions": [_condition(defined, told, found, old, objects, now)]} if waits else kept
 
 
 def _condition(
-    defined: KaiDefinitions, told: Told, found: PodGroupTerms, old: Object, objects: Objects, now: str
+    defined: KaiDefinitions, told: GangView, found: PodGroupTerms, old: Object, objects: Objects, now: str
 ) -> Object:
     """Return the scheduling condition of a gang that cannot be scheduled. If its content did not change, return the old
     condition; otherwise the new condition gets the next `transitionID`."""
@@ -220,7 +220,7 @@ def _condition(
     return {**said, "lastTransitionTime": now, "transitionID": str(int(number) + 1 if number.isdigit() else 1)}
 
 
-def _details(defined: KaiDefinitions, told: Told, found: PodGroupTerms, objects: Objects) -> Object:
+def _details(defined: KaiDefinitions, told: GangView, found: PodGroupTerms, objects: Objects) -> Object:
     """Return the allowed and the used amounts of the quota that is too small for the gang, in the form in which KAI
     shows them. The quota belongs to the gang's Queue or to a Queue above it."""
     short = kinds.queue_of(str(told.reason.numbers.get("queue", ""))) if told.reason is not None else ""

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from phalanx.client.kind import NAMESPACES
-from phalanx.dialects.frame.dialect import Answer, Claim, Dialect, Object, Objects, Said, Told
+from phalanx.dialects.frame.dialect import Answer, Claim, Dialect, GangView, Object, Objects, Said
 from phalanx.dialects.kueue import gangs, kinds
 from phalanx.dialects.kueue.answers import names, queue_statuses, workloads
 from phalanx.dialects.kueue.fields import tables
@@ -31,7 +31,7 @@ def _gang_of(answer: Object) -> str:
     return names.gang_of(answer) if answer.get("kind", kinds.WORKLOADS.name) == kinds.WORKLOADS.name else ""
 
 
-def _answer(defined: KueueDefinitions, told: Told, objects: Objects, now: str) -> Iterable[Answer]:
+def _answer(defined: KueueDefinitions, told: GangView, objects: Objects, now: str) -> Iterable[Answer]:
     if workloads.incomplete(told) or names.is_nameless(defined, told):
         return
     there = objects.get(kinds.WORKLOADS, {}).get(names.key_of(defined, told))

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from phalanx.client.moment import MomentError, read_moment
-from phalanx.dialects.frame.dialect import Object, Occurrence, Told
+from phalanx.dialects.frame.dialect import GangView, Object, Occurrence
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.answers.conditions import Conditions
 
 
-def occurrences(told: Told, before: Object | None, after: Object) -> Iterator[Occurrence]:
+def occurrences(told: GangView, before: Object | None, after: Object) -> Iterator[Occurrence]:
     """Yield the events that a write causes. `before`: the object before the write; None if the write created it.
     `after`: the object after the write."""
     if after["kind"] == kinds.PROVISIONING_REQUESTS.name:
@@ -34,7 +34,7 @@ def _of_request(request: Object) -> Iterator[Occurrence]:
         yield Occurrence(about, "ProvisioningRequestCreated", f'Created ProvisioningRequest: "{meta["name"]}"')
 
 
-def _of_workload(told: Told, workload: Object | None, after: Object) -> Iterator[Occurrence]:
+def _of_workload(told: GangView, workload: Object | None, after: Object) -> Iterator[Occurrence]:
     meta = after["metadata"]
     name, job = f"{meta.get('namespace', '')}/{meta['name']}", told.owners[0]
     if workload is None:

@@ -28,7 +28,7 @@ from enum import StrEnum
 from typing import Final
 
 from phalanx.client.kind import NODES
-from phalanx.dialects.frame.dialect import Answer, Object, Objects, Stage, Told
+from phalanx.dialects.frame.dialect import Answer, GangStage, GangView, Object, Objects
 from phalanx.dialects.frame.peer_reasons import PEERS
 from phalanx.dialects.frame.pod_requests import Asked, amounts, pod_requests, quantity
 from phalanx.dialects.job_kinds.sent_volcano_job import is_sent
@@ -120,14 +120,14 @@ class GroupPhase(StrEnum):
     UNKNOWN = "Unknown"
 
 
-def answer(told: Told, objects: Objects, now: str) -> Iterator[Answer]:
+def answer(told: GangView, objects: Objects, now: str) -> Iterator[Answer]:
     """Yield the status of a gang's PodGroup."""
     key = f"{told.namespace}/{told.options.get(OBJECT, '')}"
     if (group := objects.get(kinds.POD_GROUPS, {}).get(key)) is not None:
         yield Answer(kind=kinds.POD_GROUPS, key=key, status=pod_group_status(group, told, now))
 
 
-def statuses(queues: Mapping[str, Queue], everyone: Iterable[Told], objects: Objects, now: str) -> Iterator[Answer]:
+def statuses(queues: Mapping[str, Queue], everyone: Iterable[GangView], objects: Objects, now: str) -> Iterator[Answer]:
     """Yield the status of PodGroups without pods, of PodGroups that are admitted now, and of Queues. `queues`: the
     queues of the definitions by name."""
     listed = list(everyone)
@@ -174,7 +174,7 @@ def hyper_nodes(defined: HyperNodes, objects: Objects) -> Iterator[Answer]:
         yield Answer(kind=kinds.HYPER_NODES, key=each.name, status={**old, "nodeCount": counts[each.name]})
 
 
-def pod_group_status(group: Object, told: Told | None, now: str) -> Object:
+def pod_group_status(group: Object, told: GangView | None, now: str) -> Object:
     """Return the status of a PodGroup. `told`: the gang of its pods; None if the PodGroup has no pods. `now`: the
     present time as a metav1.Time."""
     pods = [] if told is None else [pod for pod in told.owners if pod.get("kind") == "Pod"]
@@ -184,7 +184,7 @@ def pod_group_status(group: Object, told: Told | None, now: str) -> Object:
     minimum, old = _minimum(group), group.get("status") or {}
     ready = placed - counts["failed"] >= minimum
     phase = GroupPhase.INQUEUE if old.get("phase") == GroupPhase.INQUEUE else GroupPhase.PENDING
-    if told is not None and told.stage in (Stage.STARTING, Stage.RESERVED):
+    if told is not None and told.stage in (GangStage.STARTING, GangStage.RESERVED):
         phase = GroupPhase.INQUEUE
     if counts["running"] and not ready:
         phase = GroupPhase.UNKNOWN
@@ -221,7 +221,7 @@ def _is_of_sent_job(group: Object, jobs: Mapping[str, Object]) -> bool:
 def _taken_up(
     waiting: Mapping[str, Object],
     groups: Mapping[str, Object],
-    told: Mapping[str, Told],
+    told: Mapping[str, GangView],
     queues: Mapping[str, Queue],
     nodes: Mapping[str, Object],
 ) -> Iterator[str]:
@@ -247,7 +247,7 @@ def _path(name: str, queues: Mapping[str, Queue]) -> Iterator[str]:
         name = queues[name].parent
 
 
-def _claimant(key: str, group: Object, told: Told | None, *, waits: bool) -> Claimant:
+def _claimant(key: str, group: Object, told: GangView | None, *, waits: bool) -> Claimant:
     spec, meta = group.get("spec") or {}, group.get("metadata") or {}
     queue = told.queue if told is not None else kinds.tree_name(str(spec.get("queue") or kinds.DEFAULT))
     asks = {name: each for name, each in amounts(spec.get("minResources")).items() if name != PODS}
@@ -271,7 +271,7 @@ def _has_node(pod: Object) -> bool:
     return bool((pod.get("spec") or {}).get("nodeName"))
 
 
-def _allocated(parents: Mapping[str, str], everyone: Iterable[Told]) -> dict[str, Asked]:
+def _allocated(parents: Mapping[str, str], everyone: Iterable[GangView]) -> dict[str, Asked]:
     """Return the allocated amounts of each queue. They include the amounts of the queues below it."""
     found: dict[str, Asked] = {}
     for told in everyone:
@@ -286,14 +286,14 @@ def _allocated(parents: Mapping[str, str], everyone: Iterable[Told]) -> dict[str
     return found
 
 
-def _held(told: Told) -> Asked:
+def _held(told: GangView) -> Asked:
     """Return the amounts of the pods that got capacity when the gang started. If the bound pods are not the same,
     because some were replaced or added later, return the amounts of the bound pods instead."""
-    if told.stage in (Stage.WAITING, Stage.FINISHED):
+    if told.stage in (GangStage.WAITING, GangStage.FINISHED):
         return {}
     total: Asked = {}
     bound = [pod for pod in told.owners if _has_node(pod) and _phase_of(pod) not in _OVER]
-    if bound and len(bound) != sum(each.placed for each in told.pod_sets) and told.stage is Stage.RUNNING:
+    if bound and len(bound) != sum(each.placed for each in told.pod_sets) and told.stage is GangStage.RUNNING:
         for pod in bound:
             _add(total, {**pod_requests(pod["spec"]), PODS: 1}, 1)
         return total

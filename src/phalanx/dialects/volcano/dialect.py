@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from phalanx.client.kind import NAMESPACES, NODES, PRIORITY_CLASSES
-from phalanx.dialects.frame.dialect import Answer, Dialect, Objects, Told, of_pods
+from phalanx.dialects.frame.dialect import Answer, Dialect, GangView, Objects, of_pods
 from phalanx.dialects.volcano import answers, kinds, pod_groups, settings
 from phalanx.dialects.volcano.admission import POLICIES
 from phalanx.dialects.volcano.definitions import queues
@@ -15,7 +15,9 @@ from phalanx.dialects.volcano.definitions.queues import VolcanoDefinitions
 from phalanx.dialects.volcano.tables import notes
 
 
-def _statuses(defined: VolcanoDefinitions, everyone: Iterable[Told], objects: Objects, now: str) -> Iterable[Answer]:
+def _statuses(
+    defined: VolcanoDefinitions, everyone: Iterable[GangView], objects: Objects, now: str
+) -> Iterable[Answer]:
     yield from answers.statuses({queue.name: queue for queue in defined.queues}, everyone, objects, now)
     yield from answers.hyper_nodes(defined.hyper_nodes, objects)
 

@@ -27,12 +27,12 @@ from phalanx.dialects.frame.dialect import (
     Claim,
     Definitions,
     Dialect,
+    GangStage,
+    GangView,
     GroupClaim,
     Object,
     Objects,
     Said,
-    Stage,
-    Told,
     of_pods,
 )
 from phalanx.dialects.schema.queue import read_queue
@@ -183,11 +183,11 @@ def _claim(defined: YuniKornDefinitions, said: Said, objects: Objects) -> Claim 
     return Claim(queue=queue, options=options, group=group, queues=queues, hold_s=hold_s(said.options))
 
 
-def _answer(defined: YuniKornDefinitions, told: Told, objects: Objects, now: str) -> Iterable[Answer]:
+def _answer(defined: YuniKornDefinitions, told: GangView, objects: Objects, now: str) -> Iterable[Answer]:
     """Yield the changes to the pods of an application that waits. If the application is rejected, or if its gang has
     waited for too long, its pods fail or get an annotation with which they start one by one. Otherwise the changes are
     computed again when the gang's waiting time is over."""
-    if told.stage is not Stage.WAITING or defined.fault:
+    if told.stage is not GangStage.WAITING or defined.fault:
         return
     pods = [pod for pod in told.owners if pod.get("kind") == PODS.name and _waits(pod)]
     if defined.named and pods:

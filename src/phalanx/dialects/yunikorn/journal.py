@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from phalanx.dialects.frame.dialect import Eviction, Object, Occurrence, Told
+from phalanx.dialects.frame.dialect import Eviction, GangView, Object, Occurrence
 from phalanx.dialects.frame.pod_requests import pod_requests
 from phalanx.dialects.yunikorn.gangs import GIVEN_UP, OF_APPLICATION, QUEUE_PREFIX, SOFT, application_id
 from phalanx.model.reason import ReasonCode
@@ -53,7 +53,7 @@ class JournalFigures(NamedTuple):
 
 
 class ApplicationJournal:
-    """The journal of YuniKorn's event records (implements `Journal` of `frame.dialect`). `instance`: the value of
+    """The journal of YuniKorn's event records (implements `GangHistory` of `frame.dialect`). `instance`: the value of
     `InstanceUUID`, which differs for each scheduler process, because each process numbers its records from 0."""
 
     def __init__(self, instance: str) -> None:
@@ -64,7 +64,7 @@ class ApplicationJournal:
         self._samples: deque[JournalFigures] = deque(maxlen=_MOST_SAMPLES)
         self._next_s: int | None = None  # the end of the current minute (seconds since the epoch)
 
-    def saw(self, before: Told | None, after: Told | None, now_s: float) -> None:
+    def saw(self, before: GangView | None, after: GangView | None, now_s: float) -> None:
         """Write an event record for each difference between two statuses of a gang. `before`: the status that was
         published last; None if the gang is new. `after`: the new status; None if the gang no longer exists."""
         self._sample(now_s)
@@ -144,7 +144,7 @@ class ApplicationJournal:
             self._next_s += _MINUTE_S
 
 
-def occurrences(told: Told, before: Object | None, after: Object) -> Iterator[Occurrence]:
+def occurrences(told: GangView, before: Object | None, after: Object) -> Iterator[Occurrence]:
     """Yield the Events that YuniKorn records on a pod. A failed pod gets an Event with the reason. If the time limit of
     a gang with the style Soft has passed, an Event on its first pod states that the application now starts pod by pod.
     `before`, `after`: the pod before and after a write; `before` is None for a new pod."""
@@ -197,7 +197,7 @@ def has_node(pod: Object) -> bool:
     return bool((pod.get("spec") or {}).get("nodeName")) and not is_over(pod)
 
 
-def is_refused(told: Told) -> bool:
+def is_refused(told: GangView) -> bool:
     return told.reason is not None and told.reason.code is ReasonCode.INVALID
 
 
@@ -217,7 +217,7 @@ def application_state(*, running: bool, waiting: bool, refused: bool) -> str:
 _Change = tuple[int, str, int, int, dict[str, Any]]
 
 
-def _changes(before: Told | None, after: Told | None) -> Iterator[_Change]:
+def _changes(before: GangView | None, after: GangView | None) -> Iterator[_Change]:
     either = after or before
     if either is None or not either.owners:
         return
@@ -259,7 +259,7 @@ def _of_pod(application: str, uid: str, old: Object | None, new: Object | None, 
         yield _NODE, node, _REMOVE, _NODE_ALLOC, said
 
 
-def _by_uid(told: Told | None) -> dict[str, Object]:
+def _by_uid(told: GangView | None) -> dict[str, Object]:
     return {pod["metadata"]["uid"]: pod for pod in told.owners} if told is not None else {}
 
 
@@ -267,7 +267,7 @@ def _is_preempted(evicted: Eviction | None) -> bool:
     return evicted is not None and evicted.preempted
 
 
-def _state(told: Told | None) -> str:
+def _state(told: GangView | None) -> str:
     """Return the state of an application as YuniKorn reports it; empty if the application does not exist."""
     if told is None:
         return ""

@@ -27,7 +27,7 @@ from msgspec.structs import replace
 
 from phalanx import __version__
 from phalanx.client.kind import NODES
-from phalanx.dialects.frame.dialect import Object, Objects, Told
+from phalanx.dialects.frame.dialect import GangView, Object, Objects
 from phalanx.dialects.frame.pod_requests import amounts as kubernetes_amounts
 from phalanx.dialects.yunikorn.checks import DEFAULT_PARTITION, added, amounts, least, percent, read
 from phalanx.dialects.yunikorn.configuration import (
@@ -79,7 +79,7 @@ Json = Any
 
 def dashboards(
     defined: YuniKornDefinitions,
-    everyone: Iterable[Told],
+    everyone: Iterable[GangView],
     objects: Objects,
     path: tuple[str, ...],
     query: Mapping[str, str],
@@ -179,7 +179,7 @@ class _Seen:
     written: Collection[str]  # full names of the queues of the configuration
 
     @classmethod
-    def of(cls, defined: YuniKornDefinitions, everyone: Iterable[Told], objects: Objects) -> _Seen:
+    def of(cls, defined: YuniKornDefinitions, everyone: Iterable[GangView], objects: Objects) -> _Seen:
         configuration = defined.configuration or _NONE
         found = (each for each in configuration.partitions if each.name == DEFAULT_PARTITION)
         applications = _applications(defined, everyone)
@@ -236,7 +236,7 @@ def _below(applications: Iterable[_Application]) -> Mapping[str, list[_Applicati
     return found
 
 
-def _applications(defined: YuniKornDefinitions, everyone: Iterable[Told]) -> tuple[_Application, ...]:
+def _applications(defined: YuniKornDefinitions, everyone: Iterable[GangView]) -> tuple[_Application, ...]:
     theirs = {ours: full for full, ours in defined.named.items()}
     found: dict[tuple[str, str], _Application] = {}
     for told in everyone:

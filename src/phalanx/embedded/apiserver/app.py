@@ -1,10 +1,9 @@
 """The application: it dispatches each request to its handler and returns the response.
 
 The server handles a request in these steps: it authenticates the user, parses the path, authorizes the request,
-negotiates the media type, and calls the handler. Every refusal is an `ApiError`, which is caught in one place and sent
-to the client as a Status object. Any other exception is a defect of Phalanx: the server responds with 500 and logs the
-traceback.
-"""
+negotiates the media type, and calls the handler. Every refusal is an `StatusError`, which is caught in one place and
+sent to the client as a Status object. Any other exception is a defect of Phalanx: the server responds with 500 and logs
+the traceback."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ from dataclasses import replace
 
 from phalanx.embedded.apimachinery.fair_queue import FairQueue, TooManyRequests
 from phalanx.embedded.apimachinery.meta.resource import Object, Resource, User
-from phalanx.embedded.apimachinery.meta.status import ApiError, not_found
+from phalanx.embedded.apimachinery.meta.status import StatusError, not_found
 from phalanx.embedded.apiserver.auth.account_tokens import TOKEN_REQUEST, AccountTokens
 from phalanx.embedded.apiserver.auth.authentication import Tokens, acting
 from phalanx.embedded.apiserver.auth.rbac import GROUP as RBAC
@@ -57,7 +56,7 @@ from phalanx.embedded.apiserver.transport.options import (
     forced,
     list_options,
 )
-from phalanx.embedded.apiserver.transport.request import Request, Response, parse_query, text_response
+from phalanx.embedded.apiserver.transport.request import HttpRequest, Response, parse_query, text_response
 
 _log = logging.getLogger(__name__)
 _ACCOUNT = "system:serviceaccount:"
@@ -101,7 +100,7 @@ class Api:
     def _guard(self, resource: Resource, obj: Object, old: Object | None, user: User) -> None:
         """Refuse an object that its user may not write although the user may write objects of this kind. Such objects
         are roles with rights that the user lacks, and Jobs with a Slurm job number that the server has not given to the
-        user. Raises `ApiError` 403, 404."""
+        user. Raises `StatusError` 403, 404."""
         self._authorizer.guard(resource, obj, old, user)
         self._numbers.guard(resource, obj, old, user)
 
@@ -121,18 +120,18 @@ class Api:
         warnings: list[str] = []
         try:
             response = await self._answer(raw, warnings)
-        except ApiError as refused:
+        except StatusError as refused:
             response = _refusal(raw, refused)
         except Exception:  # a defect of Phalanx: only the client of this request gets an error, 500
             _log.exception("%s %s", raw.method, raw.path)
-            defect = ApiError(500, "InternalError", "Internal error occurred: see the log of the server")
+            defect = StatusError(500, "InternalError", "Internal error occurred: see the log of the server")
             response = _refusal(raw, defect)
         return replace(response, warnings=tuple(dict.fromkeys(warnings))) if warnings else response
 
     async def _answer(self, raw: RawRequest, warnings: list[str]) -> Response:
         headers, method, path = raw.headers, raw.method, raw.path
         user = acting(self._tokens.user(headers.get(b"authorization", b"")), headers, self._authorizer)
-        request = Request(
+        request = HttpRequest(
             method=method,
             path=path,
             query=parse_query(raw.query),
@@ -156,13 +155,13 @@ class Api:
         except TooManyRequests:
             return _BUSY
 
-    async def _serve(self, request: Request, raw: RawRequest) -> Response:
+    async def _serve(self, request: HttpRequest, raw: RawRequest) -> Response:
         user, method, path = request.user, request.method, request.path
         watch = request.flag("watch")
         try:
             target = locate(self.registry, path)
             verb = verb_of(target, method, watch) if target else ""
-        except ApiError:
+        except StatusError:
             self._authorize_path(request)
             raise
         if target is None:
@@ -195,16 +194,16 @@ class Api:
             return await self._metrics.show(verb, target, request)
         return await self._dispatch(verb, target, request)
 
-    def _authorize_path(self, request: Request) -> None:
-        """Check the user's rights to a path that is not served, before the server responds with 404. Raises `ApiError`
-        403."""
+    def _authorize_path(self, request: HttpRequest) -> None:
+        """Check the user's rights to a path that is not served, before the server responds with 404. Raises
+        `StatusError` 403."""
         found = attributes(request.method, request.path, watch=request.flag("watch"))
         if found is None:
             self._authorizer.path(request.user, request.method.lower(), request.path)
         else:
             self._authorizer.resource(request.user, *found)
 
-    async def _dispatch(self, verb: str, target: RouteTarget, request: Request) -> Response:
+    async def _dispatch(self, verb: str, target: RouteTarget, request: HttpRequest) -> Response:
         if verb != "watch" and target.sub != "log":
             check_timeout(request)
         if target.resource.deprecation:
@@ -231,7 +230,7 @@ class Api:
 
     # --- handlers ------------------------------------------------------------------------------------------------
 
-    async def _get(self, target: RouteTarget, request: Request) -> Response:
+    async def _get(self, target: RouteTarget, request: HttpRequest) -> Response:
         if target.sub == "log":
             return await self._logs.read(target.namespace, target.name, request)
         if target.sub == "scale":
@@ -250,7 +249,7 @@ class Api:
             raise not_found(resource.group, resource.plural, target.name)
         return answers.one(resource, request, stored)
 
-    async def _create(self, target: RouteTarget, request: Request) -> Response:
+    async def _create(self, target: RouteTarget, request: HttpRequest) -> Response:
         body = _body(target, request)
         intent = _intent(request, "CreateOptions", body)
         if target.resource.group in (AUTHENTICATION, AUTHORIZATION):
@@ -264,7 +263,7 @@ class Api:
             return await self._pods.act(target, body, intent, request)
         return _written(target, request, await self.writer.create(target, body, intent))
 
-    async def _update(self, target: RouteTarget, request: Request) -> Response:
+    async def _update(self, target: RouteTarget, request: HttpRequest) -> Response:
         body = _body(target, request)
         intent = _intent(request, "UpdateOptions", body)
         if target.sub == "scale":
@@ -272,7 +271,7 @@ class Api:
         self._may_create(target, request)
         return _written(target, request, await self.writer.update(target, body, intent))
 
-    async def _patch(self, target: RouteTarget, request: Request) -> Response:
+    async def _patch(self, target: RouteTarget, request: HttpRequest) -> Response:
         media, resource = media_type(request.content_type), target.resource
         parts.check_patch_media(resource, media)
         intent = _intent(request, "PatchOptions", None)
@@ -288,13 +287,13 @@ class Api:
         written = await self.writer.patch(target, media, body, intent, force=force)
         return _written(target, request, written)
 
-    def _may_create(self, target: RouteTarget, request: Request) -> None:
+    def _may_create(self, target: RouteTarget, request: HttpRequest) -> None:
         """Check that a user who puts or applies an object that does not exist has the right to create it. Raises
-        `ApiError` 403."""
+        `StatusError` 403."""
         if self.store.head(target.resource.key, target.namespace, target.name) is None:
             self._authorizer.resource(request.user, _asked(target, "create", request), target.namespace)
 
-    async def _delete(self, target: RouteTarget, request: Request) -> Response:
+    async def _delete(self, target: RouteTarget, request: HttpRequest) -> Response:
         options, resource = delete_options(request, delete_body(request)), target.resource
         request.warnings.extend(_delete_warnings(resource, options))
         deleted = await self.deleter.delete(target, options)
@@ -314,7 +313,7 @@ class Api:
             },
         )
 
-    async def _delete_collection(self, target: RouteTarget, request: Request) -> Response:
+    async def _delete_collection(self, target: RouteTarget, request: HttpRequest) -> Response:
         options, resource = delete_options(request, delete_body(request)), target.resource
         request.warnings.extend(_delete_warnings(resource, options))
         found, meta = self.reader.page(target, list_options(request, watch=False))
@@ -346,7 +345,7 @@ def _scope(target: RouteTarget) -> str:
     return target.name if target.resource.key == ("", "namespaces") else target.namespace
 
 
-def _asked(target: RouteTarget, verb: str, request: Request) -> AccessRequest:
+def _asked(target: RouteTarget, verb: str, request: HttpRequest) -> AccessRequest:
     """Return the right that the request needs, in the terms of RBAC rules. A field selector by name also sets the name
     of the object."""
     resource, name = target.resource, target.name
@@ -357,12 +356,12 @@ def _asked(target: RouteTarget, verb: str, request: Request) -> AccessRequest:
     return AccessRequest(verb, resource.group, plural, name)
 
 
-def _body(target: RouteTarget, request: Request) -> object:
+def _body(target: RouteTarget, request: HttpRequest) -> object:
     kind = target.subresource.kind if target.subresource else target.resource.kind
     return decode_body(request.body, request.content_type, kind)
 
 
-def _intent(request: Request, options: str, body: object) -> Intent:
+def _intent(request: HttpRequest, options: str, body: object) -> Intent:
     validation = field_validation(request, options)
     is_json = body is not None and media_type(request.content_type).endswith("json")
     twice = duplicates(request.body, body) if is_json and validation != "Ignore" else ()
@@ -379,7 +378,7 @@ def _intent(request: Request, options: str, body: object) -> Intent:
     )
 
 
-def _written(target: RouteTarget, request: Request, written: WrittenObject) -> Response:
+def _written(target: RouteTarget, request: HttpRequest, written: WrittenObject) -> Response:
     code = 201 if written.created else 200
     return answers.one(target.resource, request, written.stored, code)
 
@@ -389,11 +388,11 @@ def _accept(raw: RawRequest) -> tuple[Accept, ...]:
     error for an empty result, because the server first reports a path that does not exist."""
     try:
         return accepted(raw.headers.get(b"accept", b"").decode("latin-1"))
-    except ApiError:
+    except StatusError:
         return ()
 
 
-def _refusal(raw: RawRequest, error: ApiError) -> Response:
+def _refusal(raw: RawRequest, error: StatusError) -> Response:
     headers = ((b"retry-after", str(error.retry_after_s).encode()),) if error.retry_after_s is not None else ()
     media, body = negotiation.render(_accept(raw), error.status())
     return Response(code=error.code, body=body, media=media, headers=headers)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from phalanx.embedded.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.status import StatusError
 from phalanx.embedded.apiserver.app import Api
 from phalanx.embedded.apiserver.auth.account_tokens import AccountTokens
 from phalanx.embedded.apiserver.auth.authentication import Tokens
@@ -70,7 +70,7 @@ async def open_api(settings: StoreSettings) -> Api:
     api = Api(store, registry, Tokens(settings.tokens, accounts.user), accounts, settings)
     try:
         await bootstrap.furnish(api.writer, registry, store)
-    except ApiError as error:
+    except StatusError as error:
         raise PhalanxError(f"the API server cannot make its first objects in {settings.data_dir}: {error}") from error
     api.definitions.start()
     api.type_checking.start()

@@ -22,7 +22,7 @@ import msgspec
 from phalanx.client.policies import MUTATING, MUTATING_BINDINGS, VALIDATING, VALIDATING_BINDINGS
 from phalanx.embedded.apimachinery.expressions.admission_policy import Patches, PolicyReader, Review, mutate, validate
 from phalanx.embedded.apimachinery.meta.resource import Resource, User
-from phalanx.embedded.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.status import StatusError
 from phalanx.embedded.apimachinery.patch.json_patch import json_patch
 from phalanx.embedded.apimachinery.schema.typed import merged
 from phalanx.kube.install.admission_policy import GUARDED, INSTALLED, RECORDS_POLICIES
@@ -140,7 +140,7 @@ def judge(request: ReviewRequest) -> Reviewed:
     """Return the response of the policies to the request. Raises UnreadableReview if the object has no metadata."""
     try:
         changes = _changes(request)
-    except ApiError as error:  # a policy refused the object or failed; failurePolicy Fail refuses in both cases
+    except StatusError as error:  # a policy refused the object or failed; failurePolicy Fail refuses in both cases
         status = {"code": error.code, "reason": error.reason, "message": error.message}
         return Reviewed(answer=_answer(request, {"allowed": False, "status": status}), outcome="refused")
     if not changes:

@@ -14,7 +14,7 @@ from phalanx.client.connection import Object
 from phalanx.client.kind import NODES, Kind
 from phalanx.client.tally import MetricFamily
 from phalanx.dialects.enabled import ANSWERED, EVENTS, FIGURES, JOURNALS, RECORDED, VIEWS
-from phalanx.dialects.frame.dialect import Figures, Journal, Told
+from phalanx.dialects.frame.dialect import Figures, GangHistory, GangView
 from phalanx.kube.capacity.dialect_watch import DialectWatch
 from phalanx.kube.status.gang_views import GangViews
 from phalanx.kube.write.events import EventReporter
@@ -36,12 +36,12 @@ class DialectReports:
         self._event = reporter.object_event
         self._figures: dict[str, Figures[Any]] = {}
         instance = str(uuid.uuid4())
-        self._journals: dict[str, Journal] = {
+        self._journals: dict[str, GangHistory] = {
             name: JOURNALS[name](instance) for name in watch.dialects if name in JOURNALS
         }
         self._noted = asyncio.Event()  # set when a journal records an event, and then replaced
 
-    def see_gang(self, name: str, before: Told | None, told: Told | None) -> None:
+    def see_gang(self, name: str, before: GangView | None, told: GangView | None) -> None:
         """Record in the journal of the dialect `name` that the view of a gang has changed."""
         if name in self._journals:
             self._journals[name].saw(before, told, self._now_s())

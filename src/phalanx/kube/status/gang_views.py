@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from phalanx.client.connection import Object
 from phalanx.client.kind import PODS, Kind
-from phalanx.dialects.frame.dialect import Eviction, Stage, Told
+from phalanx.dialects.frame.dialect import Eviction, GangStage, GangView
 from phalanx.kube.capacity.dialect_watch import DialectWatch
 from phalanx.kube.gang.departure import Departure
 from phalanx.kube.gang.lifecycle.gang import GangLifecycle
@@ -29,13 +29,13 @@ class GangViews:
         cache: Callable[[Kind], Mapping[str, Object]],
         gang_of_pod: Callable[[str], str | None],
     ) -> None:
-        self.told: dict[str, dict[str, Told]] = {name: {} for name in watch.dialects}
+        self.told: dict[str, dict[str, GangView]] = {name: {} for name in watch.dialects}
         self._watch, self._gangs, self._cache, self._gang_of_pod = watch, gangs, cache, gang_of_pod
         self._reasons: dict[str, Reason] = {}
         self._departures: dict[str, Departure] = {}  # departures that a view has reported
         self._pods: dict[str, dict[str, str]] = {}  # gang of bare pods -> key of a pod -> its uid
 
-    def of(self, gang: str) -> tuple[str, Told | None]:
+    def of(self, gang: str) -> tuple[str, GangView | None]:
         """Return the dialect of the gang, and its latest view of the gang."""
         name = self._watch.claims.claimed.get(gang, "")
         return name, self.told.get(name, {}).get(gang)
@@ -44,7 +44,7 @@ class GangViews:
         """Note why the gang waits."""
         self._reasons[gang] = reason
 
-    def refresh(self, name: str, id: str) -> Told | None:
+    def refresh(self, name: str, id: str) -> GangView | None:
         """Return the present view that the dialect `name` has of the gang; None if no object of the gang is left."""
         known = self.told[name]
         told = self._look(id, known.get(id))
@@ -52,17 +52,17 @@ class GangViews:
             for each in (self._reasons, self._departures, self._pods, known):
                 each.pop(id, None)
             return None
-        if told.stage in (Stage.RESERVED, Stage.STARTING, Stage.RUNNING):
+        if told.stage in (GangStage.RESERVED, GangStage.STARTING, GangStage.RUNNING):
             self._reasons.pop(id, None)
         known[id] = told
         return told
 
-    def _look(self, id: str, last: Told | None) -> Told | None:
+    def _look(self, id: str, last: GangView | None) -> GangView | None:
         gang, pods = self._gangs.get(id), self._bare_pods(id)
         if gang is None:  # the bare pods have ended, but still exist
             if last is None or not pods:
                 return None
-            return replace(last, stage=Stage.FINISHED, owners=tuple(pods), outcome=outcome_of(pods), evicted=None)
+            return replace(last, stage=GangStage.FINISHED, owners=tuple(pods), outcome=outcome_of(pods), evicted=None)
         eviction = self._eviction(gang)
         if eviction is not None:  # a newer reason of the core takes precedence over the reason of the eviction
             self._reasons.setdefault(id, eviction.reason)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from phalanx.client.connection import Object
 from phalanx.client.informer import key_of
 from phalanx.client.kind import NODES, PODS, Kind
-from phalanx.dialects.frame.dialect import Eviction, PodSet, Stage, Told
+from phalanx.dialects.frame.dialect import Eviction, GangStage, GangView, PodSet
 from phalanx.kube.gang.lifecycle import stages
 from phalanx.kube.gang.lifecycle.gang import GangLifecycle
 from phalanx.kube.gang.spec.members import BarePods, JobPods, PodSource
@@ -21,10 +21,10 @@ from phalanx.model.job import Outcome, Role
 from phalanx.model.reason import Reason
 
 _STAGES = {
-    stages.Stage.WAITING: Stage.WAITING,
-    stages.Stage.STARTING: Stage.STARTING,
-    stages.Stage.RUNNING: Stage.RUNNING,
-    stages.Stage.LEAVING: Stage.LEAVING,
+    stages.Stage.WAITING: GangStage.WAITING,
+    stages.Stage.STARTING: GangStage.STARTING,
+    stages.Stage.RUNNING: GangStage.RUNNING,
+    stages.Stage.LEAVING: GangStage.LEAVING,
 }
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _SUCCEEDED, _FAILED = "Succeeded", "Failed"
@@ -34,7 +34,7 @@ Caches = Callable[[Kind], Mapping[str, Object]]
 
 def tell(
     gang: GangLifecycle, objects: Caches, pods: Sequence[Object], reason: Reason | None, evicted: Eviction | None
-) -> Told | None:
+) -> GangView | None:
     """Return the present view of the gang; None if no object of the gang is left. `pods`: the bare pods of the gang,
     including pods that have ended. `reason`: why the gang waits; None if it does not wait."""
     jobs = sorted(gang.objects.jobs.values(), key=lambda job: (job.created_s, job.name))
@@ -46,7 +46,7 @@ def tell(
         return None
     said = [job.options for job in jobs] or [pod.options for pod in gang.objects.pods.values()]
     outcome = gang.objects.outcome if jobs else outcome_of(pods)
-    return Told(
+    return GangView(
         id=gang.id,
         namespace=gang.id.partition("/")[0],
         kind="PodGroup" if not jobs and any(labels.JOB in one for one in said) else owners[0]["kind"],
@@ -54,7 +54,7 @@ def tell(
         options={key: value for one in reversed(said) for key, value in one.items()},
         queue=gang.queue,
         priority=gang.spec.job.priority if gang.spec is not None else 0,
-        stage=Stage.FINISHED if over else Stage.RESERVED if _is_held(gang) else _STAGES[gang.state.stage],
+        stage=GangStage.FINISHED if over else GangStage.RESERVED if _is_held(gang) else _STAGES[gang.state.stage],
         pod_sets=tuple(_job_sets(gang, jobs, owners, objects) if jobs else _bare_sets(gang, owners, objects)),
         reason=reason,
         evicted=evicted,

@@ -19,13 +19,13 @@ from phalanx.slurm.jobs.ask import Ask
 from phalanx.slurm.notation import amounts, times
 
 if TYPE_CHECKING:
-    from phalanx.slurm.jobs.view import Job
+    from phalanx.slurm.jobs.view import JobInfo
 
 POLICY = "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
 _TRES = {"cpu": "Cpu", "mem": "Mem", "node": "Node", "gres/gpu": "GRES"}
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class LimitCheck(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a check. `refused`: Slurm's name of the limit for which the job is refused; "" if it is accepted.
     `hold`: the reason for which the job is held until an administrator raises the limit; "" if it is not held. `cap`:
     the number of jobs of `group` that may run at the same time; further jobs wait with the reason `reason`."""
@@ -37,7 +37,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
 
 
-def check(here: Site, ask: Ask, count: int, live: Callable[[], Sequence[Job]]) -> Found:
+def check(here: Site, ask: Ask, count: int, live: Callable[[], Sequence[JobInfo]]) -> LimitCheck:
     """Check a job, or `count` tasks of an array, against the limits of its QOS, its association and its accounts.
     `live`: a function that returns the present jobs; it is called only if a limit needs them."""
     qos = here.qos.get(ask.qos, Qos())
@@ -45,20 +45,20 @@ def check(here: Site, ask: Ask, count: int, live: Callable[[], Sequence[Job]]) -
     limits = dict(own.limits) if own is not None else {}
     refused = _submitted(qos.limits, limits, ask, count, live) or _submitted_below(here, ask, count, live)
     if refused:
-        return Found(refused=refused)
+        return LimitCheck(refused=refused)
     reason = _size(qos.limits, limits, ask) or _wall_used_up(here, ask)
     if reason.startswith("QOS") and "DenyOnLimit" in qos.flags:
-        return Found(refused=reason)
+        return LimitCheck(refused=reason)
     caps = (
         (qos.limits.get("maxjobsperuser"), f"qos-{ask.qos}-{ask.user}", "QOSMaxJobsPerUserLimit"),
         (limits.get("maxjobs"), f"assoc-{ask.account}-{ask.user}", "AssocMaxJobsLimit"),
     )
     cap, group, why = next(((int(text), group, why) for text, group, why in caps if text), (0, "", ""))
-    return Found(hold=reason, cap=cap, group=group, reason=why)
+    return LimitCheck(hold=reason, cap=cap, group=group, reason=why)
 
 
 def _submitted(
-    of_qos: Mapping[str, str], own: Mapping[str, str], ask: Ask, count: int, live: Callable[[], Sequence[Job]]
+    of_qos: Mapping[str, str], own: Mapping[str, str], ask: Ask, count: int, live: Callable[[], Sequence[JobInfo]]
 ) -> str:
     most_of_qos, most = of_qos.get("maxsubmitjobsperuser"), own.get("maxsubmitjobs")
     if not most_of_qos and not most:
@@ -71,7 +71,7 @@ def _submitted(
     return ""
 
 
-def _submitted_below(here: Site, ask: Ask, count: int, live: Callable[[], Sequence[Job]]) -> str:
+def _submitted_below(here: Site, ask: Ask, count: int, live: Callable[[], Sequence[JobInfo]]) -> str:
     """Return Slurm's name of the limit if `count` more jobs would exceed the GrpSubmitJobs of the job's account, or of
     an account above it; otherwise ""."""
     account = ask.account

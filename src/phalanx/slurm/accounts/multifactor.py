@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from phalanx.slurm.cluster.site import Site, Weights
 from phalanx.slurm.jobs.ask import Ask
-from phalanx.slurm.jobs.nodes import Node
+from phalanx.slurm.jobs.nodes import NodeInfo
 
 MOST = 4294967295  # the highest priority
 
@@ -45,7 +45,7 @@ def job_size(nodes: int, cpus: int, all_nodes: int, all_cpus: int, limit_min: in
     return 1.0 - found if weights.favor_small else found
 
 
-def factors_of(ask: Ask, here: Site, every: Sequence[Node], fair_share: float, age_s: float) -> Factors:
+def factors_of(ask: Ask, here: Site, every: Sequence[NodeInfo], fair_share: float, age_s: float) -> Factors:
     """Return the factors of a pending job. `every`: all nodes of the cluster. `fair_share`: the fair-share factor of
     the job's user. `age_s`: the seconds since the job became eligible."""
     weights, partition = here.weights, here.partition(ask.partition)
@@ -72,7 +72,7 @@ def _part(value: int, every: Sequence[int]) -> float:
     return value / most if most else 0.0
 
 
-def rank(ask: Ask, here: Site, every: Sequence[Node]) -> tuple[float, float]:
+def rank(ask: Ask, here: Site, every: Sequence[NodeInfo]) -> tuple[float, float]:
     """Return the job's priority at submission without its nice value, and the increase of the priority for each second
     of waiting. The fair-share factor is not included, because it changes. Both are 0 if the site has no weights."""
     weights = here.weights

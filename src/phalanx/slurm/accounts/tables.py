@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 from phalanx.slurm.cluster.site import Association, Site
-from phalanx.slurm.jobs.nodes import Node
+from phalanx.slurm.jobs.nodes import NodeInfo
 from phalanx.slurm.notation import times
 
 Row = dict[str, str]
@@ -145,7 +145,7 @@ def tres() -> list[Row]:
     ]
 
 
-def events(site: Site, nodes: Sequence[Node], names: Sequence[str]) -> list[Row]:
+def events(site: Site, nodes: Sequence[NodeInfo], names: Sequence[str]) -> list[Row]:
     """Return a row for the creation of the cluster, and a row for each node that is drained or down now. Phalanx does
     not record past events. `names`: only events of these nodes; empty: all."""
     began = (site.read.get("metadata") or {}).get("creationTimestamp") or ""

@@ -15,7 +15,7 @@ import msgspec
 
 from phalanx.slurm.accounts.fair_tree import FairTreeNode, compute, compute_classic
 from phalanx.slurm.accounts.limits import of_queue
-from phalanx.slurm.cluster.api import QUEUES, Api, Object, Refused
+from phalanx.slurm.cluster.api import QUEUES, ApiClient, Object, RequestRefused
 from phalanx.slurm.cluster.site import Site
 
 _USAGE = "/api/v1/namespaces/kube-system/configmaps/phalanx-usage"
@@ -50,7 +50,7 @@ def _users(site: Site, account: str, used: dict[tuple[str, str], float]) -> list
     ]
 
 
-def usage(api: Api) -> dict[tuple[str, str], float]:
+def usage(api: ApiClient) -> dict[tuple[str, str], float]:
     """Return the past usage that the scheduler has stored: (queue, user) -> billed units times seconds."""
     found = api.find(_USAGE)
     try:
@@ -60,14 +60,14 @@ def usage(api: Api) -> dict[tuple[str, str], float]:
         return {}
 
 
-def carry(api: Api, site: Site, name: str) -> None:
+def carry(api: ApiClient, site: Site, name: str) -> None:
     """Create or change the queue of the account `name`, so that it has the settings of the account. If the site has no
-    such account, delete the queue. Raises Refused."""
+    such account, delete the queue. Raises RequestRefused."""
     account = site.accounts.get(name)
     if account is None:
         try:
             api.delete(f"{QUEUES}/{name}")
-        except Refused as error:
+        except RequestRefused as error:
             if error.code != 404:
                 raise
         return
@@ -90,7 +90,7 @@ def carry(api: Api, site: Site, name: str) -> None:
         api.patch(f"{QUEUES}/{name}", {"spec": spec})
 
 
-def known_users(api: Api, name: str) -> list[str]:
+def known_users(api: ApiClient, name: str) -> list[str]:
     """Return the users whose shares the queue of an account has now."""
     return list((api.get(f"{QUEUES}/{name}").get("spec") or {}).get("accounts") or {})
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from phalanx.slurm.cluster.api import Api, Object, Refused
+from phalanx.slurm.cluster.api import ApiClient, Object, RequestRefused
 
 _GROUP = "/apis/admissionregistration.k8s.io/v1"
 _POLICIES = f"{_GROUP}/validatingadmissionpolicies"
@@ -245,9 +245,9 @@ def steps_policy() -> Object:
     }
 
 
-def hold_tokens(api: Api) -> None:
-    """Write the policy that limits the token of each job to the job's own pods. Raises Refused; then the caller must
-    not give tokens to jobs."""
+def hold_tokens(api: ApiClient) -> None:
+    """Write the policy that limits the token of each job to the job's own pods. Raises RequestRefused; then the caller
+    must not give tokens to jobs."""
     _write(api, _POLICIES, "ValidatingAdmissionPolicy", STEPS, steps_policy())
     _write(api, _BINDINGS, "ValidatingAdmissionPolicyBinding", STEPS, _bound(STEPS))
 
@@ -256,7 +256,7 @@ def _bound(name: str) -> Object:
     return {"policyName": name, "validationActions": ["Deny"]}
 
 
-def _write(api: Api, path: str, kind: str, name: str, spec: Object) -> None:
+def _write(api: ApiClient, path: str, kind: str, name: str, spec: Object) -> None:
     if api.find(f"{path}/{name}") is not None:
         api.patch(f"{path}/{name}", {"spec": spec})
     else:
@@ -264,7 +264,7 @@ def _write(api: Api, path: str, kind: str, name: str, spec: Object) -> None:
         api.create(path, {**body, "spec": spec})
 
 
-def enforce(api: Api) -> None:
+def enforce(api: ApiClient) -> None:
     """Write the policies about accounts and owners of jobs. If the caller may change the site but not admission
     policies, the policies stay unchanged."""
     bound = {**_bound(NAME), "paramRef": _PARAM}
@@ -273,7 +273,7 @@ def enforce(api: Api) -> None:
         _write(api, _BINDINGS, "ValidatingAdmissionPolicyBinding", OWNERS, _bound(OWNERS))
         _write(api, _POLICIES, "ValidatingAdmissionPolicy", NAME, policy())
         _write(api, _BINDINGS, "ValidatingAdmissionPolicyBinding", NAME, bound)
-    except Refused as error:
+    except RequestRefused as error:
         if error.code not in (403, 404):
             raise
 
@@ -284,9 +284,10 @@ _COORDINATORS = f"{_CLUSTER_BINDINGS}/phalanx:slurm-coordinator"
 _LEVELS = {"Operator": "phalanx:slurm-operator", "Administrator": "phalanx:slurm-administrator"}
 
 
-def give_level(api: Api, user: str, level: str) -> None:
+def give_level(api: ApiClient, user: str, level: str) -> None:
     """Bind the user to the ClusterRole of the admin level `level`, and remove the bindings to the roles of other
-    levels. `phalanx up --shared` creates these roles; on a cluster, deploy/components/slurm does. Raises Refused."""
+    levels. `phalanx up --shared` creates these roles; on a cluster, deploy/components/slurm does. Raises
+    RequestRefused."""
     for name, role in _LEVELS.items():
         path = f"{_CLUSTER_BINDINGS}/{role}:{user}"
         there = api.find(path) is not None
@@ -300,10 +301,10 @@ def give_level(api: Api, user: str, level: str) -> None:
             })  # fmt: skip
 
 
-def bind_coordinators(api: Api, users: Iterable[str]) -> None:
+def bind_coordinators(api: ApiClient, users: Iterable[str]) -> None:
     """Set the users that are bound to the role of coordinators. With this role, users may write the keys of their own
     accounts. If the binding does not exist, the API server has no Slurm users, and nothing is written. Raises
-    Refused."""
+    RequestRefused."""
     if api.find(_COORDINATORS) is not None:
         api.patch(_COORDINATORS, {"subjects": [_user(user) for user in sorted(users)]})
 

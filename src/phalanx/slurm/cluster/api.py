@@ -4,18 +4,17 @@
 Its import takes as long as a whole command may take. This client has only what a command needs: a kubeconfig, one
 connection, and JSON. It refuses a kubeconfig with a credential plug-in or a proxy.
 
-`Connection` speaks the part of HTTP/1.1 that a command needs. It parses with httptools, as `phalanx.client` does. The
-HTTP client of the standard library imports a parser of mail, which takes a fifth of the time of a short command. Every
-failure of a connection is an `OSError`. Then the server may or may not have carried out the request, and the connection
-must not be used again.
+`HttpConnection` speaks the part of HTTP/1.1 that a command needs. It parses with httptools, as `phalanx.client` does.
+The HTTP client of the standard library imports a parser of mail, which takes a fifth of the time of a short command.
+Every failure of a connection is an `OSError`. Then the server may or may not have carried out the request, and the
+connection must not be used again.
 
 `for_each` makes many calls over several connections.
 
 `listed` returns the jobs or pods of all users, as far as the API server shows them:
 
 1. `phalanx up` serves the fields that Slurm shows to every user (`/slurm/v1/…`). Jobs of other users have no scripts
-and
-   directories there.
+   and directories there.
 2. On other clusters, operators and admins list all namespaces.
 3. Other users see the jobs of the kubeconfig's namespace, as with Slurm's PrivateData=jobs.
 
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
 _AT_A_TIME = 1 << 14  # bytes to read in one call; a TLS record is not larger
 
 
-class Connection:
+class HttpConnection:
     """An HTTP connection. `usable`: True if a response has arrived, and if the server announced in it that the
     connection stays open. The server may close the connection later."""
 
@@ -91,7 +90,7 @@ class Connection:
 
 
 Object = dict[str, Any]
-_HERE = "{namespace}"  # stands for the namespace of the `Api` in paths
+_HERE = "{namespace}"  # stands for the namespace of the `ApiClient` in paths
 JOBS = f"/apis/batch/v1/namespaces/{_HERE}/jobs"
 SECRETS = f"/api/v1/namespaces/{_HERE}/secrets"
 PODS = f"/api/v1/namespaces/{_HERE}/pods"
@@ -104,7 +103,7 @@ _TIMEOUT_S = 30.0
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")  # the folder with the API token of a pod
 
 
-class Refused(PhalanxError):
+class RequestRefused(PhalanxError):
     """The error if the server refused the request (status 4xx). Nothing was changed."""
 
     def __init__(self, code: int, message: str) -> None:
@@ -116,7 +115,7 @@ class Unreachable(PhalanxError):
     """The error if the server did not respond, or responded with a status 5xx."""
 
 
-class Api:
+class ApiClient:
     """A client of an API server. `namespace`: the namespace in which jobs are created and read. `of_job`: True if the
     token is the token of a job, which may read this job but no lists. `sight`: the index of the first list in `listed`
     that the server allows this client to read."""
@@ -131,11 +130,11 @@ class Api:
         token = user.token or (user.token_file.read_text().strip() if user.token_file is not None else "")
         if token:
             self.headers["Authorization"] = f"Bearer {token}"
-        self._connection: Connection | None = None
-        self._elsewhere: dict[str, Api] = {}
+        self._connection: HttpConnection | None = None
+        self._elsewhere: dict[str, ApiClient] = {}
 
     @classmethod
-    def open(cls) -> Api:
+    def open(cls) -> ApiClient:
         """Return a client for the cluster of $KUBECONFIG, or else of the kubeconfig that `phalanx up` writes, or else
         of ~/.kube/config. If none of these files exists, use the service account of the pod in which this process runs.
         Raises Unreachable."""
@@ -150,22 +149,22 @@ class Api:
             raise Unreachable("Slurm's commands do not support the credential plug-in or the proxy of this kubeconfig")
         return cls(cluster, user, namespace)
 
-    def another(self) -> Api:
-        """Return an `Api` for the same server and user with a connection of its own. Each thread needs its own
+    def another(self) -> ApiClient:
+        """Return an `ApiClient` for the same server and user with a connection of its own. Each thread needs its own
         connection."""
-        return Api(self._cluster, self._user, self.namespace, of_job=self.of_job)
+        return ApiClient(self._cluster, self._user, self.namespace, of_job=self.of_job)
 
-    def within(self, namespace: str) -> Api:
-        """Return an `Api` for the same server and user, and for the objects of `namespace`. If `namespace` is "",
-        return this `Api`."""
+    def within(self, namespace: str) -> ApiClient:
+        """Return an `ApiClient` for the same server and user, and for the objects of `namespace`. If `namespace` is "",
+        return this `ApiClient`."""
         if not namespace or namespace == self.namespace:
             return self
         if namespace not in self._elsewhere:
             self._elsewhere[namespace] = self._in(namespace)
         return self._elsewhere[namespace]
 
-    def _in(self, namespace: str) -> Api:
-        return Api(self._cluster, self._user, namespace, of_job=self.of_job)
+    def _in(self, namespace: str) -> ApiClient:
+        return ApiClient(self._cluster, self._user, namespace, of_job=self.of_job)
 
     def endpoint(self) -> tuple[str, int, ssl.SSLContext | None]:
         """Return the host of the server, its port, and the TLS context of connections; None for connections without
@@ -175,7 +174,7 @@ class Api:
         return where.hostname or "", where.port or (443 if secure else 80), self._tls() if secure else None
 
     def path(self, path: str) -> str:
-        """Return the path with the namespace of this `Api` in the place of `{namespace}`."""
+        """Return the path with the namespace of this `ApiClient` in the place of `{namespace}`."""
         return path.replace(_HERE, self.namespace)
 
     def list(self, path: str, **query: str) -> bytes:
@@ -193,7 +192,7 @@ class Api:
         **query: str,
     ) -> bytes:
         """Send a request, and return the content of the response. `body`: the object to send as JSON. `kind`, `accept`:
-        the media types of the request and of the response. `query`: the parameters of the URL. Raises Refused,
+        the media types of the request and of the response. `query`: the parameters of the URL. Raises RequestRefused,
         Unreachable."""
         target = f"{self.path(path)}?{urlencode(query)}" if query else self.path(path)
         data = None if body is None else msgspec.json.encode(body)
@@ -204,7 +203,7 @@ class Api:
             raise Unreachable(f"the API server {self._cluster.server} does not answer: {error}") from error
         if status >= 300:
             message = _message(content) or f"the API server answered {status}"
-            raise Refused(status, message) if status < 500 else Unreachable(message)
+            raise RequestRefused(status, message) if status < 500 else Unreachable(message)
         return content
 
     def get(self, path: str, **query: str) -> Object:
@@ -214,7 +213,7 @@ class Api:
         """Return the object at this path; None if it does not exist."""
         try:
             return self.get(path)
-        except Refused as error:
+        except RequestRefused as error:
             if error.code != 404:
                 raise
             return None
@@ -249,8 +248,8 @@ class Api:
         self._connection = connection if connection.usable else None
         return answer
 
-    def _connect(self) -> Connection:
-        return Connection(*self.endpoint(), _TIMEOUT_S)
+    def _connect(self) -> HttpConnection:
+        return HttpConnection(*self.endpoint(), _TIMEOUT_S)
 
     def _tls(self) -> ssl.SSLContext:
         import ssl
@@ -280,7 +279,7 @@ def _files(environment: Mapping[str, str]) -> list[Path]:
     return [next((file for file in (own, home / ".kube" / "config") if file.exists()), own)]
 
 
-def _of_this_pod(environment: Mapping[str, str]) -> Api | None:
+def _of_this_pod(environment: Mapping[str, str]) -> ApiClient | None:
     """Return a client for the cluster in which this process runs, if it runs in a pod with an API token; None otherwise
     (Kubernetes' documentation, "Accessing the Kubernetes API from a Pod")."""
     host, port = environment.get("KUBERNETES_SERVICE_HOST", ""), environment.get("KUBERNETES_SERVICE_PORT", "443")
@@ -290,7 +289,7 @@ def _of_this_pod(environment: Mapping[str, str]) -> Api | None:
     authority, named = _ACCOUNT / "ca.crt", _ACCOUNT / "namespace"
     cluster = KubeconfigCluster(server=server, authority=Pem(path=authority) if authority.is_file() else Pem())
     namespace = named.read_text().strip() if named.is_file() else "default"
-    return Api(cluster, KubeconfigUser(token_file=_ACCOUNT / "token"), namespace, of_job=True)
+    return ApiClient(cluster, KubeconfigUser(token_file=_ACCOUNT / "token"), namespace, of_job=True)
 
 
 def _decoded(content: bytes) -> Object:
@@ -309,7 +308,7 @@ _CONNECTIONS, _MANY = 8, 64
 T = TypeVar("T")
 
 
-def for_each(api: Api, things: Iterable[T], work: Callable[[Api, T], None]) -> None:
+def for_each(api: ApiClient, things: Iterable[T], work: Callable[[ApiClient, T], None]) -> None:
     """Call `work` for each of the things. If there are 64 or more, calls run at the same time on several connections:
     the server stores the changes of concurrent requests with one write to its disk. If there are fewer, they are
     processed one after the other, in their order. After a failure, no further call is started. Raises the first
@@ -317,7 +316,7 @@ def for_each(api: Api, things: Iterable[T], work: Callable[[Api, T], None]) -> N
     left = deque(things)
     failed: list[PhalanxError] = []
 
-    def some(connection: Api) -> None:
+    def some(connection: ApiClient) -> None:
         while left and not failed:
             try:
                 thing = left.popleft()
@@ -336,7 +335,7 @@ def for_each(api: Api, things: Iterable[T], work: Callable[[Api, T], None]) -> N
         raise failed[0]
 
 
-def _over_several(api: Api, some: Callable[[Api], None], stop: Callable[[], None]) -> None:
+def _over_several(api: ApiClient, some: Callable[[ApiClient], None], stop: Callable[[], None]) -> None:
     from threading import Thread
 
     others = [Thread(target=some, args=(api.another(),)) for _ in range(_CONNECTIONS - 1)]
@@ -354,14 +353,14 @@ _ALL = {JOBS: ("/slurm/v1/jobs", "/apis/batch/v1/jobs"), PODS: ("/slurm/v1/pods"
 _NOT_SHOWN = (401, 403, 404, 405)
 
 
-def listed(api: Api, path: str, **query: str) -> bytes:
+def listed(api: ApiClient, path: str, **query: str) -> bytes:
     """Return the response with the jobs or pods of all users, as far as the server shows them. `path`: JOBS or PODS.
-    `query`: the parameters of the URL. Raises Refused, Unreachable."""
+    `query`: the parameters of the URL. Raises RequestRefused, Unreachable."""
     places = (*_ALL[path], path) if not api.of_job else (path,)
     for at in range(min(api.sight, len(places) - 1), len(places)):
         try:
             content = api.list(places[at], **query)
-        except Refused as error:
+        except RequestRefused as error:
             if error.code not in _NOT_SHOWN or at == len(places) - 1:
                 raise
             continue

@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 
 from phalanx.errors import PhalanxError
-from phalanx.slurm.cluster.api import Api, Refused, Unreachable
+from phalanx.slurm.cluster.api import ApiClient, RequestRefused, Unreachable
 from phalanx.slurm.options import say
 
 PATH = "/slurm/v1/ledger"
@@ -70,9 +70,9 @@ class Rows(msgspec.Struct):
     truncated: bool = False
 
 
-def fetch(api: Api, part: Part) -> tuple[object, bool]:
+def fetch(api: ApiClient, part: Part) -> tuple[object, bool]:
     """Return a connection to a database in memory with the rows that the API server sent, and True if older rows were
-    left out. Raises Refused, Unreachable."""
+    left out. Raises RequestRefused, Unreachable."""
     import sqlite3
 
     rows = msgspec.json.decode(api.call("GET", PATH, **part.query), type=Rows)
@@ -105,8 +105,8 @@ def ledger_url() -> str:
 @cache
 def _is_served() -> bool:
     try:
-        Api.open().call("GET", PATH, numbers="0")
-    except (Refused, Unreachable):
+        ApiClient.open().call("GET", PATH, numbers="0")
+    except (RequestRefused, Unreachable):
         return False
     return True
 
@@ -137,7 +137,7 @@ class Book:
         if not url:
             raise PhalanxError("no ledger was found: set PHALANX_LEDGER or KUBECONFIG (docs/guide/slurm.md)")
         if url == _SERVED:
-            connection, is_truncated = fetch(Api.open(), part)
+            connection, is_truncated = fetch(ApiClient.open(), part)
             if is_truncated:
                 say("The ledger has more jobs in this period; only the newest jobs are shown")
             return cls(connection, "?")

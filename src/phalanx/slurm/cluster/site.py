@@ -21,7 +21,7 @@ import msgspec
 
 from phalanx.errors import PhalanxError
 from phalanx.slurm.cluster.admission import MEMBERS, SITE, bind_coordinators, enforce
-from phalanx.slurm.cluster.api import Api, Object, Refused
+from phalanx.slurm.cluster.api import ApiClient, Object, RequestRefused
 
 PATH = "/api/v1/namespaces/kube-system/configmaps"
 _REST, _ACCOUNT, _PATH, _USERS, _COORDINATORS = "site", "account.", "path.", "users.", "coordinators."
@@ -173,7 +173,7 @@ class Site(msgspec.Struct, kw_only=True, omit_defaults=True):
         return next((partition for partition in self.all if partition.name == name), None)
 
 
-def load(api: Api) -> Site:
+def load(api: ApiClient) -> Site:
     found = api.find(f"{PATH}/{SITE}")
     if found is None:
         return Site()
@@ -188,7 +188,7 @@ def load(api: Api) -> Site:
 @lru_cache
 def cluster_name(kubeconfig: str | None) -> str:
     """Return the name of the cluster. `kubeconfig`: the value of $KUBECONFIG; it is only the key of the cache."""
-    return load(Api.open()).cluster
+    return load(ApiClient.open()).cluster
 
 
 def parse(data: Mapping[str, str]) -> Site:
@@ -259,9 +259,9 @@ def _ranked(theirs: Sequence[Association]) -> list[Association]:
     return found
 
 
-def store(api: Api, here: Site) -> None:
-    """Write the keys of the ConfigMap that have changed since the site was read. Raises Refused. Raises PhalanxError if
-    another writer has changed one of these keys since then."""
+def store(api: ApiClient, here: Site) -> None:
+    """Write the keys of the ConfigMap that have changed since the site was read. Raises RequestRefused. Raises
+    PhalanxError if another writer has changed one of these keys since then."""
     before: dict[str, str] = here.read.get("data") or {}
     wanted = keys(here)
     gone = [key for key in before if key.startswith(_OF_ACCOUNTS) and key not in wanted]
@@ -276,7 +276,7 @@ def store(api: Api, here: Site) -> None:
         enforce(api)
 
 
-def _patch(api: Api, changed: Mapping[str, str | None], seen: Object) -> None:
+def _patch(api: ApiClient, changed: Mapping[str, str | None], seen: Object) -> None:
     """Write the changed keys to the ConfigMap. `seen`: the ConfigMap as it was read. If the ConfigMap has changed since
     then, it is patched only if these keys have not changed."""
     now = seen
@@ -285,7 +285,7 @@ def _patch(api: Api, changed: Mapping[str, str | None], seen: Object) -> None:
         try:
             api.patch(f"{PATH}/{SITE}", {"metadata": {"resourceVersion": version}, "data": changed})
             return
-        except Refused as error:
+        except RequestRefused as error:
             if error.code != 409:
                 raise
             now = api.get(f"{PATH}/{SITE}")

@@ -11,25 +11,25 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 
-from phalanx.slurm.cluster.api import SECRETS, Api, Refused, for_each
+from phalanx.slurm.cluster.api import SECRETS, ApiClient, RequestRefused, for_each
 from phalanx.slurm.jobs.ask import CANCELLED
 from phalanx.slurm.jobs.names import name_of, path_of, secret_of
-from phalanx.slurm.jobs.view import Job
+from phalanx.slurm.jobs.view import JobInfo
 
 _MANY = 16  # from this number of cancelled tasks of an array on, the owners of its Secret are removed first
-Told = Callable[[Job, Refused], None]
+Told = Callable[[JobInfo, RequestRefused], None]
 
 
-def cancel_all(api: Api, going: Sequence[Job], refused: Told, *, now: bool, by: str = "") -> None:
+def cancel_all(api: ApiClient, going: Sequence[JobInfo], refused: Told, *, now: bool, by: str = "") -> None:
     """Cancel the jobs `going`. `refused`: a function that is called with each job that the server refuses to delete,
     and with the error. `now`: True to end the pods without a grace period between SIGTERM and SIGKILL. `by`: the user
     id to record; "" for the user id of the caller. Raises Unreachable."""
     last = {job.number for job in _left_to_one(api, going)}
 
-    def cancel(connection: Api, job: Job) -> None:
+    def cancel(connection: ApiClient, job: JobInfo) -> None:
         try:
             _cancel(connection, job, now=now, by=by or str(os.getuid()))
-        except Refused as error:
+        except RequestRefused as error:
             if error.code != 404:
                 refused(job, error)
 
@@ -37,7 +37,7 @@ def cancel_all(api: Api, going: Sequence[Job], refused: Told, *, now: bool, by: 
     for_each(api, [job for job in going if job.number in last], cancel)
 
 
-def _cancel(api: Api, job: Job, *, now: bool, by: str) -> None:
+def _cancel(api: ApiClient, job: JobInfo, *, now: bool, by: str) -> None:
     api, path = api.within(job.namespace), path_of(job.number, job.ask)
     api.patch(path, {"metadata": {"annotations": {CANCELLED: by}}})
     # Foreground deletion keeps a running Job until its pods have ended. Until then its nodes are charged to the job,
@@ -47,17 +47,17 @@ def _cancel(api: Api, job: Job, *, now: bool, by: str) -> None:
     api.delete(path, propagationPolicy=policy, **grace)
 
 
-def _left_to_one(api: Api, going: Sequence[Job]) -> list[Job]:
+def _left_to_one(api: ApiClient, going: Sequence[JobInfo]) -> list[JobInfo]:
     """For each array of which many tasks are cancelled, remove all these tasks except one from the owners of its
     Secret. Return the remaining tasks, which must be deleted last."""
-    arrays: dict[tuple[str, int], list[Job]] = {}
+    arrays: dict[tuple[str, int], list[JobInfo]] = {}
     for job in going:
         if job.ask.array is not None:
             arrays.setdefault((job.namespace, job.ask.array), []).append(job)
     return [tasks[-1] for tasks in arrays.values() if len(tasks) >= _MANY and _leave(api, tasks)]
 
 
-def _leave(api: Api, tasks: Sequence[Job]) -> bool:
+def _leave(api: ApiClient, tasks: Sequence[JobInfo]) -> bool:
     """Remove all tasks of `tasks` except the last from the owners of the array's Secret. Return False if the server
     refuses, because the user may not change the Secret, or because another writer has changed it."""
     api, path = api.within(tasks[0].namespace), f"{SECRETS}/{secret_of(tasks[0].number, tasks[0].ask)}"
@@ -66,6 +66,6 @@ def _leave(api: Api, tasks: Sequence[Job]) -> bool:
         meta = api.get(path)["metadata"]
         stay = [owner for owner in meta.get("ownerReferences") or () if owner["name"] not in going]
         api.patch(path, {"metadata": {"resourceVersion": meta["resourceVersion"], "ownerReferences": stay}})
-    except Refused:
+    except RequestRefused:
         return False
     return True

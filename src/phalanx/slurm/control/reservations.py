@@ -14,7 +14,7 @@ import time
 import msgspec
 
 from phalanx.client.moment import write_moment
-from phalanx.slurm.cluster.api import Api, Object
+from phalanx.slurm.cluster.api import ApiClient, Object
 from phalanx.slurm.cluster.site import Site
 from phalanx.slurm.jobs.ask import PREFIX
 from phalanx.slurm.jobs.chosen import is_user
@@ -37,7 +37,7 @@ _HERE = {"MAINT", "IGNORE_JOBS", "SPEC_NODES", "ANY_NODES", "STATIC_ALLOC", "PAR
 CREATING, CHANGING = "Error creating the reservation: ", "Error updating the reservation: "
 
 
-class Reservation(msgspec.Struct, kw_only=True):
+class ReservationInfo(msgspec.Struct, kw_only=True):
     """A reservation as Slurm shows it. Times are in seconds since the epoch. `cores`: the CPUs of its nodes."""
 
     name: str
@@ -63,13 +63,13 @@ class Reservation(msgspec.Struct, kw_only=True):
         return bool(self.users and named(self.users, user)) or bool(self.accounts and named(self.accounts, account))
 
 
-def reservations(api: Api) -> list[Reservation]:
+def reservations(api: ApiClient) -> list[ReservationInfo]:
     """Return all reservations that scontrol created, sorted by start and name."""
     found = []
     for obj in api.get(PATH).get("items") or ():
         text = (obj["metadata"].get("annotations") or {}).get(_WORDS, "")
         try:
-            found.append(msgspec.json.decode(text, type=Reservation))
+            found.append(msgspec.json.decode(text, type=ReservationInfo))
         except msgspec.MsgspecError:
             continue  # not created by scontrol
     return sorted(found, key=lambda one: (one.start_s, one.name))
@@ -81,7 +81,7 @@ def object_name(name: str) -> str:
     return re.sub(r"[^a-z0-9.-]", "-", name.lower())
 
 
-def create(api: Api, here: Site, said: dict[str, str]) -> str:
+def create(api: ApiClient, here: Site, said: dict[str, str]) -> str:
     """Create a reservation, and return its name. `said`: the words of the command line, by lower-case name. Raises
     Usage."""
     _require_known(said, CREATING)
@@ -95,14 +95,14 @@ def create(api: Api, here: Site, said: dict[str, str]) -> str:
     end_s = _end(said, start_s, now_s, None)
     if any(one.name == name for one in reservations(api)):
         raise Usage(f"{CREATING}Reservation already exists")
-    made = Reservation(name=name, start_s=start_s, end_s=end_s, nodes=[])
+    made = ReservationInfo(name=name, start_s=start_s, end_s=end_s, nodes=[])
     _change(api, here, made, said, CREATING)
     meta = {"name": object_name(name), "annotations": {_WORDS: msgspec.json.encode(made).decode()}}
     api.create(PATH, {"apiVersion": "phalanx.dev/v1", "kind": "Reservation", "metadata": meta, "spec": _spec(made)})
     return name
 
 
-def update(api: Api, here: Site, said: dict[str, str]) -> None:
+def update(api: ApiClient, here: Site, said: dict[str, str]) -> None:
     """Change the reservation that `said` names. `said`: the words of the command line, by lower-case name. Raises
     Usage."""
     _require_known(said, CHANGING)
@@ -118,7 +118,7 @@ def update(api: Api, here: Site, said: dict[str, str]) -> None:
     api.patch(f"{PATH}/{object_name(name)}", {"metadata": {"annotations": words}, "spec": _spec(found)})
 
 
-def delete(api: Api, name: str) -> bool:
+def delete(api: ApiClient, name: str) -> bool:
     """Delete the reservation. Return False if it does not exist."""
     if not any(one.name == name for one in reservations(api)):
         return False
@@ -126,7 +126,7 @@ def delete(api: Api, name: str) -> bool:
     return True
 
 
-def page(found: Reservation) -> list[list[str]]:
+def page(found: ReservationInfo) -> list[list[str]]:
     """Return the lines that `scontrol show reservation` prints for the reservation."""
     return [
         [
@@ -153,7 +153,7 @@ def _require_known(said: dict[str, str], doing: str) -> None:
             raise Usage(f"{doing}{name} is not supported by Phalanx (docs/guide/slurm.md)")
 
 
-def _change(api: Api, here: Site, made: Reservation, said: dict[str, str], doing: str) -> None:
+def _change(api: ApiClient, here: Site, made: ReservationInfo, said: dict[str, str], doing: str) -> None:
     """Set the users, accounts, nodes and flags of the reservation `made` to those that `said` names. `doing`: the
     beginning of error messages."""
     users, accounts = said.get("users", said.get("user")), said.get("accounts", said.get("account"))
@@ -179,7 +179,7 @@ def _change(api: Api, here: Site, made: Reservation, said: dict[str, str], doing
     _choose_nodes(api, here, made, said, doing)
 
 
-def _choose_nodes(api: Api, here: Site, made: Reservation, said: dict[str, str], doing: str) -> None:
+def _choose_nodes(api: ApiClient, here: Site, made: ReservationInfo, said: dict[str, str], doing: str) -> None:
     if not {"nodes", "nodecnt"} & said.keys() and made.nodes:
         return
     every = nodes(api)
@@ -238,14 +238,14 @@ def _moment(text: str, now_s: float) -> float:
         raise Usage(f"Invalid time specification (pos=0): {text}") from None
 
 
-def _name(api: Api, said: dict[str, str]) -> str:
+def _name(api: ApiClient, said: dict[str, str]) -> str:
     """Return a free name for a new reservation: the first account or user, `_` and a number, as in Slurm."""
     first = (said.get("accounts") or said.get("users") or said.get("user") or "resv").split(",")[0].lstrip("-")
     names = {one.name for one in reservations(api)}
     return next(f"{first}_{number}" for number in range(1, 10_000) if f"{first}_{number}" not in names)
 
 
-def _spec(made: Reservation) -> Object:
+def _spec(made: ReservationInfo) -> Object:
     """Return the spec of the Reservation object. A reservation only for `root` admits no job, because jobs of root
     cannot have a group."""
     spec: Object = {

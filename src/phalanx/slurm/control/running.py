@@ -15,18 +15,18 @@ import msgspec
 from phalanx.client.moment import write_moment
 from phalanx.errors import PhalanxError
 from phalanx.slurm.cluster import site
-from phalanx.slurm.cluster.api import SECRETS, Api
+from phalanx.slurm.cluster.api import SECRETS, ApiClient
 from phalanx.slurm.cluster.site import Site
 from phalanx.slurm.jobs.ask import ASK, PREFIX
 from phalanx.slurm.jobs.names import path_of, secret_of
-from phalanx.slurm.jobs.view import SUSPENDED, Job
+from phalanx.slurm.jobs.view import SUSPENDED, JobInfo
 
 _REQUEUE_S = 121  # as in Slurm, a requeued job may not start before this time has passed
 _PLACE_S = 5.0
 ALL, STEPS, SCRIPT, LAUNCHER = "all", "steps", "batch", "launcher"
 
 
-def send(api: Api, job: Job, number: int, what: str) -> None:
+def send(api: ApiClient, job: JobInfo, number: int, what: str) -> None:
     """Send the signal `number` to processes of the job. `what`: STEPS for the tasks of all steps, SCRIPT for the batch
     script, ALL for both, LAUNCHER for the process that started the script. Raises PhalanxError."""
     from phalanx.slurm.jobs.steps.pods import channel
@@ -41,19 +41,19 @@ def send(api: Api, job: Job, number: int, what: str) -> None:
         link.close()
 
 
-def suspend(api: Api, job: Job) -> None:
+def suspend(api: ApiClient, job: JobInfo) -> None:
     send(api, job, signal.SIGSTOP, ALL)
     change = {"metadata": {"annotations": {SUSPENDED: str(time.time())}}}
     api.within(job.namespace).patch(path_of(job.number, job.ask), change)
 
 
-def resume(api: Api, job: Job) -> None:
+def resume(api: ApiClient, job: JobInfo) -> None:
     change = {"metadata": {"annotations": {SUSPENDED: None}}}
     api.within(job.namespace).patch(path_of(job.number, job.ask), change)
     send(api, job, signal.SIGCONT, ALL)
 
 
-def requeue(api: Api, job: Job, hold: str = "") -> None:
+def requeue(api: ApiClient, job: JobInfo, hold: str = "") -> None:
     """Stop the job and put it back into the queue, with the same job number and a SLURM_RESTART_COUNT that is higher by
     1. `hold`: the reason of the hold if the job must be held; "" otherwise."""
     send_cause(api, job, signal.SIGHUP)
@@ -73,14 +73,14 @@ def requeue(api: Api, job: Job, hold: str = "") -> None:
     api.patch(path_of(job.number, job.ask), {"metadata": {"annotations": words}, "spec": {"suspend": True}})
 
 
-def send_cause(api: Api, job: Job, number: int) -> None:
+def send_cause(api: ApiClient, job: JobInfo, number: int) -> None:
     """Report to the launcher of the script why the job is about to end, by the signal `number`: SIGHUP if the job is
     requeued, SIGQUIT if its node is taken down, even if the job is requeued then."""
     with suppress(OSError, PhalanxError):
         send(api, job, number, LAUNCHER)
 
 
-def may(api: Api, job: Job) -> bool:
+def may(api: ApiClient, job: JobInfo) -> bool:
     """Return True if the caller may change the job: if the caller is its user, root, an operator, an administrator, or
     a coordinator of the job's account. The API server makes the final decision."""
     return os.getuid() in (0, job.ask.uid) or may_as(site.load(api), pwd.getpwuid(os.getuid()).pw_name, job)
@@ -91,7 +91,7 @@ def is_operator(here: Site) -> bool:
     return here.admins.get(pwd.getpwuid(os.getuid()).pw_name, "None") != "None"
 
 
-def may_as(here: Site, user: str, job: Job) -> bool:
+def may_as(here: Site, user: str, job: JobInfo) -> bool:
     """Return whether the user may change the job: by an admin level, or as a coordinator of the job's account."""
     from phalanx.slurm.accounts.tree import coordinators
 

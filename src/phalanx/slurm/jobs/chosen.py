@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import msgspec
 
 from phalanx.errors import PhalanxError
-from phalanx.slurm.jobs.view import SHORT, Job
+from phalanx.slurm.jobs.view import SHORT, JobInfo
 from phalanx.slurm.notation.hostlist import expand
 
 _ID = re.compile(r"(\d+)(?:_(?:(\d+)|\[([\d,:-]+)(?:%\d+)?\])|\+(\d+))?")
@@ -69,7 +69,7 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
     def _is_named(self, name: str) -> bool:
         return name.lower() in {one.lower() for one in self.names}
 
-    def has(self, job: Job) -> bool:
+    def has(self, job: JobInfo) -> bool:
         ask = job.ask
         return (
             (not self.states or job.state in self.states)
@@ -87,7 +87,7 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
         return [each.number for each in self.ids] or None
 
 
-def _is(each: Id, job: Job) -> bool:
+def _is(each: Id, job: JobInfo) -> bool:
     if each.tasks is not None:
         return job.base == each.number and job.ask.task in each.tasks
     if each.offset is not None:

@@ -13,11 +13,11 @@ from signal import SIGKILL
 
 import msgspec
 
-from phalanx.slurm.cluster.api import Api
+from phalanx.slurm.cluster.api import ApiClient
 from phalanx.slurm.cluster.ledger import Book, Part, ledger_url, marks
 from phalanx.slurm.jobs.ask import NODE_FAILED, parse_ask
 from phalanx.slurm.jobs.steps import records
-from phalanx.slurm.jobs.view import BY_SIGNAL, REASONS, Job, jobs
+from phalanx.slurm.jobs.view import BY_SIGNAL, REASONS, JobInfo, jobs
 
 _COLUMNS = "id, number, state, words, submit_s, eligible_s, end_s, exit_code, signal, waits_for, cause, group_name"
 
@@ -27,7 +27,7 @@ _COMPONENTS = 16  # a missing number may be a component of a job with one of the
 _STARTS = "SELECT job_id, at_s, end_s, nodes, state FROM ledger_start"
 
 
-def ended(since_s: float | None = None, numbers: Sequence[int] | None = None) -> list[Job]:
+def ended(since_s: float | None = None, numbers: Sequence[int] | None = None) -> list[JobInfo]:
     """Return jobs that have ended, from the ledger, sorted by number. `since_s`: only jobs that ended at this time or
     later. `numbers`: only jobs with these numbers. Raises PhalanxError."""
     return [job for job in recorded(since_s, numbers) if not job.live]
@@ -35,7 +35,7 @@ def ended(since_s: float | None = None, numbers: Sequence[int] | None = None) ->
 
 def recorded(
     since_s: float | None = None, numbers: Sequence[int] | None = None, user: str = "", until_s: float | None = None
-) -> list[Job]:
+) -> list[JobInfo]:
     """Return the Slurm jobs in the ledger; by default all jobs of all users. `since_s`: only jobs that have not ended,
     or that ended at this time or later. `until_s`: only jobs that were submitted until this time."""
     if not ledger_url():
@@ -66,7 +66,7 @@ def recorded(
     return [job for row in rows for job in _components(row, starts.get(row[0], []))]
 
 
-def recorded_of(numbers: Sequence[int]) -> list[Job]:
+def recorded_of(numbers: Sequence[int]) -> list[JobInfo]:
     """Return the jobs in the ledger with these numbers. For the number of an array, return all tasks of the array; the
     numbers of the tasks follow the number of the array."""
     found = {job.number: job for job in recorded(numbers=list(numbers))} if numbers else {}
@@ -86,7 +86,7 @@ def recorded_of(numbers: Sequence[int]) -> list[Job]:
     return [found[number] for number in sorted(found)]
 
 
-def _components(row: Sequence[object], starts: list[tuple[float, float | None, str, str]]) -> list[Job]:
+def _components(row: Sequence[object], starts: list[tuple[float, float | None, str, str]]) -> list[JobInfo]:
     """Return the job of a ledger entry. For a heterogeneous job, return all its components."""
     first = _job(row, starts)
     if first is None:
@@ -104,7 +104,7 @@ def _components(row: Sequence[object], starts: list[tuple[float, float | None, s
     return found
 
 
-def _job(row: Sequence[object], starts: list[tuple[float, float | None, str, str]]) -> Job | None:
+def _job(row: Sequence[object], starts: list[tuple[float, float | None, str, str]]) -> JobInfo | None:
     _, number, state, words, submit_s, eligible_s, end_s, exit_code, signal, waited_for, cause, group = row
     try:
         said = msgspec.json.decode(str(words), type=dict[str, str])
@@ -113,7 +113,7 @@ def _job(row: Sequence[object], starts: list[tuple[float, float | None, str, str
         return None
     assert isinstance(number, int)
     ask.user = str(group or ask.user)  # the admission policy checks the column's value, but not `ask.user`
-    job = Job(number=number, ask=ask, state=str(state), submit_s=ask.submit_s or float(str(submit_s)))
+    job = JobInfo(number=number, ask=ask, state=str(state), submit_s=ask.submit_s or float(str(submit_s)))
     job.eligible_s = eligible_s if isinstance(eligible_s, float) else None
     job.end_s = end_s if isinstance(end_s, float) else None
     job.signal = signal if isinstance(signal, int) else 0
@@ -146,7 +146,7 @@ def _job(row: Sequence[object], starts: list[tuple[float, float | None, str, str
     return job
 
 
-def ending(api: Api, number: int) -> int | None:
+def ending(api: ApiClient, number: int) -> int | None:
     """Return the exit code of the job with this number; 1 if the job ended by a signal or another cause, or if no
     record of it exists. Return None while the job has not ended."""
     [*found] = [job for job in jobs(api, [number]) if job.number == number]

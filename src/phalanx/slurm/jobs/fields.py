@@ -12,12 +12,12 @@ import msgspec
 
 from phalanx.slurm.cluster.site import cluster_name
 from phalanx.slurm.jobs.ask import Ask
-from phalanx.slurm.jobs.view import SHORT, Job
+from phalanx.slurm.jobs.view import SHORT, JobInfo
 from phalanx.slurm.notation import amounts, times
 from phalanx.slurm.notation.amounts import read_width
 from phalanx.slurm.notation.hostlist import compress
 
-Show = Callable[[Job], str]
+Show = Callable[[JobInfo], str]
 _Of = TypeVar("_Of")
 
 
@@ -41,7 +41,7 @@ class Column(msgspec.Struct, frozen=True):
     text: str = ""
 
 
-def memory(job: Job) -> str:
+def memory(job: JobInfo) -> str:
     """Return the requested memory per CPU or node, as text. For a job with --mem-per-gpu, Slurm shows the default
     memory of the partition while the job is pending, and 0 afterwards."""
     if (waiting := job.ask.shown.get("waiting_memory")) is not None:
@@ -53,7 +53,7 @@ def oversubscribes(ask: Ask) -> str:
     return ask.shown.get("OverSubscribe") or ("NO" if ask.exclusive else "YES" if ask.oversubscribe else "OK")
 
 
-def shown_partition(job: Job) -> str:
+def shown_partition(job: JobInfo) -> str:
     """Return the partition of the job. For a pending job that requested several partitions, return all of them."""
     return ",".join(job.ask.partitions) if job.state == "PENDING" and job.ask.partitions else job.ask.partition
 
@@ -63,15 +63,15 @@ def het_set(ask: Ask) -> str:
     return "" if ask.het is None else f"{ask.het}-{ask.het + ask.het_size - 1}"
 
 
-def _het(job: Job, text: str) -> str:
+def _het(job: JobInfo, text: str) -> str:
     return "N/A" if job.ask.het is None else text
 
 
-def nodelist(job: Job) -> str:
+def nodelist(job: JobInfo) -> str:
     return compress(job.nodes, ordered=True) if job.state != "PENDING" else ""
 
 
-def where(job: Job) -> str:
+def where(job: JobInfo) -> str:
     """Return the nodes of a job that has started, or the reason in brackets."""
     if job.state in ("PENDING", "FAILED", "TIMEOUT", "OUT_OF_MEMORY", "DEADLINE") and not (
         job.state != "PENDING" and job.reason == "None"
@@ -80,7 +80,7 @@ def where(job: Job) -> str:
     return nodelist(job)
 
 
-def tres(job: Job, *, asked: bool = False) -> str:
+def tres(job: JobInfo, *, asked: bool = False) -> str:
     """Return the TRES of the job, such as `cpu=2,mem=2000M,node=1,billing=2`. `asked`: True for the requested amounts,
     False for the amounts that the job holds."""
     ask = job.ask
@@ -97,18 +97,18 @@ def tres(job: Job, *, asked: bool = False) -> str:
     return ",".join(parts)
 
 
-def _limit(job: Job) -> str:
+def _limit(job: JobInfo) -> str:
     return times.limit(job.ask.limit_min)
 
 
-def start_s(job: Job) -> float | None:
+def start_s(job: JobInfo) -> float | None:
     """Return when the job started or is expected to start, in seconds since the epoch; None if unknown."""
     if job.state == "PENDING":
         return job.ask.begin_s if job.reason == "BeginTime" else job.expected_s
     return job.start_s
 
 
-def end_s(job: Job) -> float | None:
+def end_s(job: JobInfo) -> float | None:
     """Return when the job ended, or when it ends at the latest by its time limit; None if unknown."""
     if job.end_s is not None:
         return job.end_s
@@ -118,7 +118,7 @@ def end_s(job: Job) -> float | None:
     return begun_s + job.ask.limit_min * 60
 
 
-def left_s(job: Job) -> float:
+def left_s(job: JobInfo) -> float:
     """Return the remaining time of the job within its time limit, in seconds."""
     return float("inf") if job.ask.limit_min is None else job.ask.limit_min * 60 - job.elapsed_s
 
@@ -127,20 +127,20 @@ def _null(text: str) -> str:
     return text or "(null)"
 
 
-def _dependency(job: Job) -> str:
+def _dependency(job: JobInfo) -> str:
     return _null(job.ask.dependency if job.state == "PENDING" else "")
 
 
-def _left(job: Job) -> str:
+def _left(job: JobInfo) -> str:
     return "UNLIMITED" if job.ask.limit_min is None else times.elapsed(left_s(job))
 
 
-def _status(job: Job) -> str:
+def _status(job: JobInfo) -> str:
     """Return the exit status in the form of wait(2): the exit code in the second byte, the signal in the first byte."""
     return str(job.signal or job.exit_code << 8)
 
 
-LETTERS: dict[str, Field[Job]] = {
+LETTERS: dict[str, Field[JobInfo]] = {
     "a": Field("ACCOUNT", lambda job: job.ask.account),
     "A": Field("JOBID", lambda job: str(job.own)),
     "b": Field("TRES_PER_NODE", lambda job: job.ask.tres_per_node or "N/A"),
@@ -196,13 +196,13 @@ LETTERS: dict[str, Field[Job]] = {
 }
 
 
-def _min_cpus(job: Job) -> int:
+def _min_cpus(job: JobInfo) -> int:
     """Return the smallest number of CPUs that each node must have for the job."""
     ask = job.ask
     return max(1 if ask.exclusive else ask.min_cpus, ask.cpus_per_task * max(1, ask.tasks_per_node))
 
 
-def pending_time(job: Job) -> str:
+def pending_time(job: JobInfo) -> str:
     """Return the seconds between the job's submission and its start, as text. For a pending job, count until now."""
     until_s = job.start_s if job.start_s is not None and job.state != "PENDING" else time.time()
     return str(int(max(0.0, until_s - job.submit_s)))
@@ -212,11 +212,11 @@ def _shown(name: str) -> Show:
     return lambda job: job.ask.shown.get(name) or "N/A"
 
 
-def _least(job: Job) -> str:
+def _least(job: JobInfo) -> str:
     return times.limit(job.ask.least_min or 0)
 
 
-def _max_nodes(job: Job) -> str:
+def _max_nodes(job: JobInfo) -> str:
     return str(job.ask.max_nodes or job.ask.node_count)
 
 
@@ -224,7 +224,7 @@ def _or_null(name: str) -> Show:
     return lambda job: _null(job.ask.shown.get(name, ""))
 
 
-NAMES: dict[str, Field[Job]] = {
+NAMES: dict[str, Field[JobInfo]] = {
     "account": LETTERS["a"], "arrayjobid": LETTERS["F"], "arraytaskid": LETTERS["K"],
     "batchflag": Field("BATCH_FLAG", lambda job: "1"), "batchhost": LETTERS["B"],
     "command": LETTERS["o"], "comment": LETTERS["k"], "contiguous": LETTERS["O"], "cpus-per-task":
@@ -376,11 +376,11 @@ def _fit(column: Column, text: str) -> str:
     return cut.rjust(column.width) if column.right else cut.ljust(column.width)
 
 
-def shown_together(jobs: Sequence[Job]) -> list[Job]:
+def shown_together(jobs: Sequence[JobInfo]) -> list[JobInfo]:
     """Return the jobs for which squeue prints a line. Tasks of an array that wait for the same reason, or that were
     cancelled together, share the line of the first of these tasks."""
-    found: list[Job] = []
-    firsts: dict[tuple[object, ...], Job] = {}
+    found: list[JobInfo] = []
+    firsts: dict[tuple[object, ...], JobInfo] = {}
     for job in jobs:
         key = (job.base, job.state, job.reason, job.held, int(job.end_s or 0))
         waited = job.state == "PENDING" or (job.state == "CANCELLED" and not job.nodes)

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from phalanx.client.quantity import QuantityError, parse
-from phalanx.slurm.cluster.api import PODS, Api, listed
+from phalanx.slurm.cluster.api import PODS, ApiClient, listed
 from phalanx.slurm.cluster.site import FEATURE, POWER, Site
 
 PATH = "/api/v1/nodes"
@@ -16,7 +16,7 @@ DOWN = "slurm.phalanx.dev/down"  # annotation of nodes on which `scontrol update
 GPU_PRODUCT = "nvidia.com/gpu.product"  # label of nodes: the GPU type, by NVIDIA's feature discovery
 
 
-class Node(msgspec.Struct, frozen=True, kw_only=True):
+class NodeInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A node.
 
     `shape`: sockets, cores per socket and threads per core (`2:8:1`), if slurm.conf describes them. `reason`: why the
@@ -74,7 +74,7 @@ class _List(msgspec.Struct):
     items: list[_Node]
 
 
-def nodes(api: Api) -> list[Node]:
+def nodes(api: ApiClient) -> list[NodeInfo]:
     """Return all nodes, sorted by name."""
     from phalanx.slurm.notation.hostlist import sort_key
 
@@ -82,7 +82,7 @@ def nodes(api: Api) -> list[Node]:
     return sorted((_read(node) for node in found), key=lambda node: sort_key(node.name))
 
 
-def with_cloud(here: Site, found: list[Node]) -> list[Node]:
+def with_cloud(here: Site, found: list[NodeInfo]) -> list[NodeInfo]:
     """Return the nodes in `found`, and the cloud nodes of the site that are switched off or are being switched on or
     off. Such cloud nodes have no Node object, or a Node object that is not ready."""
     if not here.cloud:
@@ -97,7 +97,7 @@ def with_cloud(here: Site, found: list[Node]) -> list[Node]:
     for name, has in here.cloud.items():
         node = known.get(name)
         if node is None:
-            node = Node(
+            node = NodeInfo(
                 name=name, cpus=has.cpus, memory_mib=has.memory_mib, gpus=has.gpus, ready=True, drained=False,
                 features=tuple(sorted(here.features.get(name, ()))), power=states[name],
             )  # fmt: skip
@@ -147,7 +147,7 @@ class Used(msgspec.Struct):
         return self.memory_bytes >> 20
 
 
-def used(api: Api) -> dict[str, Used]:
+def used(api: ApiClient) -> dict[str, Used]:
     """Return, for each node, the sum of the resource requests of pods that have not ended. Pods that are not of Slurm
     jobs count as well, so a node that is full of such pods is not shown as idle."""
     found: dict[str, Used] = {}
@@ -171,11 +171,11 @@ def _requested(requests: dict[str, object], name: str, times: int) -> int:
         return 0
 
 
-def _read(node: _Node) -> Node:
+def _read(node: _Node) -> NodeInfo:
     said = node.metadata.annotations
     condition = next((one for one in node.status.conditions if one.get("type") == "Ready"), {})
     ready, made_s = condition.get("status", "Unknown"), _moment(node.metadata.creationTimestamp)
-    return Node(
+    return NodeInfo(
         name=node.metadata.name,
         cpus=_amount(node, "cpu"),
         memory_mib=_amount(node, "memory") >> 20,

@@ -12,16 +12,16 @@ from phalanx.slurm.jobs import fields
 from phalanx.slurm.jobs.ask import BATCH, Ask
 from phalanx.slurm.jobs.fields import end_s, het_set, nodelist, oversubscribes, shown_partition, start_s, tres
 from phalanx.slurm.jobs.names import file_name
-from phalanx.slurm.jobs.nodes import Node, Used
+from phalanx.slurm.jobs.nodes import NodeInfo, Used
 from phalanx.slurm.jobs.steps.records import StepRecord
-from phalanx.slurm.jobs.view import Job
+from phalanx.slurm.jobs.view import JobInfo
 from phalanx.slurm.notation import amounts, times
 from phalanx.slurm.notation.hostlist import compress
 
 Page = Sequence[Sequence[str]]
 
 
-def job(found: Job, *, details: bool = False) -> Page:
+def job(found: JobInfo, *, details: bool = False) -> Page:
     ask, null = found.ask, "(null)"
 
     def extra(name: str) -> str:
@@ -83,18 +83,18 @@ def job(found: Job, *, details: bool = False) -> Page:
     ]
 
 
-def _derived(found: Job) -> str:
+def _derived(found: JobInfo) -> str:
     """Return the exit code and signal of the step with the highest exit code: `code:signal`."""
     worst = max(found.steps.values(), key=lambda one: (one.code, one.signal), default=None)
     return worst.status if worst is not None else "0:0"
 
 
-def _tasks(found: Job) -> str:
+def _tasks(found: JobInfo) -> str:
     """Return the array tasks that the page describes: `3`, or `4-6%2` for several pending tasks on one page."""
     return found.id.partition("_")[2].strip("[]") if found.others else str(found.ask.task)
 
 
-def _wishes(found: Job) -> Page:
+def _wishes(found: JobInfo) -> Page:
     """Return the second half of a job's page: its further requests and its files."""
     ask, null, extra = found.ask, "(null)", found.ask.shown
     # A page of several tasks cannot name the file of one task.
@@ -140,7 +140,7 @@ def _tres(ask: Ask) -> Iterator[tuple[str, str]]:
             yield name, text
 
 
-def _details(found: Job) -> Page:
+def _details(found: JobInfo) -> Page:
     """Return the lines with the job's resources on each node. The real ids of the CPUs are not known, so the ids are
     counted from 0."""
     ask = found.ask
@@ -153,13 +153,13 @@ def _details(found: Job) -> Page:
     return lines
 
 
-def steps(found: Job) -> list[str]:
+def steps(found: JobInfo) -> list[str]:
     """Return the names of the job's running steps: `batch` for the script, and the numbers of the others."""
     own = ["batch"] if found.ask.kind == BATCH and not found.ask.het_offset else []
     return [*own, *(str(number) for number, step in found.steps.items() if step.end_s is None)]
 
 
-def step(found: Job, name: str) -> Page:
+def step(found: JobInfo, name: str) -> Page:
     ask, batch = found.ask, name == "batch"
     record = StepRecord(name="batch", nodes=list(found.nodes[:1]), start_s=found.start_s or 0.0)
     record = record if batch else found.steps[int(name)]
@@ -182,7 +182,7 @@ def step(found: Job, name: str) -> Page:
 
 
 def node(
-    found: Node,
+    found: NodeInfo,
     state: str,
     held: Used,
     partitions: Sequence[str],
@@ -227,7 +227,7 @@ def node(
     ]
 
 
-def _power(found: Node) -> list[str]:
+def _power(found: NodeInfo) -> list[str]:
     states = {"~": ["POWERED_DOWN"], "#": ["POWERING_UP"], "%": ["POWERING_DOWN"]}
     return ["CLOUD", *states.get(found.power, [])] if found.cloud else []
 
@@ -238,7 +238,7 @@ _STATES = {
 }  # fmt: skip
 
 
-def partition(found: Partition, nodes: Sequence[Node], counted: str = "gres/gpu") -> Page:
+def partition(found: Partition, nodes: Sequence[NodeInfo], counted: str = "gres/gpu") -> Page:
     cpus, memory = sum(node.cpus for node in nodes), sum(node.memory_mib for node in nodes)
     gpus = sum(node.gpus for node in nodes)
     gres = f",{counted}={gpus}" if gpus and counted else ""

@@ -1,5 +1,5 @@
-"""A job as Slurm's commands show it (`Job`), and how it is read from its Kubernetes Job and pods. If these objects have
-been deleted, `jobs.ended` reads the job from the ledger, which is the accounting database."""
+"""A job as Slurm's commands show it (`JobInfo`), and how it is read from its Kubernetes Job and pods. If these objects
+have been deleted, `jobs.ended` reads the job from the ledger, which is the accounting database."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from phalanx.slurm.cluster.api import JOBS, PODS, Api, listed
+from phalanx.slurm.cluster.api import JOBS, PODS, ApiClient, listed
 from phalanx.slurm.jobs.ask import ASK, DEADLINE_SLACK_S, NUMBER, Ask, Asks, Moment, printable
 from phalanx.slurm.jobs.steps import records
 from phalanx.slurm.jobs.steps.records import OUT_OF_MEMORY, StepRecord
@@ -50,7 +50,7 @@ _OVERDUE_S = 60.0  # how long an expected start is shown after its time
 _BASIC = 4294901760  # the first job's priority under Slurm's priority/basic; each later job has a priority lower by 1
 
 
-class Job(msgspec.Struct, kw_only=True):
+class JobInfo(msgspec.Struct, kw_only=True):
     """A job or a task of an array. `nodes`: the nodes of the job, the batch node first. `others`: the indexes of
     further tasks of the same array that squeue shows in the same line. `namespace`: the namespace of the Job; "" if the
     Job was deleted. `expected_s`, `schednodes`: the expected start and nodes of a pending job. `past`: (start, end) of
@@ -219,13 +219,13 @@ class _Pods(msgspec.Struct):
 
 
 def jobs(
-    api: Api,
+    api: ApiClient,
     numbers: Iterable[int] | None = None,
     *,
     places: bool = True,
     live: bool = False,
     users: Iterable[str] = (),
-) -> list[Job]:
+) -> list[JobInfo]:
     """Return the jobs whose objects exist, sorted by number.
 
     `numbers`: the numbers of the wanted jobs and arrays; None: all jobs. `places`: True if the nodes of the jobs are
@@ -247,7 +247,7 @@ def jobs(
     return sorted(found, key=lambda job: job.number)
 
 
-def _rank(found: list[Job]) -> None:
+def _rank(found: list[JobInfo]) -> None:
     """Set the reason of pending jobs to Priority if another job of their partition has a higher priority and waits for
     Resources. As in Slurm, this also replaces the reason of jobs that exceed a limit on running jobs."""
     seen: dict[str, int] = {}
@@ -260,7 +260,7 @@ def _rank(found: list[Job]) -> None:
             job.reason = "Priority"
 
 
-def _listed(api: Api, asked: list[int] | None, narrowed: Mapping[str, str]) -> list[Job]:
+def _listed(api: ApiClient, asked: list[int] | None, narrowed: Mapping[str, str]) -> list[JobInfo]:
     from phalanx.slurm.jobs.ask import ARRAY
 
     if asked is None:
@@ -268,7 +268,7 @@ def _listed(api: Api, asked: list[int] | None, narrowed: Mapping[str, str]) -> l
     else:
         some = ",".join(map(str, asked))
         selectors = [f"{NUMBER} in ({some})", f"{ARRAY} in ({some})"]
-    read: dict[int, Job] = {}
+    read: dict[int, JobInfo] = {}
     asks, decoder = Asks(), msgspec.json.Decoder(_Job)
     for selector in selectors:
         for each in msgspec.json.decode(listed(api, JOBS, labelSelector=selector, **narrowed), type=_List).items:
@@ -282,11 +282,11 @@ def _listed(api: Api, asked: list[int] | None, narrowed: Mapping[str, str]) -> l
     return list(read.values())
 
 
-def _read(obj: _Job, asks: Asks) -> Job | None:
+def _read(obj: _Job, asks: Asks) -> JobInfo | None:
     meta, ask = obj.metadata, asks.read(obj.metadata.annotations)
     if ask is None or not _is_number(meta.labels.get(NUMBER, "")):
         return None  # not a Slurm job, or edited by hand
-    job = Job(number=int(meta.labels[NUMBER]), ask=ask, state="PENDING", submit_s=ask.submit_s)
+    job = JobInfo(number=int(meta.labels[NUMBER]), ask=ask, state="PENDING", submit_s=ask.submit_s)
     job.namespace = meta.namespace
     job.steps, job.restarts = records.read(meta.annotations), ask.restarts
     admitted = _admitted(meta.annotations)
@@ -318,7 +318,7 @@ def _read(obj: _Job, asks: Asks) -> Job | None:
     return job
 
 
-def _miss_deadline(job: Job, latest_s: float) -> None:
+def _miss_deadline(job: JobInfo, latest_s: float) -> None:
     """Set the state DEADLINE if the job has not started by `latest_s`, so that it cannot end by its deadline. Slurm
     checks an eligible job at once, but a held job only twice a minute. So the state of a held job is set 30 seconds
     after `latest_s`."""
@@ -352,7 +352,7 @@ def _expected(ask: Ask) -> str:
     return "Resources" if time.time() - ask.submit_s > _LOOKED_AT_S else "None"
 
 
-def _end(job: Job, obj: _Job, condition: _Condition) -> None:
+def _end(job: JobInfo, obj: _Job, condition: _Condition) -> None:
     done = condition.type == "Complete"
     job.state = "COMPLETED" if done else "TIMEOUT" if condition.reason == "DeadlineExceeded" else "FAILED"
     job.reason = {"COMPLETED": "None", "TIMEOUT": "TimeLimit", "FAILED": "NonZeroExitCode"}[job.state]
@@ -370,7 +370,7 @@ def _admitted(annotations: dict[str, str]) -> float | None:
     return at_s if 0.0 <= at_s <= _LATEST_S else None
 
 
-def _place(api: Api, found: list[Job], asked: list[int] | None) -> None:
+def _place(api: ApiClient, found: list[JobInfo], asked: list[int] | None) -> None:
     """Set the nodes and the exit codes of jobs from their pods. A pod in another namespace than the Job does not belong
     to the job, even if the pod has the job's number."""
     started = {(job.namespace, job.number): job for job in found if job.start_s is not None}
@@ -397,7 +397,7 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= _DIGITS
 
 
-def _exit(job: Job, pod: _Pod) -> None:
+def _exit(job: JobInfo, pod: _Pod) -> None:
     """Set the exit code, signal and state of the job from the pod that ran the script. The status of the Job shows the
     end up to a second later, because the Job controller counts pods once a second."""
     for one in pod.status.get("containerStatuses") or ():

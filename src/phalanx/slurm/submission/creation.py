@@ -28,7 +28,7 @@ import msgspec
 from phalanx.client.moment import write_moment
 from phalanx.slurm.accounts.enforced import POLICY, check
 from phalanx.slurm.cluster import site
-from phalanx.slurm.cluster.api import JOBS, SECRETS, Api, Object, Refused, for_each
+from phalanx.slurm.cluster.api import JOBS, SECRETS, ApiClient, Object, RequestRefused, for_each
 from phalanx.slurm.jobs.ask import DEADLINE_SLACK_S, KEY, TOOLS, TOOLS_PATH, Ask
 from phalanx.slurm.jobs.names import name_of
 from phalanx.slurm.notation.arrays import Array
@@ -39,7 +39,7 @@ from phalanx.slurm.submission.asked.size import FAILED, Hardware, fails, require
 from phalanx.slurm.submission.environment import variables
 
 if TYPE_CHECKING:
-    from phalanx.slurm.jobs.view import Job
+    from phalanx.slurm.jobs.view import JobInfo
 
 
 _GROUP = "rbac.authorization.k8s.io"
@@ -50,17 +50,17 @@ _PLACES = {
 }
 
 
-def give(api: Api, jobs: Sequence[str], secrets: Sequence[Object]) -> str:
+def give(api: ApiClient, jobs: Sequence[str], secrets: Sequence[Object]) -> str:
     """Create the service account of a job. `jobs`: the names of its Jobs, which are the tasks of an array or the
     components of a heterogeneous job. `secrets`: the Secret that the tasks share, or the Secret of each component.
     Return the name of the account. Return "" if the submitter may not grant the rights; then the pods of the job run
-    without a token. Raises Refused."""
+    without a token. Raises RequestRefused."""
     named = [one["metadata"]["name"] for one in secrets]
     name = named[0] if len(named) == 1 else f"{named[0]}.{len(named)}"  # `cluster.admission` parses this name
     try:
         for part in objects(name, jobs, named, api.namespace, secrets[0]["metadata"]["uid"]):
             api.create(_PLACES[part["kind"]], part)
-    except Refused as error:
+    except RequestRefused as error:
         if error.code != 403:
             raise
         return ""
@@ -94,7 +94,7 @@ def objects(name: str, jobs: Sequence[str], secrets: Sequence[str], namespace: s
 SUBMISSIONS = "/slurm/v1/submissions"
 
 
-def hardware(api: Api, here: site.Site, said: Options) -> Hardware:
+def hardware(api: ApiClient, here: site.Site, said: Options) -> Hardware:
     """Return the hardware of the nodes in the partitions that the options `said` name. Raises Usage."""
     from phalanx.slurm.jobs.nodes import nodes, with_cloud
 
@@ -119,7 +119,7 @@ def hardware(api: Api, here: site.Site, said: Options) -> Hardware:
     )
 
 
-def submit(api: Api, here: site.Site, asked: SubmissionRequest, script: str, args: list[str]) -> list[int]:
+def submit(api: ApiClient, here: site.Site, asked: SubmissionRequest, script: str, args: list[str]) -> list[int]:
     """Create the objects of a job. Return its job number; for an array, return the numbers of all tasks, the number of
     the array first. Raises Usage."""
     require_reservation(api, asked.ask)
@@ -154,17 +154,17 @@ def submit(api: Api, here: site.Site, asked: SubmissionRequest, script: str, arg
     return [first, *(number for number in given if number != first)]
 
 
-def _created_together(api: Api, secret: Object, job: Object) -> bool:
+def _created_together(api: ApiClient, secret: Object, job: Object) -> bool:
     """Create the Secret and the Job in one call, which only Phalanx's API server has. Return False if nothing was
     created, because the server refuses the objects or does not have this call. Raises Unreachable."""
     try:
         api.call("POST", SUBMISSIONS, {"secret": secret, "job": job}, namespace=api.namespace)
-    except Refused:
+    except RequestRefused:
         return False
     return True
 
 
-def _create_one_by_one(api: Api, secret: Object, jobs_of: Callable[[Object], list[Object]]) -> None:
+def _create_one_by_one(api: ApiClient, secret: Object, jobs_of: Callable[[Object], list[Object]]) -> None:
     """Create the Secret and then the Jobs, and set the Jobs as the owners of the Secret. If no Job was created, delete
     the Secret. `jobs_of`: a function that returns the Jobs for the created Secret. Raises Usage, Unreachable."""
     made, owners = api.create(SECRETS, secret), list[Object]()
@@ -178,7 +178,7 @@ def _create_one_by_one(api: Api, secret: Object, jobs_of: Callable[[Object], lis
             api.delete(path)
 
 
-def require_reservation(api: Api, ask: Ask) -> None:
+def require_reservation(api: ApiClient, ask: Ask) -> None:
     if not ask.reservation:
         return
     from phalanx.slurm.control.reservations import reservations
@@ -190,11 +190,11 @@ def require_reservation(api: Api, ask: Ask) -> None:
         raise fails("Access denied to requested reservation")
 
 
-def require_allowed(api: Api, here: site.Site, ask: Ask, count: int) -> None:
+def require_allowed(api: ApiClient, here: site.Site, ask: Ask, count: int) -> None:
     """Check the limits of the job's QOS, user and account. If a limit requires it, hold the job, or set the number of
     the user's jobs that may run at the same time. Raises Usage if the job is refused."""
 
-    def live() -> list[Job]:
+    def live() -> list[JobInfo]:
         from phalanx.slurm.jobs.view import jobs
 
         return jobs(api, places=False)
@@ -224,21 +224,21 @@ def _task(ask: Ask, array: Array, first: int, at: int) -> Ask:
     return msgspec.structs.replace(ask, array=first, task=array.tasks[at], throttle=array.throttle, tasks_of=spans)
 
 
-def needs_of(api: Api, asked: SubmissionRequest, task: int | None) -> numbers.Needs:
+def needs_of(api: ApiClient, asked: SubmissionRequest, task: int | None) -> numbers.Needs:
     try:
         return numbers.read(api, asked.said.get("dependency") or "", task)
     except numbers.DependencyError as error:
         raise fails(str(error)) from None
 
 
-def create_all(api: Api, parts: Iterable[Object], owners: list[Object]) -> None:
+def create_all(api: ApiClient, parts: Iterable[Object], owners: list[Object]) -> None:
     """Create the Jobs `parts`, and append an owner reference for each created Job to `owners`, even if a later Job
     fails. Raises Usage, Unreachable."""
 
-    def make(connection: Api, job: Object) -> None:
+    def make(connection: ApiClient, job: Object) -> None:
         try:
             meta = connection.create(JOBS, job)["metadata"]
-        except Refused as error:
+        except RequestRefused as error:
             raise fails(error.message) from None
         owners.append({"apiVersion": "batch/v1", "kind": "Job", "name": meta["name"], "uid": meta["uid"]})
 

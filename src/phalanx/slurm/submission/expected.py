@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from phalanx.slurm.cluster.api import Api
+from phalanx.slurm.cluster.api import ApiClient
 from phalanx.slurm.cluster.site import Site
 from phalanx.slurm.jobs.ask import Ask
-from phalanx.slurm.jobs.nodes import Node, nodes
-from phalanx.slurm.jobs.view import Job, jobs
+from phalanx.slurm.jobs.nodes import NodeInfo, nodes
+from phalanx.slurm.jobs.view import JobInfo, jobs
 from phalanx.slurm.notation import times
 from phalanx.slurm.notation.hostlist import compress
 from phalanx.slurm.options import Usage
@@ -35,7 +35,7 @@ class _Room:
     """A node with the amounts that jobs hold on it. `held`: (begin, end, amounts) of each job, with times in seconds
     since the epoch."""
 
-    node: Node
+    node: NodeInfo
     held: list[tuple[float, float, Amounts]] = field(default_factory=list)
 
     def takes(self, asked: Amounts, begin_s: float, end_s: float) -> bool:
@@ -48,7 +48,7 @@ class _Room:
         return all(use + ask <= most for use, ask, most in zip(used, asked, have, strict=True))
 
 
-def planned(api: Api, here: Site, ask_for: Callable[[], Sequence[SubmissionRequest]]) -> str:
+def planned(api: ApiClient, here: Site, ask_for: Callable[[], Sequence[SubmissionRequest]]) -> str:
     """Return the line that sbatch --test-only prints. `ask_for`: a function that returns the request, or one request
     for each component. Raises Usage, with Slurm's message for --test-only, if the job is refused."""
     try:
@@ -65,7 +65,7 @@ def planned(api: Api, here: Site, ask_for: Callable[[], Sequence[SubmissionReque
     return foretold(api, here, [one.ask for one in asked])
 
 
-def foretold(api: Api, here: Site, asks: Sequence[Ask]) -> str:
+def foretold(api: ApiClient, here: Site, asks: Sequence[Ask]) -> str:
     """Return the line that `sbatch --test-only` prints for a job, or for the components of a heterogeneous job. Raises
     Usage."""
     now_s = time.time()
@@ -90,7 +90,7 @@ def foretold(api: Api, here: Site, asks: Sequence[Ask]) -> str:
     return f"sbatch: Job {number} to start at {times.moment(begin_s)} using {cpus} processors on {where}"
 
 
-def _before(known: Sequence[Job], ask: Ask) -> list[Job]:
+def _before(known: Sequence[JobInfo], ask: Ask) -> list[JobInfo]:
     """Return the pending jobs that wait for capacity and come before the job `ask`, the highest priority first."""
     waiting = [job for job in known if job.state == "PENDING" and job.reason in ("Priority", "Resources", "None")]
     return sorted((job for job in waiting if job.ask.nice <= ask.nice), key=lambda job: -job.priority)
@@ -135,7 +135,7 @@ def _place(
     return None
 
 
-def _may(here: Site, ask: Ask, node: Node) -> bool:
+def _may(here: Site, ask: Ask, node: NodeInfo) -> bool:
     named = [here.partition(name) for name in ask.usable or [ask.partition]]
     allowed: Mapping[str, bool] = {
         "partition": any(one is None or not one.nodes or node.name in one.nodes for one in named),

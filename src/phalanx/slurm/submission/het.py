@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 
-from phalanx.slurm.cluster.api import SECRETS, Api, Object
+from phalanx.slurm.cluster.api import SECRETS, ApiClient, Object
 from phalanx.slurm.cluster.site import Site
 from phalanx.slurm.jobs.ask import Ask
 from phalanx.slurm.jobs.names import name_of
@@ -88,7 +88,9 @@ def together(of_script: Sequence[Said], typed: Sequence[Said], around: Mapping[s
     return found
 
 
-def submit_het(api: Api, here: Site, asked: Sequence[SubmissionRequest], script: str, args: list[str]) -> list[int]:
+def submit_het(
+    api: ApiClient, here: Site, asked: Sequence[SubmissionRequest], script: str, args: list[str]
+) -> list[int]:
     """Create the objects of a heterogeneous job, and return the job numbers of its components. `asked`: the request of
     each component. Raises Usage."""
     if any(one.array is not None for one in asked):

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 from phalanx.errors import PhalanxError
 from phalanx.slurm.cluster import site
-from phalanx.slurm.cluster.api import Api, Refused
+from phalanx.slurm.cluster.api import ApiClient, RequestRefused
 from phalanx.slurm.jobs.ask import CANCELLED, Ask
 from phalanx.slurm.jobs.names import path_of
-from phalanx.slurm.jobs.steps.booking import Steps
+from phalanx.slurm.jobs.steps.booking import JobSteps
 from phalanx.slurm.jobs.steps.pods import channel
 from phalanx.slurm.jobs.steps.pods.channel import Channel
 from phalanx.slurm.jobs.steps.pods.place import Allocation, allocation
-from phalanx.slurm.jobs.view import Job, jobs
+from phalanx.slurm.jobs.view import JobInfo, jobs
 from phalanx.slurm.notation.hostlist import compress
 from phalanx.slurm.options import Usage, say
 from phalanx.slurm.submission.asked.forms import check_forms, named_cluster, read_files
@@ -47,7 +47,7 @@ class Granted:
     a heterogeneous job; empty for other jobs."""
 
     place: Allocation
-    job: Job
+    job: JobInfo
     hold: Channel | None
     site: site.Site
     groups: Mapping[str, str]
@@ -58,7 +58,7 @@ def grant(name: str, kind: str, parts: Sequence[dict[str, str | None]], job_name
     `Ask.kind`. `parts`: the options of each component. `job_name`: the default name of the job. `line`: the command
     line. Raises Usage, PhalanxError."""
     said = parts[0]
-    api = Api.open()
+    api = ApiClient.open()
     here = site.load(api)
     asked = []
     try:
@@ -87,7 +87,7 @@ def grant(name: str, kind: str, parts: Sequence[dict[str, str | None]], job_name
     except BaseException:
         _give_back(number)
         raise
-    Steps.forget(str(number))
+    JobSteps.forget(str(number))
     if name == "salloc" and not quiet:
         say(f"salloc: Granted job allocation {number}")
     hold = None
@@ -106,10 +106,10 @@ def _give_back(number: int) -> None:
     """Cancel an allocation that failed or was interrupted. The function opens a new connection, because the first one
     may have been interrupted in the middle of a call."""
     with suppress(PhalanxError):  # the caller reports the earlier error
-        cancel(Api.open(), number)
+        cancel(ApiClient.open(), number)
 
 
-def _groups(api: Api, number: int, asks: Sequence[Ask]) -> dict[str, str]:
+def _groups(api: ApiClient, number: int, asks: Sequence[Ask]) -> dict[str, str]:
     """Wait until each component has nodes. Return the environment variables about all components, with their nodes."""
     found = of_groups(number, asks)
     for at, ask in enumerate(asks):
@@ -151,7 +151,7 @@ def _interruptible() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _wait(api: Api, number: int, name: str, quiet: bool, said: Mapping[str, str | None]) -> Job:
+def _wait(api: ApiClient, number: int, name: str, quiet: bool, said: Mapping[str, str | None]) -> JobInfo:
     began_s, told = time.monotonic(), False
     limit_s = float(said["immediate"] or 1) if "immediate" in said else None
     while True:
@@ -204,16 +204,16 @@ def finish(granted: Granted, code: int) -> None:
         granted.hold.send(channel.FINISH, str(code).encode())
         granted.hold.receive()
     granted.hold.close()
-    api, number, until_s = Api.open(), granted.place.number, time.monotonic() + _OVER_S
+    api, number, until_s = ApiClient.open(), granted.place.number, time.monotonic() + _OVER_S
     while any(job.live for job in jobs(api, [number])) and time.monotonic() < until_s:
         time.sleep(_AGAIN_S)  # so that the next command sees the job as ended
 
 
-def cancel(api: Api, number: int) -> None:
+def cancel(api: ApiClient, number: int) -> None:
     try:
         path = path_of(number)
         api.patch(path, {"metadata": {"annotations": {CANCELLED: str(os.getuid())}}})
         api.delete(path, propagationPolicy="Background")
-    except Refused as error:
+    except RequestRefused as error:
         if error.code != 404:
             raise

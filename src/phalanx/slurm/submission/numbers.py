@@ -18,7 +18,7 @@ import time
 import msgspec
 
 from phalanx.errors import PhalanxError
-from phalanx.slurm.cluster.api import JOBS, Api, Refused
+from phalanx.slurm.cluster.api import JOBS, ApiClient, RequestRefused
 from phalanx.slurm.cluster.site import PATH
 from phalanx.slurm.jobs.ask import ARRAY
 from phalanx.slurm.jobs.names import name_of, path_of
@@ -29,13 +29,13 @@ _DRAW, _NOT_SERVED = "/slurm/v1/numbers", (403, 404, 405)
 _TRIES = 200
 
 
-def take(api: Api, count: int, first: int) -> int:
+def take(api: ApiClient, count: int, first: int) -> int:
     """Take `count` consecutive numbers, and return the first of them. `first`: the first number of a new cluster.
     Raises PhalanxError."""
     try:
         drawn = msgspec.json.decode(api.call("POST", _DRAW, count=str(count)), type=dict[str, int])
         return drawn["first"]
-    except Refused as error:
+    except RequestRefused as error:
         if error.code not in _NOT_SERVED:
             raise
     for tried in range(_TRIES):
@@ -47,7 +47,7 @@ def take(api: Api, count: int, first: int) -> int:
             number = max(int((found.get("data") or {}).get(_KEY, first)), first)
             api.replace(f"{PATH}/{NAME}", {**_body(number + count), "metadata": found["metadata"]})
             return number
-        except Refused as error:
+        except RequestRefused as error:
             if error.code != 409:
                 raise
             import random
@@ -80,7 +80,7 @@ class Needs(msgspec.Struct, frozen=True, kw_only=True):
     shown: str = ""
 
 
-def read(api: Api, text: str, task: int | None = None, own: int | None = None) -> Needs:
+def read(api: ApiClient, text: str, task: int | None = None, own: int | None = None) -> Needs:
     """Return the dependencies that the value of --dependency names. `task`: the array index of the job, for aftercorr.
     `own`: the number of the job, if it is not a new job. Raises DependencyError."""
     if not text:
@@ -110,7 +110,7 @@ def read(api: Api, text: str, task: int | None = None, own: int | None = None) -
     )
 
 
-def _names(api: Api, job: str, kind: str, task: int | None, own: int | None) -> list[str]:
+def _names(api: ApiClient, job: str, kind: str, task: int | None, own: int | None) -> list[str]:
     """Return the names of the Jobs that a job id in a dependency stands for. Return no name if the job does not exist
     any longer. `kind`: the kind of the dependency, such as afterok."""
     found = _JOB.fullmatch(job)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.dialects.frame.dialect import Eviction, Object, PodSet, Said, Stage, Told
+from phalanx.dialects.frame.dialect import Eviction, GangStage, GangView, Object, PodSet, Said
 from phalanx.dialects.kube_scheduler.kubernetes import kinds
 from phalanx.dialects.kube_scheduler.kubernetes.groups import OBJECT, OF_WORKLOAD, answer, claim, gang_of, options_of
 from phalanx.model.reason import Reason, ReasonCode
@@ -68,13 +68,13 @@ def test_a_group_that_is_missing_is_waited_for() -> None:
     assert claimed(None, other="x") is None
 
 
-def told(stage: Stage, reason: Reason | None = None, evicted: Eviction | None = None) -> Told:
+def told(stage: GangStage, reason: Reason | None = None, evicted: Eviction | None = None) -> GangView:
     pods = PodSet(name="", count=1, minimum=1, request=(), template={})
-    return Told(id="ns/g", namespace="ns", kind="PodGroup", owners=(), options={OBJECT: "g"}, queue="q", priority=0,
+    return GangView(id="ns/g", namespace="ns", kind="PodGroup", owners=(), options={OBJECT: "g"}, queue="q", priority=0,
                 stage=stage, pod_sets=(pods,), reason=reason, evicted=evicted)  # fmt: skip
 
 
-def conditions(report: Told, *before: Object) -> list[Object] | None:
+def conditions(report: GangView, *before: Object) -> list[Object] | None:
     group = {"metadata": {"name": "g", "generation": 2}, "status": {"conditions": list(before)}}
     found = [each.status["conditions"] for each in answer(report, {KIND: {"ns/g": group}}, NOW)]
     return found[0] if found else None
@@ -84,18 +84,18 @@ NO_ROOM = Reason(code=ReasonCode.NO_ROOM, text="no room")
 
 
 def test_a_group_that_waits_and_starts() -> None:
-    [waits] = conditions(told(Stage.WAITING, NO_ROOM))
+    [waits] = conditions(told(GangStage.WAITING, NO_ROOM))
     assert (waits["type"], waits["status"], waits["reason"]) == (kinds.SCHEDULED[KIND], "False", "Unschedulable")
     assert (waits["message"], waits["observedGeneration"]) == ("no room", 2)
-    [runs] = conditions(told(Stage.RUNNING), waits)
+    [runs] = conditions(told(GangStage.RUNNING), waits)
     assert (runs["status"], runs["reason"]) == ("True", "Scheduled")
-    assert conditions(told(Stage.WAITING, NO_ROOM), runs) is None, "it never changes back"
+    assert conditions(told(GangStage.WAITING, NO_ROOM), runs) is None, "it never changes back"
 
 
 def test_a_gang_that_was_not_tried_is_not_unschedulable() -> None:
-    assert conditions(told(Stage.WAITING, Reason(code=ReasonCode.BEHIND_HEAD, text="b"))) is None
-    assert conditions(told(Stage.WAITING)) is None
+    assert conditions(told(GangStage.WAITING, Reason(code=ReasonCode.BEHIND_HEAD, text="b"))) is None
+    assert conditions(told(GangStage.WAITING)) is None
 
 
 def test_a_group_that_does_not_exist_gets_no_status() -> None:
-    assert list(answer(told(Stage.RUNNING), {}, NOW)) == []
+    assert list(answer(told(GangStage.RUNNING), {}, NOW)) == []

@@ -19,7 +19,7 @@ from phalanx.embedded.apimachinery.expressions.admission_policy import (
 from phalanx.embedded.apimachinery.expressions.authorizer import AuthorizationQuestion
 from phalanx.embedded.apimachinery.expressions.cel import CelScope
 from phalanx.embedded.apimachinery.meta.resource import Object, Resource, User
-from phalanx.embedded.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.status import StatusError
 from phalanx.embedded.apimachinery.patch.json_patch import json_patch
 
 JOBS = Resource(group="batch", version="v1", kind="Job", plural="jobs", namespaced=True)
@@ -87,7 +87,7 @@ def test_a_violation_denies_in_the_words_of_the_policy() -> None:
         policy("ValidatingAdmissionPolicy", validations=[{**rule, "reason": "Forbidden"}], **parameter),
         binding={"paramRef": {"name": "limits"}},
     )
-    with pytest.raises(ApiError) as refused:
+    with pytest.raises(StatusError) as refused:
         validate(review(parallelism=5), known)
     assert refused.value.code == 403
     assert refused.value.message == (
@@ -120,7 +120,7 @@ def test_an_expression_that_fails_is_a_failure_of_the_policy(failure_policy: str
         "ValidatingAdmissionPolicy", failurePolicy=failure_policy, validations=[{"expression": "object.spec.none > 1"}]
     )
     if denied:
-        with pytest.raises(ApiError, match="resulted in error: no such key: none"):
+        with pytest.raises(StatusError, match="resulted in error: no such key: none"):
             validate(review(), reader(broken))
     else:
         assert validate(review(), reader(broken)) == []
@@ -222,7 +222,7 @@ def test_an_expression_asks_what_else_its_user_may_do(asked: str, question: Auth
 
 def test_what_is_asked_where_nobody_knows_the_rights_is_a_failure_of_the_policy() -> None:
     asking = [{"expression": 'authorizer.path("/healthz").check("get").allowed()'}]
-    with pytest.raises(ApiError, match="resulted in error"):
+    with pytest.raises(StatusError, match="resulted in error"):
         validate(review(), reader(policy("ValidatingAdmissionPolicy", validations=asking)))
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phalanx.embedded.apimachinery.meta.selectors import fields, labels, named
-from phalanx.embedded.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.status import StatusError
 
 KEYS, VALUES = ("a", "b", "in"), ("", "x", "y", "7", "10")
 
@@ -59,7 +59,7 @@ def test_labels_match_if_they_meet_every_requirement(
 
 @pytest.mark.parametrize("number", ["9223372036854775808", "x", "1.5"])
 def test_only_integers_of_64_bits_are_compared(number: str) -> None:
-    with pytest.raises(ApiError, match="must be an integer"):
+    with pytest.raises(StatusError, match="must be an integer"):
         labels(f"a>{number}")
     test = labels("a>7")
     assert test is not None
@@ -86,7 +86,7 @@ def test_values_of_field_selectors_come_back_unescaped(terms: list[tuple[str, st
     ],
 )
 def test_a_field_selector_is_refused_for_its_first_mistake(text: str, message: str) -> None:
-    with pytest.raises(ApiError, match=message):
+    with pytest.raises(StatusError, match=message):
         fields(text)
 
 

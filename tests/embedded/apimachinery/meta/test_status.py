@@ -7,7 +7,7 @@ import pytest
 from phalanx.embedded.apimachinery.limits import CAUSES
 from phalanx.embedded.apimachinery.meta.status import (
     NO_FIELD,
-    ApiError,
+    StatusError,
     already_exists,
     conflict,
     duplicate,
@@ -46,15 +46,15 @@ def test_the_status_of_a_refusal_names_the_object() -> None:
         (forbidden("", "pods", "", "no"), "pods is forbidden: no"),  # a list has no name
     ],
 )
-def test_messages_of_refusals(error: ApiError, message: str) -> None:
+def test_messages_of_refusals(error: StatusError, message: str) -> None:
     assert str(error) == error.status()["message"] == message
 
 
 def test_details_are_absent_empty_or_with_the_time_of_the_next_try() -> None:
-    assert "details" not in ApiError(400, "", "m").status()
-    assert "reason" not in ApiError(400, "", "m").status()
-    assert ApiError(404, "NotFound", "m", details={}).status()["details"] == {}
-    assert ApiError(429, "TooManyRequests", "m", retry_after_s=0).status()["details"] == {"retryAfterSeconds": 0}
+    assert "details" not in StatusError(400, "", "m").status()
+    assert "reason" not in StatusError(400, "", "m").status()
+    assert StatusError(404, "NotFound", "m", details={}).status()["details"] == {}
+    assert StatusError(429, "TooManyRequests", "m", retry_after_s=0).status()["details"] == {"retryAfterSeconds": 0}
 
 
 def test_one_cause_is_the_message_and_several_are_listed_once_each() -> None:

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from phalanx.embedded.apimachinery.meta.resource import Resource, Subresource
-from phalanx.embedded.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.status import StatusError
 from phalanx.embedded.apimachinery.patch.apply import apply
 from phalanx.embedded.apimachinery.patch.managed_fields import track_create, track_update
 from phalanx.embedded.apimachinery.patch.patch import MERGE_PATCH, apply_patch
@@ -104,7 +104,7 @@ class World:
         }
 
     def refusal(self, manager: str, text: str) -> Object:
-        with pytest.raises(ApiError) as caught:
+        with pytest.raises(StatusError) as caught:
             self.apply(manager, text)
         return caught.value.status()
 

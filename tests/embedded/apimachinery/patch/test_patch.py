@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from phalanx.embedded.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.status import StatusError
 from phalanx.embedded.apimachinery.patch.patch import (
     JSON_PATCH,
     MERGE_PATCH,
@@ -28,7 +28,7 @@ def patched(media_type: str, before: str, patch: str, kind: str | None = POD) ->
 
 
 def refusal(media_type: str, before: str, patch: str, kind: str | None = POD) -> dict[str, Any]:
-    with pytest.raises(ApiError) as caught:
+    with pytest.raises(StatusError) as caught:
         patched(media_type, before, patch, kind)
     return caught.value.status()
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.embedded.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.status import StatusError
 from phalanx.embedded.apiserver.admission import chain
 from tests.embedded.apiserver.registry.kinds.writes import (
     CONTAINER,
@@ -29,7 +29,7 @@ def priority(name: str, value: int, **fields: Any) -> Object:
 
 
 def refused(body: Object, cluster: Cluster, plural: str = "pods") -> str:
-    with pytest.raises(ApiError) as caught:
+    with pytest.raises(StatusError) as caught:
         create(plural, body, cluster=cluster)
     assert caught.value.code in (403, 404)
     return caught.value.message
@@ -41,7 +41,7 @@ def test_nothing_is_created_where_there_is_no_namespace() -> None:
 
 def test_nothing_new_in_a_namespace_that_is_going() -> None:
     going = {"metadata": {"name": "ns", "deletionTimestamp": "2026-01-01T00:00:00Z"}}
-    with pytest.raises(ApiError) as caught:
+    with pytest.raises(StatusError) as caught:
         create("secrets", {"metadata": {"name": "late"}}, cluster=Cluster(namespaces=[going]))
     assert caught.value.message == (
         'secrets "late" is forbidden: unable to create new content in namespace ns because it is being terminated'
@@ -197,7 +197,7 @@ def grown(plural: str, old: Object, new: Object, cluster: Cluster) -> str:
     """Return the refusal of an update; "" if it is accepted."""
     try:
         chain.admit(resource(plural), new, old, cluster)
-    except ApiError as error:
+    except StatusError as error:
         return error.message
     return ""
 

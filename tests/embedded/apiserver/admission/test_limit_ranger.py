@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from phalanx.embedded.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.status import StatusError
 from tests.embedded.apiserver.registry.kinds.writes import CONTAINER, Cluster, Object, create, pod
 
 RANGES = ("", "limitranges")
 
 
 def refused(body: Object, cluster: Cluster, plural: str = "pods") -> str:
-    with pytest.raises(ApiError) as caught:
+    with pytest.raises(StatusError) as caught:
         create(plural, body, cluster=cluster)
     assert caught.value.code in (403, 404)
     return caught.value.message

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.embedded.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.status import StatusError
 from phalanx.embedded.apiserver.admission import pod_security
 from tests.embedded.apiserver.registry.kinds.writes import CONTAINER, Cluster, Object, create, job, pod, resource
 
@@ -63,7 +63,7 @@ def test_restricted_wants_a_pod_to_give_everything_up() -> None:
 
 
 def test_enforcing_refuses_pods() -> None:
-    with pytest.raises(ApiError) as caught:
+    with pytest.raises(StatusError) as caught:
         reviewed("pods", pod(hostNetwork=True), cluster(enforce="baseline"))
     assert caught.value.code == 403
     assert caught.value.message == (

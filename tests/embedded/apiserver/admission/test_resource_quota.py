@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from phalanx.embedded.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.status import StatusError
 from phalanx.embedded.apiserver.admission import chain
 from tests.embedded.apiserver.admission.test_chain import grown
 from tests.embedded.apiserver.registry.kinds.writes import CONTAINER, Cluster, Object, create, pod, resource, stored
 
 
 def refused(body: Object, cluster: Cluster, plural: str = "pods") -> str:
-    with pytest.raises(ApiError) as caught:
+    with pytest.raises(StatusError) as caught:
         create(plural, body, cluster=cluster)
     assert caught.value.code in (403, 404)
     return caught.value.message
@@ -92,7 +92,7 @@ def test_events_are_counted_under_one_name_in_both_groups(group: str) -> None:
     cluster = quota({"count/events": "1"})
     cluster.objects["", "events"] = [{"metadata": {"name": "old"}}]
     event: Object = {"metadata": {"name": "e", "namespace": "ns"}, "involvedObject": {"namespace": "ns"}}
-    with pytest.raises(ApiError, match="requested: count/events=1, used: count/events=1, limited: count/events=1"):
+    with pytest.raises(StatusError, match="requested: count/events=1, used: count/events=1, limited: count/events=1"):
         chain.admit(resource("events", group), event, None, cluster)
 
 
@@ -103,7 +103,7 @@ def test_bytes_of_all_objects_are_limited_when_they_are_made_and_when_they_grow(
     assert create("configmaps", small, cluster=cluster)
     assert "exceeded quota: q, requested: phalanx.dev/bytes=2" in refused(large, cluster, "configmaps")
     with pytest.raises(
-        ApiError, match=r"exceeded quota: q, requested: phalanx\.dev/bytes=1999, used: phalanx\.dev/bytes"
+        StatusError, match=r"exceeded quota: q, requested: phalanx\.dev/bytes=1999, used: phalanx\.dev/bytes"
     ):
         chain.grown(resource("configmaps"), large, small, cluster)
     chain.grown(resource("configmaps"), small, large, cluster)  # what lets go is never refused

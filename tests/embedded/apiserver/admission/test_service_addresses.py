@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.embedded.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.status import StatusError
 from phalanx.embedded.apiserver.admission import service_addresses
 from phalanx.embedded.apiserver.admission.service_addresses import allocate
 
@@ -23,7 +23,7 @@ def placed(one: Object, *others: Object, before: Object | None = None) -> Object
 
 
 def refusal(one: Object, *others: Object) -> str:
-    with pytest.raises(ApiError) as raised:
+    with pytest.raises(StatusError) as raised:
         allocate(one, {}, others)
     assert raised.value.code == 422
     return raised.value.message

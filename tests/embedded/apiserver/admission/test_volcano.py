@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from phalanx.embedded.apimachinery.meta.resource import Object, Resource
-from phalanx.embedded.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.status import StatusError
 from phalanx.embedded.apiserver.admission import volcano
 from tests.embedded.controllers.operators.volcano.written import task
 
@@ -44,7 +44,7 @@ NONE = Queues()
 
 
 def made(resource: Resource, spec: Object, reader: Queues = NONE, **meta: Any) -> Object:
-    """The object as it is stored. Raises `ApiError`."""
+    """The object as it is stored. Raises `StatusError`."""
     obj: Object = {"metadata": {"name": "new", **meta}, "spec": spec}
     volcano.default(resource, obj, None, reader)
     volcano.check(resource, obj, None, reader)
@@ -52,7 +52,7 @@ def made(resource: Resource, spec: Object, reader: Queues = NONE, **meta: Any) -
 
 
 def refused(resource: Resource, spec: Object, reader: Queues = NONE, **meta: Any) -> str:
-    with pytest.raises(ApiError) as caught:
+    with pytest.raises(StatusError) as caught:
         made(resource, spec, reader, **meta)
     assert (caught.value.code, caught.value.reason) == (400, "")
     return caught.value.message
@@ -121,7 +121,7 @@ def test_jobs_that_are_refused(spec: Object, words: str) -> None:
 
 def test_a_job_without_a_spec_is_refused() -> None:
     empty: Object = {"metadata": {"name": "new"}}
-    with pytest.raises(ApiError, match="No task specified in job spec"):
+    with pytest.raises(StatusError, match="No task specified in job spec"):
         volcano.check(JOBS, empty, None, NONE)
     volcano.check(JOBS, empty, empty, NONE)
 
@@ -159,7 +159,7 @@ def test_a_job_may_change_its_size_and_nothing_else() -> None:
 
     changed(job(task("a", 3, minAvailable=2), minAvailable=2))
     for spec in (job(task("b", 1)), job(task("a", 1), queue="other"), job(task("a", 1), task("b", 1))):
-        with pytest.raises(ApiError, match="may not change fields other than"):
+        with pytest.raises(StatusError, match="may not change fields other than"):
             changed(spec)
 
 
@@ -185,7 +185,7 @@ def test_queues_that_are_refused(spec: Object, words: str) -> None:
 def test_queues_that_others_need_are_not_deleted() -> None:
     reader = Queues(lab=({}, {}), vision=({"parent": "lab"}, {}))
     for name, words in (("default", "can not be deleted"), ("lab", "it has 1 child queues: vision")):
-        with pytest.raises(ApiError, match=words):
+        with pytest.raises(StatusError, match=words):
             volcano.check_deletion(QUEUES, {"metadata": {"name": name}}, reader)
     volcano.check_deletion(QUEUES, {"metadata": {"name": "vision"}}, reader)
 

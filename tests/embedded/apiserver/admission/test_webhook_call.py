@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from phalanx.embedded.apimachinery.meta.resource import Resource
-from phalanx.embedded.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.status import StatusError
 from phalanx.embedded.apiserver.admission.hooks.webhook_call import Mutation, WebhookCaller, answered
 
 JOBS: Any = Resource(group="batch", version="v1", kind="Job", plural="jobs", namespaced=True)
@@ -61,7 +61,7 @@ def test_invalid_answers(answer: Any, why: str) -> None:
     ],
 )  # fmt: skip
 def test_denials(status: Any, code: int, reason: str, message: str) -> None:
-    with pytest.raises(ApiError) as raised:
+    with pytest.raises(StatusError) as raised:
         judged(response(allowed=False, status=status))
     error = raised.value
     assert (error.code, error.reason, error.message) == (code, reason, message)

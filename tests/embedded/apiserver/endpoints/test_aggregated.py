@@ -12,20 +12,20 @@ from typing import Any
 import pytest
 
 from phalanx.embedded.apimachinery.meta.resource import User
-from phalanx.embedded.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.status import StatusError
 from phalanx.embedded.apiserver.endpoints.subresources import aggregated
 from phalanx.embedded.apiserver.endpoints.subresources.aggregated import SOCKET, Aggregated
 from phalanx.embedded.apiserver.transport.negotiation import accepted
-from phalanx.embedded.apiserver.transport.request import Request, parse_query
+from phalanx.embedded.apiserver.transport.request import HttpRequest, parse_query
 
 PENDING = "/apis/visibility.kueue.x-k8s.io/v1beta2/clusterqueues/a b/pendingworkloads"
 STREAM, CHECKED = "/ws/v1/events/stream", "/ws/v1/validate-conf"
 Reply = Callable[[bytes, asyncio.StreamWriter], Coroutine[Any, Any, None]]
 
 
-def request(path: str, method: str = "GET", body: bytes = b"", user: str = "ada", accept: str = "") -> Request:
+def request(path: str, method: str = "GET", body: bytes = b"", user: str = "ada", accept: str = "") -> HttpRequest:
     path, _, query = path.partition("?")
-    return Request(
+    return HttpRequest(
         method=method,
         path=path,
         query=parse_query(query.encode()),
@@ -55,12 +55,12 @@ async def scheduler(folder: Path, *pieces: bytes, code: int = 200) -> AsyncItera
         yield heard
 
 
-def refusal(folder: Path, asked: Request, *pieces: bytes) -> ApiError:
+def refusal(folder: Path, asked: HttpRequest, *pieces: bytes) -> StatusError:
     async def scene() -> None:
         async with scheduler(folder, *pieces):
             await Aggregated(folder).get(asked)
 
-    with pytest.raises(ApiError) as raised:
+    with pytest.raises(StatusError) as raised:
         asyncio.run(scene())
     return raised.value
 
@@ -97,12 +97,12 @@ def test_the_answer_has_the_form_that_the_client_accepts(tmp_path: Path) -> None
 
 
 def test_without_a_process_the_answer_is_503(tmp_path: Path) -> None:
-    with pytest.raises(ApiError) as raised:
+    with pytest.raises(StatusError) as raised:
         asyncio.run(Aggregated(tmp_path).get(request(PENDING)))
     error = raised.value
     assert (error.code, error.reason, error.retry_after_s) == (503, "ServiceUnavailable", 1)
     assert "does not answer" in error.message
-    with pytest.raises(ApiError) as raised:
+    with pytest.raises(StatusError) as raised:
         asyncio.run(Aggregated(tmp_path / "missing").get(request(PENDING)))
     assert raised.value.code == 503
 
@@ -127,7 +127,7 @@ def test_a_process_that_does_not_answer_is_not_waited_for_without_end(
     async def scene() -> None:
         hangs = await asyncio.start_unix_server(lambda reader, writer: None, tmp_path / SOCKET)
         async with hangs:
-            with pytest.raises(ApiError, match="does not answer: TimeoutError") as raised:
+            with pytest.raises(StatusError, match="does not answer: TimeoutError") as raised:
                 await Aggregated(tmp_path).get(request(PENDING))
             assert raised.value.code == 503
 
@@ -179,11 +179,11 @@ def test_streams_are_limited_for_a_user_and_in_all(tmp_path: Path, monkeypatch: 
         async with scheduler(tmp_path):
             served = Aggregated(tmp_path)
             opened = [await served.get(request(STREAM)) for _ in range(2)]
-            with pytest.raises(ApiError, match="Too many streaming connections: 2 of ada, of 2") as raised:
+            with pytest.raises(StatusError, match="Too many streaming connections: 2 of ada, of 2") as raised:
                 await served.get(request(STREAM))
             assert raised.value.code == 503
             opened.append(await served.get(request(STREAM, user="bob")))
-            with pytest.raises(ApiError, match="0 of eve, of 2, and 3 in all, of 3"):
+            with pytest.raises(StatusError, match="0 of eve, of 2, and 3 in all, of 3"):
                 await served.get(request(STREAM, user="eve"))
             assert opened[0].stream is not None
             await opened[0].stream.aclose()
@@ -201,7 +201,7 @@ def test_a_stream_that_cannot_be_opened_does_not_count(tmp_path: Path, monkeypat
     async def scene() -> None:
         served = Aggregated(tmp_path)
         for _ in range(2):
-            with pytest.raises(ApiError, match="does not answer"):
+            with pytest.raises(StatusError, match="does not answer"):
                 await served.get(request(STREAM))
         async with scheduler(tmp_path):
             found = await served.get(request(STREAM))

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from phalanx.embedded.apimachinery.meta import selectors
-from phalanx.embedded.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.status import StatusError
 from phalanx.embedded.apimachinery.schema import formats
 from tests.embedded.apiserver.process import ServerProcess
 
@@ -39,7 +39,7 @@ LABEL_VALUE = formats.label_value("-x")[0]
     ],
 )  # fmt: skip
 def test_label_selectors_that_do_not_parse(selector: str, message: str) -> None:
-    with pytest.raises(ApiError) as caught:
+    with pytest.raises(StatusError) as caught:
         selectors.labels(selector)
     assert (caught.value.code, caught.value.message) == (400, message)
 
@@ -52,7 +52,7 @@ def test_label_selectors_that_do_not_parse(selector: str, message: str) -> None:
     ],
 )
 def test_field_selector_with_a_wrong_value_is_refused(selector: str, message: str) -> None:
-    with pytest.raises(ApiError) as caught:
+    with pytest.raises(StatusError) as caught:
         selectors.fields(selector)
     assert caught.value.message == f"invalid field selector: {message}"
 

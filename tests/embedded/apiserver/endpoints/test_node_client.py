@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.embedded.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.status import StatusError
 from phalanx.embedded.apiserver.endpoints.subresources.node_client import endpoint_of, refused
 
 
@@ -27,7 +27,7 @@ def test_the_first_internal_address_counts() -> None:
     "said", [node(("Hostname", "n")), node(("InternalIP", "10.0.0.1"), port=None), {"metadata": {"name": "n"}}]
 )
 def test_a_node_without_an_agent_is_told(said: dict[str, Any]) -> None:
-    with pytest.raises(ApiError, match="node n has no address in its status") as raised:
+    with pytest.raises(StatusError, match="node n has no address in its status") as raised:
         endpoint_of(said)
     assert raised.value.code == 400
 

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from phalanx.embedded.apimachinery.meta.resource import Resource, User
-from phalanx.embedded.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.status import StatusError
 from phalanx.embedded.apimachinery.patch.patch import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from phalanx.embedded.apiserver.endpoints import parts
 from phalanx.embedded.apiserver.registry.builtin import RESOURCES
 from phalanx.embedded.apiserver.registry.routing import Registry
 from phalanx.embedded.apiserver.storage.store import encode
 from phalanx.embedded.apiserver.transport.negotiation import accepted
-from phalanx.embedded.apiserver.transport.request import Request, Response
+from phalanx.embedded.apiserver.transport.request import HttpRequest, Response
 from tests.embedded.apiserver.registry.kinds.writes import resource
 
 WIDGETS = Resource(group="example.com", version="v1", kind="Widget", plural="widgets", namespaced=True, custom=True)
@@ -24,7 +24,7 @@ CURRENT = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {}, "data": {}, 
 
 
 def refused(code: int, call: Any, *about: Any) -> str:
-    with pytest.raises(ApiError) as raised:
+    with pytest.raises(StatusError) as raised:
         call(*about)
     assert raised.value.code == code
     return raised.value.message
@@ -174,7 +174,7 @@ def test_addresses_of_services_are_reserved_while_webhooks_are_asked() -> None:
 
 
 def discover(path: str, method: str = "GET", accept: str = "") -> Response | None:
-    asked = Request(method=method, path=path, query={}, user=User(name="u"), accept=accepted(accept))
+    asked = HttpRequest(method=method, path=path, query={}, user=User(name="u"), accept=accepted(accept))
     return parts.Discovery(Registry([*RESOURCES, WIDGETS])).answer(asked, path)
 
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from phalanx.embedded.apimachinery.meta.resource import User
-from phalanx.embedded.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.status import StatusError
 from phalanx.embedded.apiserver.endpoints.paths.public import VERSION, Public
 from phalanx.embedded.apiserver.registry.builtin import RESOURCES
 from phalanx.embedded.apiserver.registry.routing import Registry
 from phalanx.embedded.apiserver.transport.negotiation import accepted
-from phalanx.embedded.apiserver.transport.request import Request, Response, parse_query
+from phalanx.embedded.apiserver.transport.request import HttpRequest, Response, parse_query
 
 PUBLIC = Public(Registry([*RESOURCES]))
 
@@ -21,14 +21,14 @@ PUBLIC = Public(Registry([*RESOURCES]))
 def ask(path: str, method: str = "GET", accept: str = "") -> Response:
     path, _, query = path.partition("?")
     return PUBLIC.answer(
-        Request(
+        HttpRequest(
             method=method, path=path, query=parse_query(query.encode()), user=User(name="u"), accept=accepted(accept)
         )
     )
 
 
 def refusal(path: str, method: str = "GET", accept: str = "") -> int:
-    with pytest.raises(ApiError) as raised:
+    with pytest.raises(StatusError) as raised:
         ask(path, method, accept)
     return raised.value.code
 

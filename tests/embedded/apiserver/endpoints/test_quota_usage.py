@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.embedded.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.status import StatusError
 from phalanx.embedded.apiserver.admission import resource_quota
 from phalanx.embedded.apiserver.endpoints.reconcilers import quota_usage
 from tests.embedded.apiserver.inprocess import InProcess, Scene, played
@@ -129,7 +129,7 @@ def test_a_status_that_cannot_be_written_stops_no_other_quota(
 
         async def failing(target: Any, *about: Any) -> Any:
             if target.resource.plural == "resourcequotas" and target.namespace in refused:
-                raise ApiError(500, "InternalError", "no space left on device")
+                raise StatusError(500, "InternalError", "no space left on device")
             return await update(target, *about)
 
         monkeypatch.setattr(server.api.writer, "update", failing)
@@ -185,7 +185,7 @@ def test_a_quota_that_was_deleted_or_changed_meanwhile_is_no_error(
         await counted(server)
 
         async def gone(*about: Any) -> Any:
-            raise ApiError(code, "x", "y")
+            raise StatusError(code, "x", "y")
 
         monkeypatch.setattr(server.api.writer, "update", gone)
         await server.make(path(a, "pods"), pod("p"))

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from phalanx.embedded.apimachinery.meta.resource import User
-from phalanx.embedded.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.status import StatusError
 from phalanx.embedded.apiserver.auth.rbac import MASTERS
 from phalanx.embedded.apiserver.endpoints.paths import slurm_numbers
 from phalanx.embedded.apiserver.endpoints.paths.slurm_numbers import AHEAD, LAST, SlurmNumbers
 from phalanx.embedded.apiserver.transport.negotiation import accepted
-from phalanx.embedded.apiserver.transport.request import Request, parse_query
+from phalanx.embedded.apiserver.transport.request import HttpRequest, parse_query
 from tests.embedded.apiserver.inprocess import InProcess, Scene, played
 from tests.embedded.apiserver.registry.kinds.writes import resource
 
@@ -53,12 +53,12 @@ def numbers(server: InProcess, clock_s: Callable[[], float] = lambda: 0.0) -> Sl
 async def draw(drawing: SlurmNumbers, count: str = "1", user: User = ADA, method: str = "POST") -> int:
     query = parse_query(f"count={count}".encode())
     path = "/slurm/v1/numbers"
-    answer = await drawing.answer(Request(method=method, path=path, query=query, user=user, accept=accepted("")))
+    answer = await drawing.answer(HttpRequest(method=method, path=path, query=query, user=user, accept=accepted("")))
     return int(json.loads(answer.body)["first"])
 
 
-async def refusal(drawing: SlurmNumbers, *how: Any, **more: Any) -> ApiError:
-    with pytest.raises(ApiError) as raised:
+async def refusal(drawing: SlurmNumbers, *how: Any, **more: Any) -> StatusError:
+    with pytest.raises(StatusError) as raised:
         await draw(drawing, *how, **more)
     return raised.value
 
@@ -79,7 +79,7 @@ def guarded(drawing: SlurmNumbers, user: User, number: object, old: object = Non
     """Return why the user may not write this Job; "" if he may. `old`: its number before."""
     try:
         drawing.guard(resource("jobs", "batch"), job(number), None if old is None else job(old), user)
-    except ApiError as error:
+    except StatusError as error:
         return error.message if error.code == 403 else str(error.code)
     return ""
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from phalanx.embedded.apimachinery.meta.resource import User
-from phalanx.embedded.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.status import StatusError
 from phalanx.embedded.apiserver.auth.rbac import AccessRequest
 from phalanx.embedded.apiserver.endpoints.paths.slurm_view import ROOT, SHOWN, SlurmView
 from phalanx.embedded.apiserver.transport.negotiation import accepted
-from phalanx.embedded.apiserver.transport.request import Request, parse_query
+from phalanx.embedded.apiserver.transport.request import HttpRequest, parse_query
 from tests.embedded.apiserver.inprocess import InProcess, Scene, played
 from tests.embedded.apiserver.registry.kinds.writes import resource
 
@@ -60,9 +60,9 @@ def view(server: InProcess) -> SlurmView:
     return SlurmView(server.api.store, resource("jobs", "batch"), resource("pods"), may)
 
 
-def request(path: str, user: User = BOB, method: str = "GET") -> Request:
+def request(path: str, user: User = BOB, method: str = "GET") -> HttpRequest:
     path, _, query = path.partition("?")
-    return Request(
+    return HttpRequest(
         method=method, path=f"{ROOT}{path}", query=parse_query(query.encode()), user=user, accept=accepted("")
     )
 
@@ -266,10 +266,10 @@ def test_of_pods_on_nodes_the_requests_are_shown(play: Callable[[Scene], None]) 
 def test_the_paths_are_read_only(play: Callable[[Scene], None]) -> None:
     async def scene(server: InProcess) -> None:
         for path, method, code in (("jobs", "POST", 405), ("other", "GET", 404), ("", "GET", 404)):
-            with pytest.raises(ApiError) as raised:
+            with pytest.raises(StatusError) as raised:
                 await view(server).answer(request(path, method=method))
             assert raised.value.code == code
-        with pytest.raises(ApiError) as raised:
+        with pytest.raises(StatusError) as raised:
             await view(server).answer(request("jobs?labelSelector=%21%21"))
         assert raised.value.code == 400
 

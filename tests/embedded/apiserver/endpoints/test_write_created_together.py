@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from phalanx.embedded.apimachinery.limits import OBJECT_BYTES
-from phalanx.embedded.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.status import StatusError
 from phalanx.embedded.apiserver.endpoints import write
 from phalanx.embedded.apiserver.endpoints.write import ObjectWriter
 from phalanx.embedded.apiserver.storage.store import Store
@@ -54,6 +54,6 @@ def test_neither_is_stored_if_one_is_too_large(
     if stored:
         asyncio.run(writer.create_owned(target, target, bodies, others))
     else:
-        with pytest.raises(ApiError):
+        with pytest.raises(StatusError):
             asyncio.run(writer.create_owned(target, target, bodies, others))
     assert store.names == stored

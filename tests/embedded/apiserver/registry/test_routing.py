@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from phalanx.embedded.apimachinery.meta.resource import Resource
-from phalanx.embedded.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.status import StatusError
 from phalanx.embedded.apiserver.registry.builtin import RESOURCES
 from phalanx.embedded.apiserver.registry.routing import Registry, RouteTarget, locate, verb_of
 
@@ -23,7 +23,7 @@ def found(path: str) -> RouteTarget:
 
 
 def refusal(path: str, method: str = "", *, watch: bool = False) -> int:
-    with pytest.raises(ApiError) as raised:
+    with pytest.raises(StatusError) as raised:
         verb_of(found(path), method, watch)
     return raised.value.code
 
@@ -74,14 +74,14 @@ def test_other_paths_are_of_no_resource(path: str) -> None:
     ],
 )
 def test_paths_of_a_known_group_that_name_nothing(path: str) -> None:
-    with pytest.raises(ApiError) as raised:
+    with pytest.raises(StatusError) as raised:
         locate(REGISTRY, path)
     assert raised.value.code == 404
     assert raised.value.message == "the server could not find the requested resource"
 
 
 def test_below_a_custom_object_the_object_is_not_found() -> None:
-    with pytest.raises(ApiError, match=r'widgets\.example\.com "w" not found'):
+    with pytest.raises(StatusError, match=r'widgets\.example\.com "w" not found'):
         locate(REGISTRY, "/apis/example.com/v1/namespaces/ns/widgets/w/nothing")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.embedded.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.status import StatusError
 from phalanx.embedded.apiserver.storage.journal import Journal
 from phalanx.embedded.apiserver.storage.settings import Retention
 from phalanx.embedded.apiserver.storage.store import Event, Store
@@ -120,7 +120,7 @@ def test_the_past_is_bounded_in_memory_and_in_the_file(path: Path) -> None:
 
     async def read(store: Store) -> None:
         assert names(store) == ["b"]
-        with pytest.raises(ApiError) as caught:
+        with pytest.raises(StatusError) as caught:
             store.events_since(3, MAPS)
         assert caught.value.code == 410
 
@@ -138,7 +138,7 @@ def test_a_full_disk_fails_the_writes_in_flight_and_nothing_else(path: Path) -> 
         store._journal._db.execute(f"PRAGMA max_page_count = {pages + 3}")
         failing = [store.put(MAPS, "ns", name, thing(name, big)) for name in ("kept", "lost")]
         refusals = await asyncio.gather(*failing, return_exceptions=True)
-        assert [type(one) for one in refusals] == [ApiError, ApiError]
+        assert [type(one) for one in refusals] == [StatusError, StatusError]
         assert "is full" in str(refusals[0])
         head = store.head(MAPS, "ns", "kept")
         assert head is not None
@@ -174,10 +174,10 @@ def test_on_a_full_disk_what_lets_go_is_written_and_nothing_else_until_there_is_
             store.put(MAPS, "ns", "ends", ending),
             return_exceptions=True,
         )
-        assert [isinstance(one, ApiError) for one in found] == [True, False, False]
+        assert [isinstance(one, StatusError) for one in found] == [True, False, False]
         assert names(store) == ["ends", "stays"]
         store._reserve.size_bytes = 2**60  # more than was ever freed
-        with pytest.raises(ApiError, match="is full") as refused:
+        with pytest.raises(StatusError, match="is full") as refused:
             await store.put(MAPS, "ns", "new", thing("new", "small"))
         assert refused.value.code == 507
         await store.delete(MAPS, "ns", "ends", thing("ends", "before"))
@@ -200,7 +200,7 @@ def test_a_write_on_top_of_a_failed_one_fails_and_an_independent_one_does_not(pa
         on_top = store.put(MAPS, "ns", "a", thing("a", "small"))
         apart = store.put(MAPS, "ns", "b", thing("b", "small"))
         found = await asyncio.gather(first, on_top, apart, return_exceptions=True)
-        assert [isinstance(one, ApiError) for one in found] == [True, True, False]
+        assert [isinstance(one, StatusError) for one in found] == [True, True, False]
         assert names(store) == ["b"]
 
     using(path, act)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from phalanx.embedded.apimachinery.meta.resource import User
-from phalanx.embedded.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.status import StatusError
 from phalanx.embedded.apiserver.transport.negotiation import accepted
 from phalanx.embedded.apiserver.transport.options import check_timeout, dry_run, field_manager, forced
-from phalanx.embedded.apiserver.transport.request import Request, parse_query
+from phalanx.embedded.apiserver.transport.request import HttpRequest, parse_query
 
 
-def request(query: str) -> Request:
-    return Request(
+def request(query: str) -> HttpRequest:
+    return HttpRequest(
         method="PATCH",
         path="/api/v1/namespaces/default/configmaps/a",
         query=parse_query(query.encode()),
@@ -41,7 +41,7 @@ def test_only_an_apply_can_be_forced() -> None:
     ],
 )
 def test_options_that_do_not_fit_are_refused(query: str, applies: bool, message: str) -> None:
-    with pytest.raises(ApiError) as caught:
+    with pytest.raises(StatusError) as caught:
         forced(request(query), applies=applies)
     assert caught.value.status()["message"] == f'PatchOptions.meta.k8s.io "" is invalid: {message}'
 
@@ -56,7 +56,7 @@ def test_options_that_do_not_fit_are_refused(query: str, applies: bool, message:
     ],
 )
 def test_a_manager_has_a_name_that_can_be_shown(manager: str, message: str) -> None:
-    with pytest.raises(ApiError) as caught:
+    with pytest.raises(StatusError) as caught:
         field_manager(request(f"fieldManager={manager}"), "CreateOptions")
     assert message in caught.value.message
 
@@ -81,7 +81,7 @@ def test_dry_run_may_be_asked_for_twice(query: str, is_dry: bool) -> None:
 def test_timeout_is_a_duration(timeout: str, message: str) -> None:
     try:
         check_timeout(request(f"timeout={timeout}"))
-    except ApiError as error:
+    except StatusError as error:
         said = error.message
     else:
         said = ""

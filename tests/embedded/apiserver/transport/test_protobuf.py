@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.embedded.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.status import StatusError
 from phalanx.embedded.apiserver.registry.builtin import RESOURCES
 from phalanx.embedded.apiserver.transport.protobuf import protobuf
 from tests.embedded.apiserver.transport.test_protobuf_convert import body, field
@@ -22,7 +22,7 @@ from tests.embedded.apiserver.transport.test_protobuf_convert import body, field
     ],
 )
 def test_what_cannot_be_read_is_named(raw: bytes, code: int, words: str) -> None:
-    with pytest.raises(ApiError, match=words) as caught:
+    with pytest.raises(StatusError, match=words) as caught:
         protobuf.decode(raw)
     assert caught.value.code == code
 

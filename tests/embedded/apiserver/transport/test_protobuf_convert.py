@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.embedded.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.status import StatusError
 from phalanx.embedded.apimachinery.schema import schema
 from phalanx.embedded.apiserver.transport.protobuf import protobuf
 from phalanx.embedded.apiserver.transport.protobuf.convert import SizeBudget, values
@@ -90,7 +90,7 @@ def test_zeros_stay_where_they_say_something() -> None:
 
 def test_a_body_of_many_empty_messages_is_refused() -> None:
     containers = field(2, b"") * 60_000
-    with pytest.raises(ApiError, match="more than 50000 values") as caught:
+    with pytest.raises(StatusError, match="more than 50000 values") as caught:
         protobuf.decode(body("v1", "Pod", field(2, containers)))
     assert caught.value.code == 400
 
@@ -179,7 +179,7 @@ def test_a_missing_time_is_null() -> None:
 
 
 def test_a_time_that_python_cannot_have_is_refused() -> None:
-    with pytest.raises(ApiError) as raised:
+    with pytest.raises(StatusError) as raised:
         protobuf.decode(body("v1", "Secret", field(1, field(8, field(1, 1 << 60)))))
     assert raised.value.code == 400
 
@@ -217,5 +217,5 @@ def test_values_within_raw_json_count() -> None:
     """A field set may be as large as a message."""
     raw = b'{"f:spec":[' + b",".join([b"1"] * 60_000) + b"]}"
     owned = field(1, "me") + field(7, field(1, raw))
-    with pytest.raises(ApiError, match="more than 50000 values"):
+    with pytest.raises(StatusError, match="more than 50000 values"):
         protobuf.decode(body("v1", "Secret", field(1, field(17, owned))))

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from phalanx.embedded.apimachinery.meta.resource import Resource
-from phalanx.embedded.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.status import StatusError
 from phalanx.embedded.apiserver.registry.builtin import RESOURCES
 from phalanx.embedded.apiserver.transport.tables.printer import human, seconds_of
 from phalanx.embedded.apiserver.transport.tables.table import as_table
@@ -54,7 +54,7 @@ def test_a_row_carries_metadata_or_the_object_or_nothing() -> None:
     assert row(kind("ConfigMap"), text)["object"]["kind"] == "PartialObjectMetadata"
     assert row(kind("ConfigMap"), text, "Object")["object"]["data"] == {"a": "b"}
     assert row(kind("ConfigMap"), text, "None")["object"] is None
-    with pytest.raises(ApiError, match="must be 'Metadata', 'Object', 'None', or empty"):
+    with pytest.raises(StatusError, match="must be 'Metadata', 'Object', 'None', or empty"):
         row(kind("ConfigMap"), text, "Some")
 
 

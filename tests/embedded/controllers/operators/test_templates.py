@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from phalanx.client.connection import Object
-from phalanx.embedded.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.status import StatusError
 from phalanx.embedded.apiserver.registry.crd.crd import CustomStrategy, resources_of
 from phalanx.embedded.controllers.operators.install import definitions
 from phalanx.embedded.controllers.operators.job_set import jobs
@@ -128,7 +128,7 @@ def refused(one: Object) -> str:
     try:
         strategy.decode(one)
         strategy.default(one)
-    except ApiError as error:
+    except StatusError as error:
         return str(error)
     return "; ".join(cause.line() for cause in strategy.validate(one))
 

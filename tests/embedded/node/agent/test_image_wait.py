@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from phalanx.embedded.node.agent.starting.image_wait import image_wait
 from phalanx.embedded.node.machine.settings import Patience
-from phalanx.embedded.node.pod.lifecycle import Waiting
+from phalanx.embedded.node.pod.lifecycle import ContainerStateWaiting
 
 PATIENCE = Patience(backoff_first_s=10.0, backoff_most_s=300.0)
 
@@ -22,5 +22,5 @@ def test_a_missing_image_is_first_an_error_and_then_a_back_off() -> None:
 
 
 def test_another_wait_before_is_no_pull() -> None:
-    before = Waiting(reason="CreateContainerConfigError", message="no ConfigMap", retry_s=5.0)
+    before = ContainerStateWaiting(reason="CreateContainerConfigError", message="no ConfigMap", retry_s=5.0)
     assert image_wait("tool:1", before, PATIENCE, 100.0).waiting.reason == "ErrImagePull"

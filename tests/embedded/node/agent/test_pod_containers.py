@@ -12,12 +12,12 @@ import pytest
 from phalanx.embedded.node.agent.container import Container
 from phalanx.embedded.node.agent.pod.pod_containers import PodContainers
 from phalanx.embedded.node.container.attempt import Planned, State
-from phalanx.embedded.node.pod.lifecycle import Waiting
+from phalanx.embedded.node.pod.lifecycle import ContainerStateWaiting
 from phalanx.embedded.node.pod.record import PodRecord
 from tests.embedded.node.objects import container, exited, pod, running
 
 RECORD = PodRecord(uid="u", namespace="default", name="p", pod_ip="", start_time="")
-NO_IMAGE = Waiting(reason="ErrImagePull", message="no such image", retry_s=0.0)
+NO_IMAGE = ContainerStateWaiting(reason="ErrImagePull", message="no such image", retry_s=0.0)
 
 
 def of_pod(folder: Path, **states: State | None) -> PodContainers:

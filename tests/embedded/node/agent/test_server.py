@@ -17,7 +17,7 @@ import pytest
 
 from phalanx.embedded.node.agent.server import serving, shared_token
 from phalanx.embedded.node.machine.settings import NodeSettings
-from phalanx.embedded.node.pod.lifecycle import Known, Waiting
+from phalanx.embedded.node.pod.lifecycle import ContainerStateWaiting, Known
 from phalanx.errors import PhalanxError
 
 LINE = "{}.000000000Z stdout F {}\n"
@@ -188,7 +188,7 @@ def test_without_an_earlier_attempt_there_is_no_previous_log(node: Node) -> None
 def test_a_container_that_has_not_started_says_what_it_waits_for(node: Node) -> None:
     text = 'container "c" in pod "p" is waiting to start: '
     assert node.ask("/containerLogs/ns/p/c") == (400, text + "ContainerCreating")
-    node.container.known = Known(waiting=Waiting(reason="ImagePullBackOff", message="", retry_s=0.0))
+    node.container.known = Known(waiting=ContainerStateWaiting(reason="ImagePullBackOff", message="", retry_s=0.0))
     assert node.ask("/containerLogs/ns/p/c") == (400, text + "ImagePullBackOff")
 
 

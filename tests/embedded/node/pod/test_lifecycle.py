@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from phalanx.embedded.node.pod.lifecycle import BackOff, Known, Steps, Waiting, steps
+from phalanx.embedded.node.pod.lifecycle import BackOff, ContainerStateWaiting, Known, Steps, steps
 from tests.embedded.node.objects import container, exited, pod, running
 
 NOW_S = 1000.0
@@ -50,7 +50,7 @@ def test_the_pause_doubles_from_the_second_restart_on() -> None:
 
 
 def test_a_container_that_waits_is_tried_again_when_it_is_time() -> None:
-    waiting = Waiting(reason="ErrImagePull", message="", retry_s=NOW_S + 7)
+    waiting = ContainerStateWaiting(reason="ErrImagePull", message="", retry_s=NOW_S + 7)
     assert next_steps(pod(), main=Known(waiting=waiting)) == Steps(wake_s=NOW_S + 7)
 
 
@@ -78,7 +78,7 @@ def test_ephemeral_containers_start_at_once_run_once_and_keep_no_pod_alive() -> 
     early = pod(container("main"), initContainers=[container("one")], **late)
     assert next_steps(early, one=UP, main=Known(), late=Known()).start == ("late",)
     spec = pod(container("main"), restartPolicy="Never", **late)
-    waiting = Waiting(reason="CreateContainerConfigError", message="", retry_s=NOW_S + 5)
+    waiting = ContainerStateWaiting(reason="CreateContainerConfigError", message="", retry_s=NOW_S + 5)
     assert next_steps(spec, main=UP, late=Known(waiting=waiting)) == Steps(wake_s=NOW_S + 5)
     assert next_steps(spec, main=UP, late=Known(state=exited(1))) == Steps()
     ended = Known(state=exited(0))

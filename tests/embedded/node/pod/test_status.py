@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from phalanx.embedded.node.pod.lifecycle import Known, Waiting
-from phalanx.embedded.node.pod.status import Place, pod_status
+from phalanx.embedded.node.pod.lifecycle import ContainerStateWaiting, Known
+from phalanx.embedded.node.pod.status import PodStatusFacts, pod_status
 from tests.embedded.node.objects import container, exited, pod, running
 
-PLACE = Place(pod_ip="127.64.0.1", host_ip="127.0.0.1", start_time="2026-01-01T00:00:00Z")
+PLACE = PodStatusFacts(pod_ip="127.64.0.1", host_ip="127.0.0.1", start_time="2026-01-01T00:00:00Z")
 UP = Known(state=running(), ready=True, started=True)
 NOW_S = 1000.0
 
 
-def status(spec: Any, over: bool = False, place: Place = PLACE, **known: Known) -> Any:
+def status(spec: Any, over: bool = False, place: PodStatusFacts = PLACE, **known: Known) -> Any:
     return pod_status(spec, known, place, NOW_S, over=over)
 
 
@@ -82,7 +82,7 @@ def test_a_restarted_container_remembers_its_last_end() -> None:
 
 
 def test_why_a_container_waits_is_said() -> None:
-    waiting = Waiting(reason="ErrImagePull", message="use image: host", retry_s=0)
+    waiting = ContainerStateWaiting(reason="ErrImagePull", message="use image: host", retry_s=0)
     (one,) = status(pod(), main=Known(waiting=waiting))["containerStatuses"]
     assert one["state"] == {"waiting": {"reason": "ErrImagePull", "message": "use image: host"}}
 
@@ -95,7 +95,7 @@ def test_a_container_that_never_ran_in_an_ended_pod() -> None:
 
 
 def test_a_pod_past_its_deadline_failed_even_if_it_ended_well() -> None:
-    place = Place(pod_ip="", host_ip="", start_time="", failure=("DeadlineExceeded", "too long"))
+    place = PodStatusFacts(pod_ip="", host_ip="", start_time="", failure=("DeadlineExceeded", "too long"))
     found = status(pod(), over=True, place=place, main=Known(state=exited(0)))
     assert (found["phase"], found["reason"], found["message"]) == ("Failed", "DeadlineExceeded", "too long")
 

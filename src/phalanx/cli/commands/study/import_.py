@@ -14,7 +14,7 @@ from phalanx.errors import PhalanxError
 from phalanx.slurm.accounts.dump import read_dump
 from phalanx.slurm.accounts.tree import carry
 from phalanx.slurm.cluster import site
-from phalanx.slurm.cluster.api import Api
+from phalanx.slurm.cluster.api import ApiClient
 from phalanx.slurm.cluster.conf import Told, read_conf, read_gres
 from phalanx.slurm.cluster.site import Site
 
@@ -63,7 +63,7 @@ def slurm(
     if conf is None and gres is None and accounts is None:
         raise PhalanxError("name a file to read: --conf, --gres or --accounts FILE. Nothing was changed.")
     told: list[Told] = []
-    api = None if dry_run else Api.open()
+    api = None if dry_run else ApiClient.open()
     before = Site() if api is None else site.load(api)
     found = before
     if conf is not None:
@@ -92,7 +92,7 @@ def _text(file: Path) -> str:
         raise PhalanxError(f"{file} cannot be read: {error}. Nothing was changed.") from error
 
 
-def _carry(api: Api, found: Site, accounts: bool) -> list[str]:
+def _carry(api: ApiClient, found: Site, accounts: bool) -> list[str]:
     """Write the queues first, parents before children, and the site last, so that no job is submitted to a missing
     queue. Return the errors with which the API server refused a change."""
     if accounts:

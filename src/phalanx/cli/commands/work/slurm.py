@@ -13,7 +13,7 @@ from phalanx.errors import PhalanxError
 from phalanx.slurm import main as commands
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.admission import hold_tokens
-from phalanx.slurm.cluster.api import Api, Refused
+from phalanx.slurm.cluster.api import ApiClient, RequestRefused
 from phalanx.slurm.cluster.conf import read_conf
 from phalanx.slurm.cluster.site import Site
 
@@ -130,7 +130,7 @@ def configure(file: Path, *, tools: str | None = None) -> None:
     except (OSError, UnicodeDecodeError) as error:
         raise PhalanxError(f"{file} cannot be read: {error}. Nothing was changed.") from error
     found, told = read_conf(text, file.name)
-    notes = apply(Api.open(), found, tools)
+    notes = apply(ApiClient.open(), found, tools)
     for one in told:
         if not one.taken:
             note(f"{one.text}: {one.became}")
@@ -171,7 +171,7 @@ def node_groups(file: Path) -> None:
     print(yaml.safe_dump(found, sort_keys=False), end="")
 
 
-def apply(api: Api, found: Site, tools: str | None = None) -> list[str]:
+def apply(api: ApiClient, found: Site, tools: str | None = None) -> list[str]:
     """Write the partitions and settings of a slurm.conf to this cluster. Accounts and users that the cluster has are
     kept. Return the errors with which the API server refused a change."""
     before = site.load(api)
@@ -183,13 +183,13 @@ def apply(api: Api, found: Site, tools: str | None = None) -> list[str]:
     return label(api, found)
 
 
-def label(api: Api, found: Site) -> list[str]:
+def label(api: ApiClient, found: Site) -> list[str]:
     """Add the features to the nodes as labels. Return the errors with which the API server refused a change."""
     refused = []
     for name, features in found.features.items():
         labels = {f"{site.FEATURE}{feature}": "true" for feature in features}
         try:
             api.patch(f"/api/v1/nodes/{name}", {"metadata": {"labels": labels}})
-        except Refused as error:
+        except RequestRefused as error:
             refused.append(f"NodeName={name}: {error.message}")
     return refused

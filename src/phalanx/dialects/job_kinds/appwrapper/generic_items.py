@@ -17,7 +17,7 @@ from typing import Any, Final
 from phalanx.dialects.frame.dialect import Object
 from phalanx.dialects.frame.pod_requests import Asked, amounts, container_requests
 from phalanx.dialects.job_kinds.appwrapper import kinds
-from phalanx.dialects.job_kinds.appwrapper.pod_sets import PodSet, WrapError, component_sets, pod_sets
+from phalanx.dialects.job_kinds.appwrapper.pod_sets import AppWrapperPodSet, WrapError, component_sets, pod_sets
 
 _GPU: Final = "nvidia.com/gpu"
 _TEMPLATE: Final = "template.spec.template"
@@ -45,7 +45,7 @@ def read(obj: Object) -> Object:
     return {**obj, "spec": {"suspend": spec.get("suspend", False), "components": components}}
 
 
-def pod_sets_of(obj: Object) -> tuple[PodSet, ...]:
+def pod_sets_of(obj: Object) -> tuple[AppWrapperPodSet, ...]:
     """Return the pod sets of an AppWrapper. Only an AppWrapper of the first generation may have no pods. Raise
     WrapError if the pod sets are invalid."""
     spec = read(obj).get("spec") or {}

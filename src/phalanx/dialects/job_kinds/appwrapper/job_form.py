@@ -20,7 +20,13 @@ from typing import Any, Final
 from phalanx.client.kind import Kind
 from phalanx.dialects.job_kinds.appwrapper import kinds
 from phalanx.dialects.job_kinds.appwrapper.generic_items import is_mcad, pod_sets_of, read
-from phalanx.dialects.job_kinds.appwrapper.pod_sets import PodSet, WrapError, avoid_unhealthy, inject, pod_sets
+from phalanx.dialects.job_kinds.appwrapper.pod_sets import (
+    AppWrapperPodSet,
+    WrapError,
+    avoid_unhealthy,
+    inject,
+    pod_sets,
+)
 from phalanx.dialects.job_kinds.form import Object, as_job, manager, patched
 
 _QUEUES: Final = ("phalanx.dev/queue", "kueue.x-k8s.io/queue-name")
@@ -83,14 +89,14 @@ IBM_APP_WRAPPER: Final = AppWrappers(kinds.IBM_APP_WRAPPERS)  # always of the fi
 # --- inside -----------------------------------------------------------------------------------------------------------
 
 
-def _sets(obj: Object) -> tuple[PodSet, ...]:
+def _sets(obj: Object) -> tuple[AppWrapperPodSet, ...]:
     try:
         return pod_sets_of(obj)
     except (WrapError, TypeError, ValueError, AttributeError, KeyError):
         return ()  # the AppWrapper's controller reports the error
 
 
-def _with_info(spec: Object, one: PodSet) -> Object:
+def _with_info(spec: Object, one: AppWrapperPodSet) -> Object:
     infos = spec["components"][one.component].get("podSetInfos") or ()
     template = copy.deepcopy(one.template)
     for info in infos[one.index : one.index + 1]:
@@ -102,7 +108,7 @@ def _with_info(spec: Object, one: PodSet) -> Object:
     return template
 
 
-def _informed(spec: Object, one: PodSet, wanted: Object) -> list[Object]:
+def _informed(spec: Object, one: AppWrapperPodSet, wanted: Object) -> list[Object]:
     """Return the components of an AppWrapper with a changed `podSetInfos` of the pod set `one`, so that its pod
     template gets the labels, tolerations and other fields of `wanted`."""
     own, meta = one.template.get("spec") or {}, one.template.get("metadata") or {}

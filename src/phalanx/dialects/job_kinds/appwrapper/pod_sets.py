@@ -45,7 +45,7 @@ class WrapError(PhalanxError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PodSet:
+class AppWrapperPodSet:
     """A pod set: the pods of one pod template. `component`: the index of its component in the AppWrapper. `index`: the
     index of the pod set in the component. `path`: the path of the pod template in the component. `replicas`: the number
     of pods."""
@@ -62,7 +62,7 @@ class PodSet:
         return f"{self.component}-{self.index}"
 
 
-def pod_sets(spec: Mapping[str, Any]) -> tuple[PodSet, ...]:
+def pod_sets(spec: Mapping[str, Any]) -> tuple[AppWrapperPodSet, ...]:
     """Return all pod sets in the spec of an AppWrapper. Raise WrapError if there are too many, or none, or if one is
     invalid."""
     components = spec.get("components") or ()
@@ -72,7 +72,7 @@ def pod_sets(spec: Mapping[str, Any]) -> tuple[PodSet, ...]:
     return found
 
 
-def component_sets(at: int, component: Mapping[str, Any]) -> list[PodSet]:
+def component_sets(at: int, component: Mapping[str, Any]) -> list[AppWrapperPodSet]:
     """Return the pod sets of one component. `at`: the index of the component. Raise WrapError if the declared pod sets
     are invalid."""
     obj = component.get("template") or {}
@@ -81,7 +81,7 @@ def component_sets(at: int, component: Mapping[str, Any]) -> list[PodSet]:
     if inferred and declared and declared != inferred:
         raise WrapError(f"component {at}: the podSets {declared} are not those of the {obj.get('kind')}: {inferred}")
     return [
-        PodSet(component=at, index=index, path=path, replicas=replicas, template=_at(component, path))
+        AppWrapperPodSet(component=at, index=index, path=path, replicas=replicas, template=_at(component, path))
         for index, (path, replicas) in enumerate((declared or inferred).items())
     ]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from phalanx.client.kind import NODES
-from phalanx.dialects.frame.dialect import Answer, Dialect, Objects, Told, of_pods
+from phalanx.dialects.frame.dialect import Answer, Dialect, GangView, Objects, of_pods
 from phalanx.dialects.kube_scheduler.koordinator import gang, kinds, quota_tree, quota_usage, reservation
 from phalanx.dialects.kube_scheduler.koordinator.definitions.defined import KoordinatorDefinitions, define, gang_of
 from phalanx.dialects.kube_scheduler.koordinator.fields import tables
@@ -14,7 +14,7 @@ from phalanx.dialects.kube_scheduler.koordinator.webhooks import POLICIES
 
 
 def _statuses(
-    defined: KoordinatorDefinitions, everyone: Iterable[Told], objects: Objects, now: str
+    defined: KoordinatorDefinitions, everyone: Iterable[GangView], objects: Objects, now: str
 ) -> Iterable[Answer]:
     told = list(everyone)
     yield from gang.statuses(told, objects, now)

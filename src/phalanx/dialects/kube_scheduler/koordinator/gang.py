@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from phalanx.dialects.frame.dialect import Answer, Claim, Object, Objects, RoleClaim, Said, Told, no_pod_group
+from phalanx.dialects.frame.dialect import Answer, Claim, GangView, Object, Objects, RoleClaim, Said, no_pod_group
 from phalanx.dialects.kube_scheduler.koordinator import kinds
 from phalanx.dialects.kube_scheduler.koordinator.definitions.defined import (
     ALONE,
@@ -151,14 +151,14 @@ def _start(least: int) -> Mapping[str, str]:
 _FINAL = frozenset({"Finished", "Failed"})
 
 
-def answer(told: Told, objects: Objects, now: str) -> Iterator[Answer]:
+def answer(told: GangView, objects: Objects, now: str) -> Iterator[Answer]:
     """Yield the status of a gang's PodGroup. For a group of gangs, yield the status of each PodGroup of the group."""
     for key, pods in _of_each(told).items():
         if (group := objects.get(kinds.POD_GROUPS, {}).get(key)) is not None:
             yield Answer(kind=kinds.POD_GROUPS, key=key, status=status(group, pods, now), plain=True)
 
 
-def statuses(everyone: Iterable[Told], objects: Objects, now: str) -> Iterator[Answer]:
+def statuses(everyone: Iterable[GangView], objects: Objects, now: str) -> Iterator[Answer]:
     """Yield the status of PodGroups without pods."""
     with_pods = {key for told in everyone for key in _of_each(told)}
     for key, group in objects.get(kinds.POD_GROUPS, {}).items():
@@ -192,7 +192,7 @@ def status(group: Object, pods: Iterable[Object], now: str) -> Object:
 # --- inside -----------------------------------------------------------------------------------------------------------
 
 
-def _of_each(told: Told) -> dict[str, list[Object]]:
+def _of_each(told: GangView) -> dict[str, list[Object]]:
     """Return the pods of each PodGroup, by the key of the PodGroup."""
     found: dict[str, list[Object]] = {}
     for pod in told.owners if OBJECT in told.options else ():

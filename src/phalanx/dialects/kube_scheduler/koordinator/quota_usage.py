@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from phalanx.client.kind import NODES
-from phalanx.dialects.frame.dialect import Answer, Objects, Told
+from phalanx.dialects.frame.dialect import Answer, GangView, Objects
 from phalanx.dialects.frame.pod_requests import Asked, amounts, pod_requests, quantity
 from phalanx.dialects.kube_scheduler.koordinator import kinds
 from phalanx.dialects.kube_scheduler.koordinator.quota_tree import ElasticQuota, ElasticQuotaDefinitions
@@ -151,7 +151,7 @@ class Use:
                 mine[resource] = mine.get(resource, 0) + amount
 
 
-def answers(defined: ElasticQuotaDefinitions, everyone: Iterable[Told], objects: Objects) -> Iterator[Answer]:
+def answers(defined: ElasticQuotaDefinitions, everyone: Iterable[GangView], objects: Objects) -> Iterator[Answer]:
     """Yield the status and the annotations of every ElasticQuota."""
     if not defined.quotas:
         return
@@ -190,7 +190,7 @@ def answers(defined: ElasticQuotaDefinitions, everyone: Iterable[Told], objects:
 # --- inside -----------------------------------------------------------------------------------------------------------
 
 
-def _own(everyone: Iterable[Told]) -> dict[str, Use]:
+def _own(everyone: Iterable[GangView]) -> dict[str, Use]:
     found: dict[str, Use] = {}
     for told in everyone:
         if not (name := kinds.quota_of(told.queue)):

@@ -25,7 +25,7 @@ from typing import Any
 
 from phalanx.client.kind import NODES
 from phalanx.client.moment import MomentError, read_moment
-from phalanx.dialects.frame.dialect import Answer, NodePart, Object, Objects, PartUse, StandIn, Told
+from phalanx.dialects.frame.dialect import Answer, GangView, NodePart, Object, Objects, PartUse, StandIn
 from phalanx.dialects.frame.pod_requests import Asked, pod_requests, quantity
 from phalanx.dialects.frame.pod_requests import amounts as quantities
 from phalanx.dialects.frame.selectors import selects
@@ -289,7 +289,7 @@ def _on_node(affinity: Object, node: str) -> Object:
 _OVER = frozenset({"Succeeded", "Failed"})
 
 
-def statuses(everyone: Iterable[Told], objects: Objects, now: str) -> Iterator[Answer]:
+def statuses(everyone: Iterable[GangView], objects: Objects, now: str) -> Iterator[Answer]:
     """Yield the status of every Reservation. `now`: as a metav1.Time."""
     found = objects.get(kinds.RESERVATIONS, {})
     if not found:

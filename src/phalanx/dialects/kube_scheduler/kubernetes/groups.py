@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from phalanx.client.kind import Kind
-from phalanx.dialects.frame.dialect import Answer, Claim, GroupClaim, Object, Objects, Said, Stage, Told
+from phalanx.dialects.frame.dialect import Answer, Claim, GangStage, GangView, GroupClaim, Object, Objects, Said
 from phalanx.dialects.kube_scheduler.kubernetes import kinds
 from phalanx.model.reason import Reason, ReasonCode
 
@@ -86,7 +86,7 @@ def gang_of(group: Object) -> str:
     return f"{meta.get('namespace')}/{_MARK}{meta.get('name')}"
 
 
-def answer(told: Told, objects: Objects, now: str) -> Iterator[Answer]:
+def answer(told: GangView, objects: Objects, now: str) -> Iterator[Answer]:
     """Yield the conditions of a gang's PodGroup."""
     key = f"{told.namespace}/{told.options.get(OBJECT, '')}"
     kind, group = _object(objects, key)
@@ -107,7 +107,7 @@ def answer(told: Told, objects: Objects, now: str) -> Iterator[Answer]:
 
 
 def _conditions(
-    told: Told, scheduled: str, before: Mapping[str, Object]
+    told: GangView, scheduled: str, before: Mapping[str, Object]
 ) -> Iterator[tuple[str, tuple[bool, str, str]]]:
     """Yield the type of each condition to write, and its status, reason and message. `scheduled`: the type of the
     condition that reports that the group was scheduled. `before`: the present conditions by type."""
@@ -115,9 +115,9 @@ def _conditions(
         yield _TARGET, (True, "PreemptionByScheduler", told.evicted.reason.text)
     if before.get(scheduled, {}).get("status") == "True":
         return
-    if told.stage is Stage.RUNNING:
+    if told.stage is GangStage.RUNNING:
         yield scheduled, (True, _SCHEDULED, "the minimum of its pods has been bound")
-    elif told.stage is Stage.WAITING and told.reason is not None and told.reason.code not in _UNSPOKEN:
+    elif told.stage is GangStage.WAITING and told.reason is not None and told.reason.code not in _UNSPOKEN:
         yield scheduled, (False, "Unschedulable", told.reason.text)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from phalanx.dialects.frame.dialect import Answer, Dialect, Object, Objects, Told, of_pods
+from phalanx.dialects.frame.dialect import Answer, Dialect, GangView, Object, Objects, of_pods
 from phalanx.dialects.frame.fields import Ignored, unused
 from phalanx.dialects.kube_scheduler.scheduler_plugins import groups, kinds, quotas
 from phalanx.dialects.kube_scheduler.scheduler_plugins.quotas import QuotaDefinitions
@@ -30,7 +30,7 @@ def _notes(kind: str, obj: Object) -> Iterable[str]:
         yield f"it has no effect: {why}"
 
 
-def _statuses(defined: QuotaDefinitions, everyone: Iterable[Told], objects: Objects, now: str) -> Iterable[Answer]:
+def _statuses(defined: QuotaDefinitions, everyone: Iterable[GangView], objects: Objects, now: str) -> Iterable[Answer]:
     told = list(everyone)
     yield from groups.statuses(told, objects, now)
     yield from quotas.statuses(told, objects)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from phalanx.client.moment import created_s
-from phalanx.dialects.frame.dialect import Answer, Claim, GroupClaim, Object, Objects, Said, Told, no_pod_group
+from phalanx.dialects.frame.dialect import Answer, Claim, GangView, GroupClaim, Object, Objects, Said, no_pod_group
 from phalanx.dialects.frame.pod_requests import amounts
 from phalanx.dialects.kube_scheduler.scheduler_plugins import kinds
 from phalanx.dialects.kube_scheduler.scheduler_plugins.quotas import QuotaDefinitions
@@ -77,14 +77,14 @@ def gang_of(group: Object) -> str:
     return f"{meta.get('namespace')}/{_MARK}{meta.get('name')}"
 
 
-def answer(told: Told, objects: Objects, now: str) -> Iterator[Answer]:
+def answer(told: GangView, objects: Objects, now: str) -> Iterator[Answer]:
     """Yield the status of a gang's PodGroup. `now`: the present time as a metav1.Time."""
     key = f"{told.namespace}/{told.options.get(OBJECT, '')}"
     if (group := objects.get(kinds.POD_GROUPS, {}).get(key)) is not None:
         yield Answer(kind=kinds.POD_GROUPS, key=key, status=_status(group, told.owners, now))
 
 
-def statuses(everyone: Iterable[Told], objects: Objects, now: str) -> Iterator[Answer]:
+def statuses(everyone: Iterable[GangView], objects: Objects, now: str) -> Iterator[Answer]:
     """Yield the status of PodGroups without pods."""
     with_pods = {f"{told.namespace}/{told.options.get(OBJECT, '')}" for told in everyone}
     for key, group in objects.get(kinds.POD_GROUPS, {}).items():

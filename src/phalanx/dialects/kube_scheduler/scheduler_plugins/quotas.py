@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from phalanx.dialects.frame.dialect import Answer, Definitions, Object, Objects, Told
+from phalanx.dialects.frame.dialect import Answer, Definitions, GangView, Object, Objects
 from phalanx.dialects.frame.pod_requests import Asked, amounts, pod_requests, quantity
 from phalanx.dialects.kube_scheduler.scheduler_plugins import kinds
 from phalanx.model.pod import PODS
@@ -60,7 +60,7 @@ def define(objects: Objects) -> QuotaDefinitions:
     )
 
 
-def statuses(everyone: Iterable[Told], objects: Objects) -> Iterator[Answer]:
+def statuses(everyone: Iterable[GangView], objects: Objects) -> Iterator[Answer]:
     """Yield the status of every ElasticQuota. It has the requests of the running pods of the namespace, for the
     resources that the quota names."""
     quotas = objects.get(kinds.ELASTIC_QUOTAS, {})

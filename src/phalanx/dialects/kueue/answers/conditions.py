@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from phalanx.dialects.frame.dialect import Object, Stage, Told
+from phalanx.dialects.frame.dialect import GangStage, GangView, Object
 from phalanx.dialects.kueue import gangs
 
 Condition = dict[str, Any]
@@ -69,9 +69,11 @@ def lost(said: Conditions) -> None:
         said.set(_READY, False, _RECOVERS, "At least one pod has failed, waiting for recovery")
 
 
-def pods_ready(told: Told, said: Conditions) -> None:
+def pods_ready(told: GangView, said: Conditions) -> None:
     """Set PodsReady for an admitted gang."""
-    ready = told.stage is Stage.RUNNING and all(each.ready + each.succeeded >= each.placed for each in told.pod_sets)
+    ready = told.stage is GangStage.RUNNING and all(
+        each.ready + each.succeeded >= each.placed for each in told.pod_sets
+    )
     if ready and not said.is_true(_READY):
         reason = "Recovered" if said.reason(_READY) == _RECOVERS else "Started"
         said.set(_READY, True, reason, "All pods reached readiness and the workload is running")
@@ -81,7 +83,7 @@ def pods_ready(told: Told, said: Conditions) -> None:
         waits(said)
 
 
-def replaced(told: Told, said: Conditions) -> None:
+def replaced(told: GangView, said: Conditions) -> None:
     """Set WaitingForReplacementPods for a pod group with lost or failed pods. It is not set for the pods of a
     StatefulSet or LeaderWorkerSet, because the set replaces its pods itself."""
     if told.kind != "PodGroup" or gangs.SET_NAME in told.options:

@@ -22,7 +22,7 @@ from typing import Any, Final, Literal, NamedTuple
 from phalanx.client.kind import Kind
 from phalanx.client.moment import MomentError, read_moment
 from phalanx.client.tally import MetricFamily, Spread
-from phalanx.dialects.frame.dialect import Object, Objects, Stage, Told
+from phalanx.dialects.frame.dialect import GangStage, GangView, Object, Objects
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.answers import consumed
 from phalanx.dialects.kueue.answers.conditions import Conditions
@@ -170,7 +170,7 @@ class KueueFigures:
 
     # --- counters -----------------------------------------------------------------------------------------------------
 
-    def wrote(self, defined: KueueDefinitions, told: Told, kind: Kind, before: Object, after: Object) -> None:
+    def wrote(self, defined: KueueDefinitions, told: GangView, kind: Kind, before: Object, after: Object) -> None:
         """Update the counters after a write of a Workload's status: count each condition that this write has set to
         True."""
         queue = _queue_of(told, after)
@@ -232,7 +232,7 @@ class KueueFigures:
 
     # --- gauges -------------------------------------------------------------------------------------------------------
 
-    def look(self, defined: KueueDefinitions, everyone: Iterable[Told], objects: Objects) -> None:
+    def look(self, defined: KueueDefinitions, everyone: Iterable[GangView], objects: Objects) -> None:
         """Compute the gauges from all gangs and from the existing objects. Remove the time series of deleted
         queues."""
         gangs = list(everyone)
@@ -275,21 +275,21 @@ class KueueFigures:
                     del series[key]
 
 
-def _queue_of(told: Told, workload: Object) -> str:
+def _queue_of(told: GangView, workload: Object) -> str:
     """Return the ClusterQueue of a gang. For a finished gang, it is the ClusterQueue that admitted the gang."""
     admission = (workload.get("status") or {}).get("admission") or {}
     return kinds.cluster_queue_of(told.queue) or str(admission.get("clusterQueue") or "")
 
 
 def _tally(
-    defined: KueueDefinitions, gangs: Iterable[Told], workloads: Mapping[str, Object]
+    defined: KueueDefinitions, gangs: Iterable[GangView], workloads: Mapping[str, Object]
 ) -> tuple[Counter[Key], Counter[str]]:
     """Return the number of inadmissible gangs of each ClusterQueue and LocalQueue, and the number of finished gangs of
     each ClusterQueue. A pending gang is *inadmissible* if the scheduler has found that it does not fit."""
     inadmissible: Counter[Key] = Counter()
     finished: Counter[str] = Counter()
     for told in gangs:
-        if told.stage is Stage.FINISHED:
+        if told.stage is GangStage.FINISHED:
             finished[_queue_of(told, workloads.get(key_of(defined, told)) or {})] += 1
         if waits_for_room(told) and not incomplete(told) and not deactivated(told):
             labels: Mapping[str, Any] = told.owners[0]["metadata"].get("labels") or {}

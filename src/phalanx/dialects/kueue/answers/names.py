@@ -16,7 +16,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from phalanx.dialects.frame.dialect import Object, Said, Told
+from phalanx.dialects.frame.dialect import GangView, Object, Said
 from phalanx.dialects.kueue import gangs, kinds
 from phalanx.dialects.kueue.tree.definitions import KueueDefinitions
 
@@ -67,7 +67,7 @@ def serving_set(defined: KueueDefinitions, namespace: str, options: Mapping[str,
     return ServingSet(kind.name, kind.api_version, name, uid, options[gangs.SET_INDEX]) if uid else None
 
 
-def is_nameless(defined: KueueDefinitions, told: Told) -> bool:
+def is_nameless(defined: KueueDefinitions, told: GangView) -> bool:
     """Return whether a set created the gang's pods but is not known yet. As long as it is unknown, the Workload has no
     name."""
     return gangs.SET_NAME in told.options and serving_set(defined, told.namespace, told.options) is None
@@ -87,7 +87,7 @@ def key_of_gang(defined: KueueDefinitions, said: Said) -> str:
     return f"{said.namespace}/{workload_name(owner.kind, owner.group, owner.name, owner.uid)}"
 
 
-def key_of(defined: KueueDefinitions, told: Told) -> str:
+def key_of(defined: KueueDefinitions, told: GangView) -> str:
     """Return `namespace/name` of the Workload of a gang."""
     if prebuilt := told.options.get(gangs.PREBUILT):
         return f"{told.namespace}/{prebuilt}"

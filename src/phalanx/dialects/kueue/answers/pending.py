@@ -25,7 +25,7 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypedDict
 
-from phalanx.dialects.frame.dialect import Object, Objects, Stage, Told
+from phalanx.dialects.frame.dialect import GangStage, GangView, Object, Objects
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.answers import consumed
 from phalanx.dialects.kueue.answers.names import key_of
@@ -37,7 +37,7 @@ _META = ("name", "namespace", "creationTimestamp", "ownerReferences")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
+class PendingWorkload:
     """A pending Workload. `local`: `namespace/name` of its LocalQueue. `used`: the past usage of the LocalQueue, if the
     ClusterQueue orders jobs by usage. `arrived`: the key by which Workloads with the same usage and priority are
     sorted. `metadata`: the Workload's metadata."""
@@ -89,7 +89,7 @@ class Lean(TypedDict, total=False):
 
 def visible(
     defined: KueueDefinitions,
-    everyone: Iterable[Told],
+    everyone: Iterable[GangView],
     objects: Objects,
     path: tuple[str, ...],
     query: Mapping[str, str],
@@ -98,7 +98,7 @@ def visible(
     with the error."""
     queues = {key: found.cluster_queue for key, found in defined.local_queues.items()}
 
-    def waiting(queue: str) -> Iterable[Waiting]:
+    def waiting(queue: str) -> Iterable[PendingWorkload]:
         return _of_jobs(defined, queue, everyone, objects)
 
     return _summary(queues, defined.cluster_queues, waiting, path, query)
@@ -110,7 +110,7 @@ def of_workloads(objects: Objects, path: tuple[str, ...], query: Mapping[str, st
     spec = {key: found.get("spec") or {} for key, found in objects[kinds.LOCAL_QUEUES].items()}
     queues = {key: str(found.get("clusterQueue") or "") for key, found in spec.items()}
 
-    def waiting(queue: str) -> Iterable[Waiting]:
+    def waiting(queue: str) -> Iterable[PendingWorkload]:
         for found in objects[kinds.WORKLOADS].values():
             one = _of_workload(found)
             if one is not None and queues.get(one.local) == queue:
@@ -128,7 +128,7 @@ def status(code: int, reason: str, message: str) -> Object:
 def _summary(
     queues: Mapping[str, str],
     cluster_queues: Container[str],
-    waiting: Callable[[str], Iterable[Waiting]],
+    waiting: Callable[[str], Iterable[PendingWorkload]],
     path: tuple[str, ...],
     query: Mapping[str, str],
 ) -> Object:
@@ -158,7 +158,7 @@ def _summary(
     }
 
 
-def _placed(waiting: Iterable[Waiting]) -> Iterable[tuple[Waiting, int, int]]:
+def _placed(waiting: Iterable[PendingWorkload]) -> Iterable[tuple[PendingWorkload, int, int]]:
     """Yield the pending Workloads of a ClusterQueue in order. Each is yielded with its position in the ClusterQueue and
     its position in its LocalQueue."""
     before: Counter[str] = Counter()
@@ -167,7 +167,7 @@ def _placed(waiting: Iterable[Waiting]) -> Iterable[tuple[Waiting, int, int]]:
         before[one.local] += 1
 
 
-def _item(one: Waiting, position: int, local_position: int) -> Object:
+def _item(one: PendingWorkload, position: int, local_position: int) -> Object:
     return {
         "metadata": {key: one.metadata[key] for key in _META if key in one.metadata},
         "priority": one.priority,
@@ -177,18 +177,20 @@ def _item(one: Waiting, position: int, local_position: int) -> Object:
     }
 
 
-def _of_jobs(defined: KueueDefinitions, queue: str, everyone: Iterable[Told], objects: Objects) -> Iterable[Waiting]:
+def _of_jobs(
+    defined: KueueDefinitions, queue: str, everyone: Iterable[GangView], objects: Objects
+) -> Iterable[PendingWorkload]:
     workloads = objects.get(kinds.WORKLOADS, {})
     used = _used(defined, queue, objects.get(kinds.LOCAL_QUEUES, {}))
     for told in everyone:
-        if told.stage is not Stage.WAITING or kinds.cluster_queue_of(told.queue) != queue:
+        if told.stage is not GangStage.WAITING or kinds.cluster_queue_of(told.queue) != queue:
             continue
         if incomplete(told) or deactivated(told):
             continue
         meta = (workloads.get(key_of(defined, told)) or {}).get("metadata") or {}
         name = str((told.owners[0]["metadata"].get("labels") or {}).get(kinds.QUEUE_LABEL, ""))
         local = f"{told.namespace}/{name}"
-        yield Waiting(
+        yield PendingWorkload(
             local=local,
             used=used.get(local, 0.0),
             priority=told.priority,
@@ -206,14 +208,14 @@ def _used(defined: KueueDefinitions, queue: str, there: Mapping[str, Object]) ->
     return {key: used for key, used in told.items() if used is not None}
 
 
-def _of_workload(found: Object) -> Waiting | None:
-    """Return the Workload as a `Waiting`; None if the Workload is not pending or has no owner."""
+def _of_workload(found: Object) -> PendingWorkload | None:
+    """Return the Workload as a `PendingWorkload`; None if the Workload is not pending or has no owner."""
     meta, spec = found["metadata"], found.get("spec") or {}
     said = {one.get("type"): one.get("status") for one in (found.get("status") or {}).get("conditions") or ()}
     owners = meta.get("ownerReferences") or ()
     if not owners or spec.get("active") is False or "True" in (said.get("QuotaReserved"), said.get("Finished")):
         return None
-    return Waiting(
+    return PendingWorkload(
         local=f"{meta.get('namespace', '')}/{spec.get('queueName') or ''}",
         priority=int(spec.get("priority") or 0),
         arrived=(str(meta.get("creationTimestamp") or ""), str(meta.get("namespace")), str(owners[0].get("name"))),

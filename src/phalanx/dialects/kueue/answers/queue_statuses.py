@@ -38,7 +38,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from phalanx.client.kind import JOBS, Kind
 from phalanx.client.moment import read_moment
-from phalanx.dialects.frame.dialect import Answer, Object, Objects, Stage, Told
+from phalanx.dialects.frame.dialect import Answer, GangStage, GangView, Object, Objects
 from phalanx.dialects.frame.pod_requests import quantity
 from phalanx.dialects.job_kinds.supported import FRAMEWORKS
 from phalanx.dialects.kueue import kinds
@@ -205,7 +205,7 @@ def _deletions(key: str, workload: Object) -> Iterator[Answer]:
 
 
 IN_USE = f"{kinds.PREFIX}resource-in-use"  # finalizer
-_ADMITTED = frozenset({Stage.STARTING, Stage.RUNNING, Stage.LEAVING})
+_ADMITTED = frozenset({GangStage.STARTING, GangStage.RUNNING, GangStage.LEAVING})
 
 
 @dataclass(slots=True)
@@ -221,7 +221,7 @@ class FlavorUse:
     admitting: int = 0
 
 
-def uses(defined: KueueDefinitions, everyone: Iterable[Told]) -> tuple[dict[str, FlavorUse], dict[str, FlavorUse]]:
+def uses(defined: KueueDefinitions, everyone: Iterable[GangView]) -> tuple[dict[str, FlavorUse], dict[str, FlavorUse]]:
     """Return the `FlavorUse` of each ClusterQueue by its name, and of each LocalQueue by `namespace/name`."""
     queues: dict[str, FlavorUse] = {}
     locals_: dict[str, FlavorUse] = {}
@@ -238,10 +238,10 @@ def uses(defined: KueueDefinitions, everyone: Iterable[Told]) -> tuple[dict[str,
     return queues, locals_
 
 
-def _enter(use: FlavorUse, told: Told, found: ClusterQueue | None, settings: KueueConfiguration) -> None:
-    use.pending += told.stage is Stage.WAITING or grows(told)
+def _enter(use: FlavorUse, told: GangView, found: ClusterQueue | None, settings: KueueConfiguration) -> None:
+    use.pending += told.stage is GangStage.WAITING or grows(told)
     admitted = told.stage in _ADMITTED
-    if not admitted and told.stage is not Stage.RESERVED:
+    if not admitted and told.stage is not GangStage.RESERVED:
         return
     use.reserving += 1
     use.admitting += admitted
@@ -254,7 +254,7 @@ def _enter(use: FlavorUse, told: Told, found: ClusterQueue | None, settings: Kue
                 use.admitted[cell] = use.admitted.get(cell, 0) + amount * each.placed
 
 
-def statuses(defined: KueueDefinitions, everyone: Iterable[Told], objects: Objects, now: str) -> Iterator[Answer]:
+def statuses(defined: KueueDefinitions, everyone: Iterable[GangView], objects: Objects, now: str) -> Iterator[Answer]:
     """Yield the desired status of every queue. `objects`: the existing objects. `now`: the present time as a
     metav1.Time."""
     queues, locals_ = uses(defined, map(reserved, everyone))

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
-from phalanx.dialects.frame.dialect import Object, PodSet, Stage, Told
+from phalanx.dialects.frame.dialect import GangStage, GangView, Object, PodSet
 from phalanx.dialects.kueue import gangs, kinds
 from phalanx.dialects.kueue.gangs import ELASTIC
 from phalanx.dialects.kueue.tree import claims
@@ -100,18 +100,18 @@ def _beginning(values: Sequence[str]) -> str:
     return "".join(each[0] for each in takewhile(lambda each: len(set(each)) == 1, zip(*values, strict=False)))
 
 
-_RUNS = frozenset({Stage.STARTING, Stage.RUNNING})
+_RUNS = frozenset({GangStage.STARTING, GangStage.RUNNING})
 
 
-def grows(told: Told) -> bool:
+def grows(told: GangView) -> bool:
     """Return whether a running elastic job requests more pods than it has."""
     said = told.owners[0]["metadata"].get("annotations") or {}
-    if told.stage is not Stage.RUNNING or said.get(ELASTIC) != "true":
+    if told.stage is not GangStage.RUNNING or said.get(ELASTIC) != "true":
         return False
     return any(each.count - each.reclaimable > each.placed for each in told.pod_sets)
 
 
-def counts(told: Told, before: Iterable[Object]) -> dict[str, int]:
+def counts(told: GangView, before: Iterable[Object]) -> dict[str, int]:
     """Return the number of pods of each pod set. `before`: the pod sets that the Workload's admission or spec contains
     now."""
     said = {str(one.get("name")): int(one.get("count", 1)) for one in before}
@@ -120,12 +120,12 @@ def counts(told: Told, before: Iterable[Object]) -> dict[str, int]:
     return {each.name: _size(each, said) for each in told.pod_sets}
 
 
-def changes(told: Told, there: Mapping[str, Any], fresh: Mapping[str, object]) -> Object:
+def changes(told: GangView, there: Mapping[str, Any], fresh: Mapping[str, object]) -> Object:
     """Return the fields of an existing Workload's spec that must change. `fresh`: the spec that a newly created
     Workload would have."""
     spec = there.get("spec") or {}
     found: Object = {}
-    waits = told.stage is Stage.WAITING and told.kind == "Job"
+    waits = told.stage is GangStage.WAITING and told.kind == "Job"
     if waits and not claims.is_in_sync(workload_of(there), told.pod_sets, {}):
         found["podSets"] = fresh["podSets"]
     elif _follows(told):
@@ -133,12 +133,12 @@ def changes(told: Told, there: Mapping[str, Any], fresh: Mapping[str, object]) -
         changed = [_resized(one, wanted.get(str(one.get("name")), int(one.get("count", 1)))) for one in listed]
         if changed != list(listed):
             found["podSets"] = changed
-    if told.stage is not Stage.FINISHED and _class(fresh) and _class(spec) and _class(fresh) != _class(spec):
+    if told.stage is not GangStage.FINISHED and _class(fresh) and _class(spec) and _class(fresh) != _class(spec):
         found |= {key: fresh[key] for key in ("priority", "priorityClassRef")}
     return found
 
 
-def _follows(told: Told) -> bool:
+def _follows(told: GangView) -> bool:
     return told.stage in _RUNS and told.kind not in ("Pod", "PodGroup")
 
 

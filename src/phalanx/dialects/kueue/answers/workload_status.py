@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from phalanx.client.moment import read_moment, write_moment
-from phalanx.dialects.frame.dialect import Eviction, Object, Stage, Told
+from phalanx.dialects.frame.dialect import Eviction, GangStage, GangView, Object
 from phalanx.dialects.frame.peer_reasons import Peer, word
 from phalanx.dialects.frame.pod_requests import quantity
 from phalanx.dialects.kueue import kinds
@@ -37,7 +37,7 @@ _UNWEIGHED = frozenset({ReasonCode.QUEUE_HELD, ReasonCode.QUEUE_UNKNOWN})
 
 
 def workload_status(
-    defined: KueueDefinitions, told: Told, old: Mapping[str, Any], requests: Mapping[str, Object], now: str
+    defined: KueueDefinitions, told: GangView, old: Mapping[str, Any], requests: Mapping[str, Object], now: str
 ) -> tuple[Object, float | None]:
     """Return the desired status, and the time (seconds since the epoch) at which the state of an AdmissionCheck may
     change without an event. `requests`: the existing ProvisioningRequests."""
@@ -49,30 +49,30 @@ def workload_status(
     went, again_s = False, None
     if evicted is not None and not said.is_true("Evicted"):
         _evicted(told, evicted, said)
-    if told.stage is not Stage.LEAVING and said.is_true("Evicted") and said.is_true("QuotaReserved"):
+    if told.stage is not GangStage.LEAVING and said.is_true("Evicted") and said.is_true("QuotaReserved"):
         went = True
         status |= _left(old, said, now)
         status.pop("admission", None)
-    if told.stage is not Stage.LEAVING and not _held(told):
+    if told.stage is not GangStage.LEAVING and not _held(told):
         _requeued(said)
     match told.stage:
-        case Stage.WAITING:
+        case GangStage.WAITING:
             status.pop("admission", None)
             status |= _waiting(defined, told, said)
-        case Stage.RESERVED:
+        case GangStage.RESERVED:
             status["admission"] = _reserved(defined, told, status.get("admission"), said)
-        case Stage.STARTING | Stage.RUNNING:
+        case GangStage.STARTING | GangStage.RUNNING:
             status["admission"] = _admitted(defined, told, status.get("admission"), said)
             conditions.replaced(told, said)
             if given_back := _reclaimable(told, status):
                 status["reclaimablePods"] = given_back
-        case Stage.FINISHED:
+        case GangStage.FINISHED:
             _finished(told, said)
-        case Stage.LEAVING:
+        case GangStage.LEAVING:
             conditions.replaced(told, said)
-    if told.stage is not Stage.FINISHED:
+    if told.stage is not GangStage.FINISHED:
         status.pop("admissionChecks", None)
-        lost = went or (told.stage is Stage.WAITING and "admission" in old)
+        lost = went or (told.stage is GangStage.WAITING and "admission" in old)
         known = checks.states(status_of(old)).items()
         before = {name: object_of(checks.reset(one, now) if lost else one) for name, one in known}
         if found := list(_checks(defined, told, before, status, requests, now)):
@@ -86,19 +86,19 @@ def workload_status(
     return {"conditions": said.all(), **status}, again_s
 
 
-def _lost(told: Told, old: Mapping[str, object]) -> Eviction | None:
+def _lost(told: GangView, old: Mapping[str, object]) -> Eviction | None:
     """Return the eviction of the gang since its last state; None if it was not evicted. A gang that waited for nodes
     from an autoscaler, and is held now, has lost its quota. This counts as an eviction, because Kueue then evicts its
     Workload."""
     reason = told.reason
-    if told.evicted is not None or told.stage is not Stage.WAITING or reason is None or "admission" not in old:
+    if told.evicted is not None or told.stage is not GangStage.WAITING or reason is None or "admission" not in old:
         return told.evicted
     return Eviction(reason=reason) if reason.code in (ReasonCode.HELD, ReasonCode.QUEUE_HELD) else None
 
 
 def _checks(
     defined: KueueDefinitions,
-    told: Told,
+    told: GangView,
     before: Mapping[str, Object],
     status: Object,
     requests: Mapping[str, Object],
@@ -146,7 +146,7 @@ _AGAIN = {
 }
 
 
-def _reclaimable(told: Told, status: Object) -> list[Object]:
+def _reclaimable(told: GangView, status: Object) -> list[Object]:
     """Return the number of reclaimable pods of each pod set. This number never decreases while the Workload is
     admitted."""
     before = {str(one["name"]): int(one["count"]) for one in status.get("reclaimablePods") or ()}
@@ -155,8 +155,8 @@ def _reclaimable(told: Told, status: Object) -> list[Object]:
     return [{"name": name, "count": count} for name, count in counts.items() if count]
 
 
-def _held(told: Told) -> bool:
-    return told.stage is Stage.WAITING and (
+def _held(told: GangView) -> bool:
+    return told.stage is GangStage.WAITING and (
         told.reason is None or told.reason.code in (ReasonCode.HELD, ReasonCode.QUEUE_HELD, ReasonCode.BACKOFF)
     )
 
@@ -169,7 +169,7 @@ def _requeued(said: Conditions) -> None:
         said.set("Requeued", True, *_AGAIN.get(cause, reactivated))
 
 
-def _waiting(defined: KueueDefinitions, told: Told, said: Conditions) -> Object:
+def _waiting(defined: KueueDefinitions, told: GangView, said: Conditions) -> Object:
     found: Object = {}
     if told.reason is not None and told.reason.code not in UNSPOKEN:
         said.set("QuotaReserved", False, _why(defined, told, told.reason), told.reason.text)
@@ -183,7 +183,7 @@ def _waiting(defined: KueueDefinitions, told: Told, said: Conditions) -> Object:
     return found
 
 
-def _why(defined: KueueDefinitions, told: Told, reason: Reason) -> str:
+def _why(defined: KueueDefinitions, told: GangView, reason: Reason) -> str:
     if reason.code is ReasonCode.HELD and (held := _HELD_AS.get(str(reason.numbers.get("by")))):
         return held
     found = word(reason.code, Peer.KUEUE)
@@ -192,7 +192,7 @@ def _why(defined: KueueDefinitions, told: Told, reason: Reason) -> str:
     return found if isinstance(found, str) else "PendingEvaluation"
 
 
-def _exceeds(defined: KueueDefinitions, told: Told) -> bool:
+def _exceeds(defined: KueueDefinitions, told: GangView) -> bool:
     """Return whether a job with partial admission can never start with all its pods: together they request more of each
     flavor than the queue could use."""
     queue = defined.cluster_queues.get(kinds.cluster_queue_of(told.queue))
@@ -220,7 +220,7 @@ def _counted(old: Mapping[str, Any], cause: str, below: str) -> Object:
     return {"evictions": evictions}
 
 
-def _reserved(defined: KueueDefinitions, told: Told, before: Object | None, said: Conditions) -> Object:
+def _reserved(defined: KueueDefinitions, told: GangView, before: Object | None, said: Conditions) -> Object:
     """Return the field `admission`. It does not change if quota was reserved before and the job still has the same
     number of pods."""
     queue = kinds.cluster_queue_of(told.queue)
@@ -236,14 +236,14 @@ def _reserved(defined: KueueDefinitions, told: Told, before: Object | None, said
     return {"clusterQueue": queue, "podSetAssignments": list(_assignments(defined, told, counts))}
 
 
-def _admitted(defined: KueueDefinitions, told: Told, before: Object | None, said: Conditions) -> Object:
+def _admitted(defined: KueueDefinitions, told: GangView, before: Object | None, said: Conditions) -> Object:
     found = _reserved(defined, told, before, said)
     said.set("Admitted", True, "Admitted", "The workload is admitted")
     conditions.pods_ready(told, said)
     return found
 
 
-def _assignments(defined: KueueDefinitions, told: Told, counts: Mapping[str, int]) -> Iterator[Object]:
+def _assignments(defined: KueueDefinitions, told: GangView, counts: Mapping[str, int]) -> Iterator[Object]:
     for each in told.pod_sets:
         usage = _total(defined, told, each.request, counts[each.name], pods=True)
         found = defined.cluster_queues.get(kinds.cluster_queue_of(told.queue))
@@ -259,7 +259,7 @@ def _assignments(defined: KueueDefinitions, told: Told, counts: Mapping[str, int
         }
 
 
-def _total(defined: KueueDefinitions, told: Told, request: Amounts, count: int, *, pods: bool) -> dict[str, str]:
+def _total(defined: KueueDefinitions, told: GangView, request: Amounts, count: int, *, pods: bool) -> dict[str, str]:
     """Return the amounts that are charged for `count` pods with the given request, as a quantity for each resource.
     `pods`: True if the result includes the resource `pods`, because a quota counts it."""
     found = defined.cluster_queues.get(kinds.cluster_queue_of(told.queue))
@@ -268,7 +268,7 @@ def _total(defined: KueueDefinitions, told: Told, request: Amounts, count: int, 
     return {name: quantity(name, each * count) for name, each in counted if name != PODS or (pods and PODS in covered)}
 
 
-def _evicted(told: Told, eviction: Eviction, said: Conditions) -> None:
+def _evicted(told: GangView, eviction: Eviction, said: Conditions) -> None:
     by = eviction.reason.numbers.get("by")
     if eviction.reason.code is ReasonCode.HELD and by == "deactivated":
         cause = said.reason(TARGET) if said.is_true(TARGET) else ""
@@ -294,7 +294,7 @@ def _evicted(told: Told, eviction: Eviction, said: Conditions) -> None:
     said.set("Preempted", True, _preempted_by(told, eviction), eviction.reason.text)
 
 
-def _preempted_by(told: Told, eviction: Eviction) -> str:
+def _preempted_by(told: GangView, eviction: Eviction) -> str:
     """Return the reason of a preemption. It is the reason that the scheduler reported for the eviction. After a restart
     of the scheduler this reason is unknown, so it is derived from the queues of both gangs."""
     if known := str(eviction.reason.numbers.get("kueue") or ""):
@@ -303,7 +303,7 @@ def _preempted_by(told: Told, eviction: Eviction) -> str:
     return "InClusterQueue" if same else "InCohortReclamation"
 
 
-def _finished(told: Told, said: Conditions) -> None:
+def _finished(told: GangView, said: Conditions) -> None:
     if said.is_true("Finished"):
         return
     well = told.outcome is Outcome.SUCCEEDED

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from phalanx.client.moment import read_moment
-from phalanx.dialects.frame.dialect import Answer, Object, Objects, PodSet, Stage, Told
+from phalanx.dialects.frame.dialect import Answer, GangStage, GangView, Object, Objects, PodSet
 from phalanx.dialects.kueue import gangs, kinds
 from phalanx.dialects.kueue.answers import topology
 from phalanx.dialects.kueue.answers.conditions import Conditions
@@ -33,31 +33,31 @@ _LIMIT = f"{kinds.PREFIX}max-exec-time-seconds"
 _JOB_UID = f"{kinds.PREFIX}job-uid"
 
 
-def deactivated(told: Told) -> bool:
+def deactivated(told: GangView) -> bool:
     """Return whether the gang's Workload is deactivated. A user deactivates it, or its maximum execution time has
     passed."""
     reason = told.reason
-    return told.stage is Stage.WAITING and reason is not None and reason.numbers.get("by") == "deactivated"
+    return told.stage is GangStage.WAITING and reason is not None and reason.numbers.get("by") == "deactivated"
 
 
-def incomplete(told: Told) -> bool:
+def incomplete(told: GangView) -> bool:
     """Return whether the gang has no Workload yet. A pod group gets its Workload when no pod is missing any more and
     the scheduler has tried the group. A gang whose pods cannot be read gets no Workload."""
-    if told.stage is not Stage.WAITING or not told.pod_sets:
-        return told.stage is Stage.WAITING
+    if told.stage is not GangStage.WAITING or not told.pod_sets:
+        return told.stage is GangStage.WAITING
     return told.kind == "PodGroup" and (told.reason is None or told.reason.code is ReasonCode.WAITING_FOR_MEMBERS)
 
 
-def waits_for_room(told: Told) -> bool:
+def waits_for_room(told: GangView) -> bool:
     """Return True if the gang waits because the scheduler has tried it and could not start it."""
-    return told.stage is Stage.WAITING and told.reason is not None and told.reason.code not in UNSPOKEN
+    return told.stage is GangStage.WAITING and told.reason is not None and told.reason.code not in UNSPOKEN
 
 
-def answers(defined: KueueDefinitions, told: Told, objects: Objects, now: str) -> Iterator[Answer]:
+def answers(defined: KueueDefinitions, told: GangView, objects: Objects, now: str) -> Iterator[Answer]:
     """Yield the answers for the Workload of a gang. If the job names a prebuilt Workload, the job first becomes the
     owner of that Workload."""
     told = provisioned.reserved(told)
-    if told.stage is Stage.FINISHED and defined.configuration.finished_s is not None:
+    if told.stage is GangStage.FINISHED and defined.configuration.finished_s is not None:
         there = objects.get(kinds.WORKLOADS, {}).get(key_of(defined, told))
         if there is None:
             return  # the Workload was deleted at the end of its retention time
@@ -78,11 +78,11 @@ def answers(defined: KueueDefinitions, told: Told, objects: Objects, now: str) -
         listed = [one for one in there["metadata"].get("ownerReferences") or () if one.get("uid") not in uids]
         metadata = {"ownerReferences": [*listed, *own], "labels": {_JOB_UID: uids[0]}}
         yield Answer(kind=kinds.WORKLOADS, key=key, metadata=metadata)
-    elif told.stage is not Stage.WAITING or not Conditions(status.get("conditions") or (), now).is_true("Finished"):
+    elif told.stage is not GangStage.WAITING or not Conditions(status.get("conditions") or (), now).is_true("Finished"):
         yield from with_requests(defined, told, objects, replace(workload(defined, told, objects, now), body=None))
 
 
-def with_requests(defined: KueueDefinitions, told: Told, objects: Objects, answer: Answer) -> Iterator[Answer]:
+def with_requests(defined: KueueDefinitions, told: GangView, objects: Objects, answer: Answer) -> Iterator[Answer]:
     """Yield the answer for a gang's Workload and the answers for its ProvisioningRequests."""
     yield answer
     there = objects.get(kinds.WORKLOADS, {}).get(answer.key)
@@ -94,7 +94,7 @@ def with_requests(defined: KueueDefinitions, told: Told, objects: Objects, answe
     yield from provisioned.answers(defined.provisioning, told, there, listed, known, flavors)
 
 
-def workload(defined: KueueDefinitions, told: Told, objects: Objects, now: str) -> Answer:
+def workload(defined: KueueDefinitions, told: GangView, objects: Objects, now: str) -> Answer:
     """Return the desired Workload of a gang. `objects`: the existing objects. `now`: the present time as a
     metav1.Time."""
     key = key_of(defined, told)
@@ -132,25 +132,25 @@ def _again_s(status: Mapping[str, Any]) -> float | None:
     return read_moment(at) if at else None
 
 
-def _rejected(told: Told, status: Mapping[str, object]) -> tuple[str, str] | None:
+def _rejected(told: GangView, status: Mapping[str, object]) -> tuple[str, str] | None:
     """Return (reason, message) of the deactivation if an AdmissionCheck has rejected the Workload; otherwise None."""
     names = [str(one["name"]) for one in checks.in_state(status_of(status), REJECTED)]
-    if not names or told.stage in (Stage.LEAVING, Stage.FINISHED):
+    if not names or told.stage in (GangStage.LEAVING, GangStage.FINISHED):
         return None
     return "AdmissionCheck", f"AdmissionCheck in Rejected state: {', '.join(names)}"
 
 
-def _end_s(told: Told, there: Object, status: Mapping[str, Any]) -> float | None:
+def _end_s(told: GangView, there: Object, status: Mapping[str, Any]) -> float | None:
     """Return when the gang's maximum execution time ends (seconds since the epoch); None if the gang has no maximum
     execution time."""
     limit = (there.get("spec") or {}).get("maximumExecutionTimeSeconds")
     said = Conditions(status["conditions"], "")
-    if limit is None or told.stage not in (Stage.STARTING, Stage.RUNNING) or not said.is_true("Admitted"):
+    if limit is None or told.stage not in (GangStage.STARTING, GangStage.RUNNING) or not said.is_true("Admitted"):
         return None
     return read_moment(said.since("Admitted")) + float(limit) - int(status.get(PAST) or 0)
 
 
-def _body(defined: KueueDefinitions, told: Told) -> Object:
+def _body(defined: KueueDefinitions, told: GangView) -> Object:
     space, _, name = key_of(defined, told).partition("/")
     group = told.kind == "PodGroup"
     default = kinds.DEFAULT_CLASS if kinds.DEFAULT_CLASS in defined.priorities else None
@@ -183,7 +183,7 @@ def _body(defined: KueueDefinitions, told: Told) -> Object:
     }
 
 
-def _owners(told: Told) -> list[Object]:
+def _owners(told: GangView) -> list[Object]:
     alone = len(told.owners) == 1 and told.kind != "PodGroup"
     return [_owner(owner, controller=alone) for owner in told.owners]
 

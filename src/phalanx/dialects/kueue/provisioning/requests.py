@@ -32,7 +32,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from phalanx.client.moment import read_moment
-from phalanx.dialects.frame.dialect import Answer, Object, PodSet, Stage, Told
+from phalanx.dialects.frame.dialect import Answer, GangStage, GangView, Object, PodSet
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.provisioning.configs import Config
 from phalanx.model.node import Flavor, parts_of
@@ -62,7 +62,7 @@ def request_name(workload: str, check: str, attempt: int) -> str:
 
 
 def objects(
-    config: Config, told: Told, workload: Object, name: str, flavors: Mapping[str, Sequence[Flavor]]
+    config: Config, told: GangView, workload: Object, name: str, flavors: Mapping[str, Sequence[Flavor]]
 ) -> tuple[list[Object], Object]:
     """Return the ProvisioningRequest with the given name, and its PodTemplates. `workload`: the owner of all these
     objects. `flavors`: the flavors of each pod set."""
@@ -130,13 +130,13 @@ def owned(requests: Mapping[str, Object], workload: Object) -> list[Object]:
     ]
 
 
-def _parameters(told: Told) -> dict[str, str]:
+def _parameters(told: GangView) -> dict[str, str]:
     """Return the parameters of the request that the annotations of the job contain."""
     said = told.owners[0]["metadata"].get("annotations") or {}
     return {key.removeprefix(PARAMETER): str(text) for key, text in said.items() if key.startswith(PARAMETER)}
 
 
-def _merged(config: Config, told: Told, flavors: Mapping[str, Sequence[Flavor]]) -> Iterator[Sets]:
+def _merged(config: Config, told: GangView, flavors: Mapping[str, Sequence[Flavor]]) -> Iterator[Sets]:
     """Yield the pod sets of the request. If the config has `merges`, identical pod sets of the job become one pod
     set."""
     found: dict[str, Sets] = {}
@@ -244,30 +244,30 @@ def _message(request: Object, kind: str) -> str:
     return f"{kind}={found.get('status')}: {found.get('message') or found.get('reason') or ''}"
 
 
-_HAS_QUOTA = frozenset({Stage.RESERVED, Stage.STARTING, Stage.RUNNING})
-_ADMITTED = frozenset({Stage.STARTING, Stage.RUNNING})
+_HAS_QUOTA = frozenset({GangStage.RESERVED, GangStage.STARTING, GangStage.RUNNING})
+_ADMITTED = frozenset({GangStage.STARTING, GangStage.RUNNING})
 
 
-def waits_for_nodes(told: Told) -> bool:
+def waits_for_nodes(told: GangView) -> bool:
     """Return whether the gang has reserved quota and waits for nodes from an autoscaler."""
     reason = told.reason
     return reason is not None and reason.code is ReasonCode.WAITING_FOR_NODES and "group" in reason.numbers
 
 
-def reserved(told: Told) -> Told:
+def reserved(told: GangView) -> GangView:
     """Return the view of a gang as Kueue would show it. In this view, a gang that waits for nodes from an autoscaler
     already has quota and flavors."""
     reason = told.reason
     if reason is None or not waits_for_nodes(told):
         return told
-    if told.stage is not Stage.WAITING:
+    if told.stage is not GangStage.WAITING:
         return replace(told, reason=None)  # the gang has nodes now
     pods, flavors = list(reason.numbers["pods"]), list(reason.numbers["flavors"])
     sets = tuple(
         replace(each, placed=pods[at] if at < len(pods) else 0, flavor=flavors[at] if at < len(flavors) else "")
         for at, each in enumerate(told.pod_sets)
     )
-    return replace(told, stage=Stage.RESERVED, pod_sets=sets)
+    return replace(told, stage=GangStage.RESERVED, pod_sets=sets)
 
 
 def attempt_of(one: Mapping[str, Any]) -> int:
@@ -276,7 +276,7 @@ def attempt_of(one: Mapping[str, Any]) -> int:
 
 
 def check_state(
-    config: Config, told: Told, one: Object, request: Object | None, now: str
+    config: Config, told: GangView, one: Object, request: Object | None, now: str
 ) -> tuple[Object, ProvisioningState]:
     """Return the entry of a check for the Workload's status. `one`: the last entry of this check. `request`: the
     request of its present attempt; None if this request does not exist."""
@@ -294,7 +294,7 @@ def check_state(
     return fresh, found
 
 
-def _state(config: Config, told: Told, one: Object, request: Object | None, now_s: float) -> ProvisioningState:
+def _state(config: Config, told: GangView, one: Object, request: Object | None, now_s: float) -> ProvisioningState:
     as_it_is = ProvisioningState(one["state"], str(one.get("message") or ""))
     if told.stage not in _HAS_QUOTA:
         return as_it_is
@@ -313,7 +313,7 @@ def _state(config: Config, told: Told, one: Object, request: Object | None, now_
 
 def answers(
     provisioning: Mapping[str, Config],
-    told: Told,
+    told: GangView,
     workload: Object,
     checks: Sequence[Object],
     known: Mapping[str, Object],
@@ -331,7 +331,7 @@ def answers(
         used.add(name)
         if one["state"] == PENDING and waits_for_nodes(told) and f"{told.namespace}/{name}" not in known:
             yield from _created(config, told, workload, name, flavors)
-    if told.stage is Stage.WAITING and told.reason is None:
+    if told.stage is GangStage.WAITING and told.reason is None:
         return  # after a restart, the scheduler does not know yet whether the gang waits for this request
     for each in owned(known, workload):
         name = each["metadata"]["name"]
@@ -340,7 +340,7 @@ def answers(
 
 
 def _created(
-    config: Config, told: Told, workload: Object, name: str, flavors: Mapping[str, Flavor]
+    config: Config, told: GangView, workload: Object, name: str, flavors: Mapping[str, Flavor]
 ) -> Iterator[Answer]:
     of_sets = {
         each.name: [flavors[part] for part in parts_of(each.flavor) if part in flavors] for each in told.pod_sets

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from phalanx.dialects.frame.dialect import CLUSTER, Object, Objects, PodUpdate, Stage, Told
+from phalanx.dialects.frame.dialect import CLUSTER, GangStage, GangView, Object, Objects, PodUpdate
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.provisioning import configs as configs_
 from phalanx.dialects.kueue.provisioning.requests import PENDING, READY, RETRY
@@ -104,19 +104,19 @@ def _checks_of(queue: Object) -> Iterator[str]:
         yield str(one.get("name"))
 
 
-def cluster_of(told: Told) -> str:
+def cluster_of(told: GangView) -> str:
     """Return the cluster that runs the job; empty if no other cluster runs it."""
-    if told.stage not in (Stage.STARTING, Stage.RUNNING):
+    if told.stage not in (GangStage.STARTING, GangStage.RUNNING):
         return ""
     said = (told.owners[0]["metadata"].get("annotations") or {}).get(SENT_TO) or ""
     return str(said).rpartition(" ")[2]
 
 
-def check_state(told: Told, one: Object, now: str) -> Object:
+def check_state(told: GangView, one: Object, now: str) -> Object:
     """Return the entry of a check that is to be written into the Workload's status. `one`: the present entry of this
     check."""
     cluster = cluster_of(told)
-    if told.stage is Stage.LEAVING:
+    if told.stage is GangStage.LEAVING:
         return one
     state, message = (READY, f'The workload was admitted on "{cluster}"') if cluster else (PENDING, "")
     if (one["state"], one.get("message")) == (state, message) or (one["state"] == state == PENDING):

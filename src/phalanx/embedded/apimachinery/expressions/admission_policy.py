@@ -27,7 +27,7 @@ from uuid import uuid4
 from phalanx.embedded.apimachinery.expressions.authorizer import AUTHORIZER, Rights, asking
 from phalanx.embedded.apimachinery.expressions.cel import CelScope, CelView, ExpressionError, compiled
 from phalanx.embedded.apimachinery.meta.resource import Object, Resource, User, converted, stored_form
-from phalanx.embedded.apimachinery.meta.status import ApiError, qualified
+from phalanx.embedded.apimachinery.meta.status import StatusError, qualified
 
 GROUP = "admissionregistration.k8s.io"
 _CODES = {"Invalid": 422, "Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413}
@@ -259,20 +259,20 @@ class _Case:
                 self._scope.add("variables", known)
         return compiled(text).evaluate(self._scope)
 
-    def not_mutated(self, why: str) -> ApiError:
+    def not_mutated(self, why: str) -> StatusError:
         review, names = self.review, [one["metadata"]["name"] for one in (self.policy, self.binding)]
         text = f"policy '{names[0]}' with binding '{names[1]}' denied request: {why}"
         details = {"name": review.name, "group": review.resource.group, "kind": review.resource.plural}
         found = {key: value for key, value in details.items() if value} | {"causes": [{"message": text}]}
-        return ApiError(403, "Invalid", text, details=found)
+        return StatusError(403, "Invalid", text, details=found)
 
-    def denied(self, why: str, reason: str = "Invalid") -> ApiError:
+    def denied(self, why: str, reason: str = "Invalid") -> StatusError:
         review, resource = self.review, self.review.resource
         kind, name = self.policy["kind"], self.policy["metadata"]["name"]
         text = f"{kind} '{name}' with binding '{self.binding['metadata']['name']}' denied request: {why}"
         subject = f'{qualified(resource.plural, resource.group)} "{review.name}"'
         details = {"name": review.name, "group": resource.group, "kind": resource.plural, "causes": [{"message": text}]}
-        return ApiError(
+        return StatusError(
             _CODES.get(reason, 422),
             reason,
             f"{subject} is forbidden: {text}",
@@ -293,7 +293,7 @@ def named(review: Review, form: Resource) -> dict[str, dict[str, str]]:
 
 def mutate(review: Review, reader: PolicyReader, patches: Patches, *, reinvoked: bool = False) -> Object:
     """Return the object with the changes of all mutating policies that apply; `review.obj` itself if none applies.
-    Raises `ApiError`.
+    Raises `StatusError`.
 
     Policies run in the order of their names. The policies run a second time if a policy with `reinvocationPolicy:
     IfNeeded` could react to a change by a later policy. `reinvoked`: True if a webhook has changed the object after the
@@ -315,7 +315,7 @@ def mutate(review: Review, reader: PolicyReader, patches: Patches, *, reinvoked:
 
 
 def validate(review: Review, reader: PolicyReader) -> list[str]:
-    """Return the warnings of the validating policies that apply. Raises `ApiError` if one of them denies the
+    """Return the warnings of the validating policies that apply. Raises `StatusError` if one of them denies the
     request."""
     warnings = []
     for case in _cases("validatingadmissionpolicies", review, reader):
@@ -464,7 +464,7 @@ def _expression_holds(one: Mapping[str, Any], labels: Mapping[str, str]) -> bool
 def _params(case: _Case, reader: PolicyReader) -> list[Object | None]:
     """Return the parameter objects of the binding; the policy is evaluated once with each of them. Return [None] for a
     binding without parameters, and [] if the policy does not apply because no parameter object exists. Raises
-    `ApiError` if no parameter object exists and the binding's `parameterNotFoundAction` is Deny."""
+    `StatusError` if no parameter object exists and the binding's `parameterNotFoundAction` is Deny."""
     kind, ref = case.spec.get("paramKind"), case.binding["spec"].get("paramRef")
     if not kind or not ref:
         return [None]
@@ -482,7 +482,7 @@ def _params(case: _Case, reader: PolicyReader) -> list[Object | None]:
 
 
 def applies(bound: BoundPolicy, review: Review, form: Resource) -> bool:
-    """Return True if all match conditions are true. Raises `ApiError` if a condition cannot be evaluated and the
+    """Return True if all match conditions are true. Raises `StatusError` if a condition cannot be evaluated and the
     failure policy is Fail."""
     case = _Case(bound=bound, review=review, form=form)
     try:
@@ -520,7 +520,7 @@ def _mutated(case: _Case, obj: Object, patches: Patches) -> Object:
             obj = change(kind, obj, value)
         except ExpressionError as error:
             why = f"expression '{text}' resulted in error: {error}"
-        except ApiError as error:
+        except StatusError as error:
             why = f"{'error applying patch' if configured else 'JSON Patch'}: {error}"
         else:
             continue

@@ -26,7 +26,7 @@ from phalanx.embedded.apimachinery.expressions import functions
 from phalanx.embedded.apimachinery.expressions.metering import EXCEEDED, TICK, Budget, growth, metered, tokens
 from phalanx.embedded.apimachinery.expressions.pattern import PatternError
 from phalanx.embedded.apimachinery.expressions.pattern import compiled as regular
-from phalanx.embedded.apimachinery.schema.quantity import QuantityError
+from phalanx.embedded.apimachinery.schema.quantity import QuantityParseError
 from phalanx.embedded.apimachinery.schema.quantity import parse as parse_quantity
 
 # The longest text or list that an expression may create. If an expression cannot make texts and lists grow by more than
@@ -153,7 +153,7 @@ def _quantity(text: str) -> str:
 def _is_quantity(text: str) -> bool:
     try:
         parse_quantity(text)
-    except QuantityError:
+    except QuantityParseError:
         return False
     return True
 

@@ -79,8 +79,8 @@ def metadata_of(obj: Object) -> Meta:
 
 
 def place(meta: Meta, resource: Resource, namespace: str) -> None:
-    """Set the namespace of an object to the namespace of the request's path. Raises `ApiError` 400 if the object names
-    another one."""
+    """Set the namespace of an object to the namespace of the request's path. Raises `StatusError` 400 if the object
+    names another one."""
     if not resource.namespaced:
         meta.pop("namespace", None)
         return

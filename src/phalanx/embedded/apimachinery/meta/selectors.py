@@ -13,7 +13,7 @@ from typing import Any
 
 from phalanx.embedded.apimachinery.caching import cached
 from phalanx.embedded.apimachinery.meta.resource import Resource
-from phalanx.embedded.apimachinery.meta.status import ApiError, bad_request
+from phalanx.embedded.apimachinery.meta.status import StatusError, bad_request
 from phalanx.embedded.apimachinery.schema import formats
 
 Object = dict[str, Any]
@@ -49,13 +49,13 @@ class _Tokens:
         return found
 
 
-def _unparsable(why: str) -> ApiError:
+def _unparsable(why: str) -> StatusError:
     return bad_request(f"unable to parse requirement: {why}")
 
 
 @cached(4096)
 def labels(text: str) -> LabelTest | None:
-    """Return a function that tests the labels of an object; None for an empty selector. Raises `ApiError` 400."""
+    """Return a function that tests the labels of an object; None for an empty selector. Raises `StatusError` 400."""
     tokens, tests = _Tokens(text), []
     if not tokens.peek():
         return None
@@ -130,7 +130,7 @@ def _value(key: str, found: str) -> str:
 
 
 def _check_values(key: str, found: Iterable[str], more: Iterable[str] = ()) -> None:
-    """Check the values of a requirement. `more`: further errors. Raises `ApiError` 400 with all errors."""
+    """Check the values of a requirement. `more`: further errors. Raises `StatusError` 400 with all errors."""
     wrong = list(more)
     for at, one in enumerate(found):
         if problems := formats.label_value(one):
@@ -175,7 +175,7 @@ def _integer(text: str) -> int | None:
 
 def fields(text: str) -> list[tuple[str, str, bool]]:
     """Return (field, value, True if they must be equal or False if they must differ) for each term of a field selector.
-    Raises `ApiError` 400."""
+    Raises `StatusError` 400."""
     found = []
     for term in _TERM.findall(text):
         match = re.fullmatch(r"(.*?)(!=|==|=)(.*)", term, re.DOTALL)
@@ -186,7 +186,7 @@ def fields(text: str) -> list[tuple[str, str, bool]]:
 
 
 def _unescaped(value: str) -> str:
-    """Return the value of a term of a field selector, without its backslashes. Raises `ApiError` 400."""
+    """Return the value of a term of a field selector, without its backslashes. Raises `StatusError` 400."""
     found, signs = [], iter(value)
     for sign in signs:
         if sign == "=":

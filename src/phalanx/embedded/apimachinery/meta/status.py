@@ -1,9 +1,9 @@
-"""Errors of the API server. Each refusal is raised as an `ApiError`, which becomes a `Status` object in the response.
+"""Errors of the API server. Each refusal is raised as an `StatusError`, which becomes a `Status` object in the
+response.
 
-The HTTP layer catches every `ApiError` in one place, and sends its `status()` with its `code`. Reasons, codes and the
-forms of messages are those of k8s.io/apimachinery/pkg/api/errors and k8s.io/apimachinery/pkg/util/validation/field, so
-that a client which parses them sees no difference.
-"""
+The HTTP layer catches every `StatusError` in one place, and sends its `status()` with its `code`. Reasons, codes and
+the forms of messages are those of k8s.io/apimachinery/pkg/api/errors and k8s.io/apimachinery/pkg/util/validation/field,
+so that a client which parses them sees no difference."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Cause:
         return f"{self.field}: {self.message}"
 
 
-class ApiError(Exception):
+class StatusError(Exception):
     """A refusal with the message of kube-apiserver. `details`: copied into the Status."""
 
     def __init__(
@@ -85,33 +85,33 @@ def qualified(plural: str, group: str) -> str:
     return f"{plural}.{group}" if group else plural
 
 
-def not_found(group: str, plural: str, name: str) -> ApiError:
+def not_found(group: str, plural: str, name: str) -> StatusError:
     message = f'{qualified(plural, group)} "{name}" not found'
-    return ApiError(404, "NotFound", message, details=_details(group, plural, name))
+    return StatusError(404, "NotFound", message, details=_details(group, plural, name))
 
 
-def already_exists(group: str, plural: str, name: str, *, is_going: bool = False) -> ApiError:
+def already_exists(group: str, plural: str, name: str, *, is_going: bool = False) -> StatusError:
     """Return the error 409 for a name that another object has. `is_going`: True if that object is being deleted."""
     message = f'{qualified(plural, group)} "{name}" already exists'
     message = f"object is being deleted: {message}" if is_going else message
-    return ApiError(409, "AlreadyExists", message, details=_details(group, plural, name))
+    return StatusError(409, "AlreadyExists", message, details=_details(group, plural, name))
 
 
-def conflict(group: str, plural: str, name: str, why: str) -> ApiError:
+def conflict(group: str, plural: str, name: str, why: str) -> StatusError:
     message = f'Operation cannot be fulfilled on {qualified(plural, group)} "{name}": {why}'
-    return ApiError(409, "Conflict", message, details=_details(group, plural, name))
+    return StatusError(409, "Conflict", message, details=_details(group, plural, name))
 
 
-def forbidden(group: str, plural: str, name: str, why: str) -> ApiError:
+def forbidden(group: str, plural: str, name: str, why: str) -> StatusError:
     subject = f'{qualified(plural, group)} "{name}"' if name else qualified(plural, group)
-    return ApiError(403, "Forbidden", f"{subject} is forbidden: {why}", details=_details(group, plural, name))
+    return StatusError(403, "Forbidden", f"{subject} is forbidden: {why}", details=_details(group, plural, name))
 
 
-def bad_request(why: str) -> ApiError:
-    return ApiError(400, "BadRequest", why)
+def bad_request(why: str) -> StatusError:
+    return StatusError(400, "BadRequest", why)
 
 
-def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> ApiError:
+def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> StatusError:
     """Return an error 422. If there is one cause, the message contains its text; the texts of several causes are in
     brackets, like those of `field.ErrorList.ToAggregate`. If there are very many causes, the message lists only the
     first ones."""
@@ -124,7 +124,7 @@ def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> ApiErr
         "causes": [{"reason": c.reason, "message": c.message, "field": c.field} for c in told]
     }
     subject = f"{kind}.{group}" if group else kind
-    return ApiError(422, "Invalid", f'{subject} "{name}" is invalid: {text}', details=details)
+    return StatusError(422, "Invalid", f'{subject} "{name}" is invalid: {text}', details=details)
 
 
 # --- causes, with the messages of k8s.io/apimachinery/pkg/util/validation/field

@@ -19,7 +19,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from phalanx.embedded.apimachinery.meta.resource import Object, Resource
-from phalanx.embedded.apimachinery.meta.status import ApiError, bad_request
+from phalanx.embedded.apimachinery.meta.status import StatusError, bad_request
 from phalanx.embedded.apimachinery.patch.json_patch import go_kind
 from phalanx.embedded.apimachinery.patch.managed_fields import (
     BEFORE_FIRST_APPLY,
@@ -69,7 +69,7 @@ def apply(
     """Return the object after `manager` has applied `config`, with its managedFields. `live`: the object before; None
     to create it. `now`: the present as an RFC 3339 time.
 
-    Raises ApiError: 400 for another kind or a configuration with managedFields, 409 for conflicts, 500 for a field
+    Raises StatusError: 400 for another kind or a configuration with managedFields, 409 for conflicts, 500 for a field
     that the schema does not have.
     """
     kind = type_for(resource)
@@ -160,19 +160,19 @@ def _check(resource: Resource, config: object, kind: Type) -> None:
         raise bad_request("metadata.managedFields must be nil")
     if wrong := list(problems(config, kind)):
         text = wrong[0] if len(wrong) == 1 else "\n  ".join(["errors:", *wrong])
-        raise ApiError(500, "", f"failed to create typed patch object ({_described(config)}): {text}")
+        raise StatusError(500, "", f"failed to create typed patch object ({_described(config)}): {text}")
 
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def not_convertible(config: Object, why: str) -> ApiError:
+def not_convertible(config: Object, why: str) -> StatusError:
     """Return the error 500 for a configuration in which a value has the right JSON type but cannot be parsed as the
     type of its field. `why`: the error of the parser."""
     kind = _group_version_kind(config["apiVersion"], config["kind"])
     what = f"unable to convert unstructured object to {kind}: {why}"
-    return ApiError(500, "", f"failed to convert new object ({_described(config)}) to proper version: {what}")
+    return StatusError(500, "", f"failed to convert new object ({_described(config)}) to proper version: {what}")
 
 
 def _described(config: Object) -> str:
@@ -189,7 +189,7 @@ def _group_version_kind(version: str, kind: str) -> str:
     return f"{version if '/' in version else '/' + version}, Kind={kind}"
 
 
-def conflict_error(found: Iterable[tuple[FieldOwner, Node]]) -> ApiError:
+def conflict_error(found: Iterable[tuple[FieldOwner, Node]]) -> StatusError:
     """Return the error 409 with one cause for each field, and with the messages of
     k8s.io/apimachinery/pkg/util/managedfields/internal/conflict.go."""
     held = sorted(((owner.named(), [path_text(path) for path in paths(fields)]) for owner, fields in found))
@@ -199,7 +199,7 @@ def conflict_error(found: Iterable[tuple[FieldOwner, Node]]) -> ApiError:
         message = f"Apply failed with 1 conflict: {causes[0]['message']}: {causes[0]['field']}"
     else:
         message = f"Apply failed with {len(causes)} conflicts: " + "\n".join(_conflict_lines(held))
-    return ApiError(409, "Conflict", message, details={"causes": causes})
+    return StatusError(409, "Conflict", message, details={"causes": causes})
 
 
 def _conflict_lines(held: Iterable[tuple[str, list[str]]]) -> Iterator[str]:

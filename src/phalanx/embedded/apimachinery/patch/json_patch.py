@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from phalanx.embedded.apimachinery.limits import DEPTH, extent
-from phalanx.embedded.apimachinery.meta.status import ApiError, bad_request
+from phalanx.embedded.apimachinery.meta.status import StatusError, bad_request
 
 # k8s.io/apiserver/pkg/endpoints/handlers/patch.go
 MAX_OPERATIONS = 10_000
@@ -30,24 +30,24 @@ class _DoesNotApply(Exception):
 
 
 def json_patch(current: object, patch: object) -> Any:
-    """Return `current` after all operations, in their order. Raises ApiError 400 if the patch is not a list of
+    """Return `current` after all operations, in their order. Raises StatusError 400 if the patch is not a list of
     operations, and 422 if an operation cannot be applied."""
     if not isinstance(patch, list) or not all(isinstance(one, dict | None) for one in patch):
         raise bad_request(f"json: cannot unmarshal {go_kind(patch)} into Go value of type jsonpatch.Patch")
     if len(patch) > MAX_OPERATIONS:
         text = f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(patch)}"
-        raise ApiError(413, "RequestEntityTooLarge", f"Request entity is too large: {text}")
+        raise StatusError(413, "RequestEntityTooLarge", f"Request entity is too large: {text}")
     try:
         budget = _WORK
         for operation in patch:
             budget -= _cost(current, operation)
             if budget < 0:
                 why = "Request entity is too large: the JSON patch copies more than it may"
-                raise ApiError(413, "RequestEntityTooLarge", why)
+                raise StatusError(413, "RequestEntityTooLarge", why)
             current = _apply(current, operation)
     except (_DoesNotApply, KeyError, IndexError, TypeError) as error:
         message = "the server rejected our request due to an error in our request"
-        raise ApiError(422, "Invalid", message, details={}) from error
+        raise StatusError(422, "Invalid", message, details={}) from error
     return current
 
 

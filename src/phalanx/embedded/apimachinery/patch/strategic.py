@@ -21,7 +21,7 @@ from typing import Any
 
 from msgspec.json import encode
 
-from phalanx.embedded.apimachinery.meta.status import ApiError, bad_request
+from phalanx.embedded.apimachinery.meta.status import StatusError, bad_request
 from phalanx.embedded.apimachinery.patch.json_patch import go_kind
 from phalanx.embedded.apimachinery.schema.schema import Type
 
@@ -34,7 +34,7 @@ Json = dict[str, Any]
 
 
 def strategic_merge(current: Json, patch: object, kind: Type | None) -> Json:
-    """Return `current` with the patch merged into it. Raises ApiError 400, 422 or 500, like kube-apiserver."""
+    """Return `current` with the patch merged into it. Raises StatusError 400, 422 or 500, like kube-apiserver."""
     if not isinstance(patch, dict):
         raise bad_request(f"json: cannot unmarshal {go_kind(patch)} into Go value of type map[string]interface {{}}")
     return _merge_object(current, patch, kind)
@@ -118,14 +118,14 @@ def _merge_list(old: list[Any], patch: list[Any], kind: Type | None, order: list
 
 
 def _all_objects(old: list[object], patch: list[object]) -> bool:
-    """Return True if all items of both lists are objects, and False if all are scalars. Raises ApiError for mixed items
-    or for lists of lists, which cannot be merged."""
+    """Return True if all items of both lists are objects, and False if all are scalars. Raises StatusError for mixed
+    items or for lists of lists, which cannot be merged."""
     items = [*old, *patch]
     kinds = {type(item) for item in items}
     if kinds == {dict}:
         return True
     if items and isinstance(items[0], list):
-        raise ApiError(422, "Invalid", "list of lists is not supported", details={})
+        raise StatusError(422, "Invalid", "list of lists is not supported", details={})
     if kinds & {dict, list}:
         raise _failure(f"list element types are not identical: {go_text([old, patch])}")
     return False
@@ -273,9 +273,9 @@ def _fresh(value: object) -> Any:
     return value
 
 
-def _failure(message: str) -> ApiError:
+def _failure(message: str) -> StatusError:
     """Return an error 500. Kube-apiserver returns it for an error that has no reason of its own."""
-    return ApiError(500, "", message)
+    return StatusError(500, "", message)
 
 
 def go_text(value: object) -> str:

@@ -41,7 +41,7 @@ class Family(Enum):
     EXPONENT = "exponent"
 
 
-class QuantityError(ValueError):
+class QuantityParseError(ValueError):
     """Raised for a text that is not a quantity. The message is that of kube-apiserver's parser."""
 
 
@@ -50,7 +50,7 @@ def parse(text: str) -> tuple[int, Family]:
     """Return the amount in billionths, rounded away from zero, and the family of its suffix. Raises QuantityError."""
     found = _FORM.fullmatch(text)
     if found is None or not (found[2] or found[3]):
-        raise QuantityError(FORMAT_ERROR if not _LOOSE.match(text) else SUFFIX_ERROR)
+        raise QuantityParseError(FORMAT_ERROR if not _LOOSE.match(text) else SUFFIX_ERROR)
     sign, whole, fraction, letters, exponent = found.groups()
     factor, power, family = _scale(letters, exponent)
     amount = _bounded(whole, fraction or "", factor, power)
@@ -76,15 +76,15 @@ def _scale(letters: str, exponent: str) -> tuple[int, int, Family]:
     """Return the factor, the power of ten and the family that a suffix stands for. Raises QuantityError."""
     if letters in ("e", "E") and exponent not in ("", "+", "-"):
         if len(exponent) > _EXPONENT_DIGITS:
-            raise QuantityError(SUFFIX_ERROR)
+            raise QuantityParseError(SUFFIX_ERROR)
         return 1, int(exponent), Family.EXPONENT
     if exponent:
-        raise QuantityError(SUFFIX_ERROR)
+        raise QuantityParseError(SUFFIX_ERROR)
     if letters in _BINARY:
         return 2 ** _BINARY[letters], 0, Family.BINARY
     if letters in _DECIMAL:
         return 1, _DECIMAL[letters], Family.DECIMAL
-    raise QuantityError(SUFFIX_ERROR if _LOOSE.match("1" + letters) else FORMAT_ERROR)
+    raise QuantityParseError(SUFFIX_ERROR if _LOOSE.match("1" + letters) else FORMAT_ERROR)
 
 
 @cached(16384)

@@ -134,7 +134,7 @@ def _quantity(value: object, canonicalise: Callable[[str], str]) -> str:
         raise DecodeError(quantity.FORMAT_ERROR)
     try:
         return canonicalise(text)
-    except quantity.QuantityError as error:
+    except quantity.QuantityParseError as error:
         raise DecodeError(str(error)) from None
 
 

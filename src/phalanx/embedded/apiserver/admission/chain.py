@@ -1,8 +1,8 @@
 """Admission plug-ins: one function for each plug-in of a default kube-apiserver that affects jobs and pods.
 
 The plug-ins run after defaulting and before validation, in the order of kube-apiserver. They may edit the object, or
-raise `ApiError`. They read other objects (the namespace, limit ranges, priority classes) through `Reader`. The lists at
-the end of the module assign plug-ins to kinds; for a kind without plug-ins, a write costs one look-up.
+raise `StatusError`. They read other objects (the namespace, limit ranges, priority classes) through `Reader`. The lists
+at the end of the module assign plug-ins to kinds; for a kind without plug-ins, a write costs one look-up.
 
 Source: k8s.io/kubernetes/plugin/pkg/admission and k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle.
 """
@@ -14,7 +14,7 @@ from functools import cache, partial
 from typing import Protocol
 
 from phalanx.embedded.apimachinery.meta.resource import Object, Resource
-from phalanx.embedded.apimachinery.meta.status import ApiError, forbidden, not_found
+from phalanx.embedded.apimachinery.meta.status import StatusError, forbidden, not_found
 from phalanx.embedded.apimachinery.schema import quantity
 from phalanx.embedded.apiserver.admission import limit_ranger, service_addresses, volcano
 from phalanx.embedded.apiserver.admission import resource_quota as quota
@@ -64,12 +64,12 @@ def namespace_lifecycle(resource: Resource, obj: Object, old: Object | None, rea
         raise _terminating(resource, obj["metadata"].get("name", ""), namespace)
 
 
-def _terminating(resource: Resource, name: str, namespace: str) -> ApiError:
+def _terminating(resource: Resource, name: str, namespace: str) -> StatusError:
     why = f"unable to create new content in namespace {namespace} because it is being terminated"
     error = forbidden(resource.group, resource.plural, name, why)
     text = f"namespace {namespace} is being terminated"
     cause = {"reason": "NamespaceTerminating", "message": text, "field": "metadata.namespace"}
-    return ApiError(403, "Forbidden", error.message, details={**(error.details or {}), "causes": [cause]})
+    return StatusError(403, "Forbidden", error.message, details={**(error.details or {}), "causes": [cause]})
 
 
 def service_account(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
@@ -146,7 +146,7 @@ def _priority_of(resource: Resource, pod: Object, reader: Reader) -> tuple[int, 
 def limited_priorities(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
     """Check pods with a system priority class (`system-cluster-critical`, `system-node-critical`). If kube-system has a
     quota for these classes, such pods are allowed only in namespaces that have a quota for them, too. The ResourceQuota
-    plug-in with `limitedResources` has the same rule. `phalanx up --shared` creates the quota. Raises `ApiError`
+    plug-in with `limitedResources` has the same rule. `phalanx up --shared` creates the quota. Raises `StatusError`
     403."""
     namespace = obj["metadata"].get("namespace", "")
     if old is not None or obj["spec"].get("priorityClassName") not in SYSTEM:
@@ -164,7 +164,7 @@ def limited_priorities(resource: Resource, obj: Object, old: Object | None, read
 def priority_cap(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
     """Refuse an object that requests a higher priority, in any of its templates, than the annotation
     `phalanx.dev/max-priority` of its namespace allows. Jobs are checked as well as pods, because the scheduler ranks a
-    Job, and may preempt other jobs for it, before the Job has pods. Raises `ApiError` 403."""
+    Job, and may preempt other jobs for it, before the Job has pods. Raises `StatusError` 403."""
     namespace = obj["metadata"].get("namespace")
     home = reader.get("", "namespaces", "", namespace) if namespace else None
     text = ((home or {}).get("metadata", {}).get("annotations") or {}).get(MAX_PRIORITY, "")
@@ -223,7 +223,7 @@ def default_priority_class(reader: Reader) -> Object | None:
     return min(marked, key=lambda one: int(one.get("value", 0)), default=None)
 
 
-def _refused(resource: Resource, pod: Object, what: str, computed: str) -> ApiError:
+def _refused(resource: Resource, pod: Object, what: str, computed: str) -> StatusError:
     why = (
         f"{what} must not be provided in pod spec; priority admission controller computed {computed} "
         "from the given PriorityClass name"
@@ -320,7 +320,7 @@ def _place(resource: Resource, pod: Object, place: Object) -> None:
         spec["tolerations"] = [*(spec.get("tolerations") or ()), *extra]
 
 
-def _pod_rejected(resource: Resource, pod: Object, why: str) -> ApiError:
+def _pod_rejected(resource: Resource, pod: Object, why: str) -> StatusError:
     return forbidden(resource.group, resource.plural, pod["metadata"].get("name", ""), f"pod rejected: {why}")
 
 
@@ -335,7 +335,7 @@ def storage_object_in_use_protection(resource: Resource, obj: Object, old: Objec
 
 
 def volume_claim_resize(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
-    """Check that a bound volume claim grows only if its class allows it. Raises `ApiError` 403."""
+    """Check that a bound volume claim grows only if its class allows it. Raises `StatusError` 403."""
     if old is None or (old.get("status") or {}).get("phase") != "Bound":  # otherwise validation checks the change
         return
     asked = (((one["spec"].get("resources") or {}).get("requests") or {}) for one in (obj, old))
@@ -354,7 +354,7 @@ def volume_claim_resize(resource: Resource, obj: Object, old: Object | None, rea
 
 def ephemeral_containers(resource: Resource, obj: Object, old: Object, reader: Reader) -> None:
     """Refuse to add ephemeral containers to a pod whose node would never start them, because kubectl debug would wait
-    for ever. Raises `ApiError` 403."""
+    for ever. Raises `StatusError` 403."""
     late, name = obj["spec"].get("ephemeralContainers") or (), obj["spec"].get("nodeName")
     if not name or len(late) <= len(old["spec"].get("ephemeralContainers") or ()):
         return
@@ -389,14 +389,14 @@ def _hold(resource: Resource, obj: Object, old: Object | None, namespace: str, r
 
 
 def grown(resource: Resource, obj: Object, old: Object, reader: Reader) -> None:
-    """Check that a change does not exceed the bytes that quotas allow the namespace. Raises `ApiError` 403."""
+    """Check that a change does not exceed the bytes that quotas allow the namespace. Raises `StatusError` 403."""
     namespace = obj["metadata"].get("namespace")
     if namespace and (quotas := list(reader.list("", "resourcequotas", namespace))):
         quota.enforce_growth(resource, obj, old, quotas, reader.held(namespace))
 
 
 def resized(resource: Resource, obj: Object, old: Object, reader: Reader) -> None:
-    """Check a pod whose containers are resized by the rules that apply to a new pod. Raises `ApiError` 403."""
+    """Check a pod whose containers are resized by the rules that apply to a new pod. Raises `StatusError` 403."""
     meta = obj["metadata"]
     namespace = meta.get("namespace", "")
     if ranges := list(reader.list("", "limitranges", namespace)):
@@ -444,7 +444,7 @@ def _plugins_of(key: Key) -> tuple[Plugin, ...]:
 
 
 def admit(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
-    """Run all plug-ins for one write. They may edit `obj`, and may raise ApiError. `old`: the object before the write;
-    None for a create."""
+    """Run all plug-ins for one write. They may edit `obj`, and may raise StatusError. `old`: the object before the
+    write; None for a create."""
     for plugin in _plugins_of(resource.key):
         plugin(resource, obj, old, reader)

@@ -20,7 +20,7 @@ ANNOTATION = "kubernetes.io/limit-ranger"
 
 
 def apply(resource: Resource, obj: Object, ranges: Sequence[Object]) -> None:
-    """Set the defaults of a pod, then check the object against all limits. Raises ApiError 403."""
+    """Set the defaults of a pod, then check the object against all limits. Raises StatusError 403."""
     items = [item for one in ranges for item in one["spec"].get("limits") or ()]
     if resource.plural == "pods":
         _defaults(obj, [item for item in items if item.get("type") == "Container"])

@@ -53,7 +53,7 @@ SAFE_VOLUMES = frozenset(
 
 
 def review(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> list[str]:
-    """Return the warnings about a pod or a pod template. Raises ApiError 403 for a pod that its namespace does not
+    """Return the warnings about a pod or a pod template. Raises StatusError 403 for a pod that its namespace does not
     accept."""
     path = TEMPLATES.get(resource.key)
     namespace = obj["metadata"].get("namespace", "")

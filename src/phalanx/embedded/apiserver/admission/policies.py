@@ -17,7 +17,7 @@ from phalanx.embedded.apimachinery.expressions.admission_policy import (
 )
 from phalanx.embedded.apimachinery.expressions.authorizer import Rights
 from phalanx.embedded.apimachinery.meta.resource import Object, Resource, User
-from phalanx.embedded.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.status import StatusError
 from phalanx.embedded.apimachinery.patch import patch as patches
 from phalanx.embedded.apimachinery.schema import schema
 from phalanx.embedded.apimachinery.schema.typed import merged, problems
@@ -64,7 +64,7 @@ class Policies:
         reinvoked: bool = False,
     ) -> bool:
         """Apply the mutating policies to `obj` in place, and then set defaults again. Return True if a policy has
-        changed the object. Raises `ApiError`."""
+        changed the object. Raises `StatusError`."""
         review = self._found("mutatingadmissionpolicies", resource, obj, old, user, beneath)
         if review is None:
             return False
@@ -90,7 +90,7 @@ class Policies:
         beneath: Beneath = WHOLE,
         operation: str = "",
     ) -> list[str]:
-        """Return the warnings of the validating policies. Raises `ApiError` if one of them denies the request."""
+        """Return the warnings of the validating policies. Raises `StatusError` if one of them denies the request."""
         plural = "validatingadmissionpolicies"
         review = self._found(plural, resource, obj, old, user, beneath, operation)
         return [] if review is None else validate(review, self._reader)
@@ -170,30 +170,30 @@ class Policies:
 
 def _merge(resource: Resource, obj: Object, value: object) -> Object:
     """Return the object with an apply configuration merged into it. Lists with keys are merged by their keys, as in a
-    server-side apply. Raises `ApiError` for a field that the schema does not have."""
+    server-side apply. Raises `StatusError` for a field that the schema does not have."""
     kind = schema.type_of(resource.schema_name) if resource.schema_name else None
     if kind is not None and (wrong := list(problems(value, kind))):
         text = wrong[0] if len(wrong) == 1 else "\n  ".join(["errors:", *wrong])
-        raise ApiError(500, "", f"failed to convert patch object to typed object: {text}")
+        raise StatusError(500, "", f"failed to convert patch object to typed object: {text}")
     changed: Object = merged(obj, value, kind)
     return changed
 
 
 def _json(resource: Resource, obj: Object, value: object) -> Object:
     """Return the object after a JSON patch. If a test in the patch fails, return the object unchanged. Raises
-    `ApiError`."""
+    `StatusError`."""
     if not isinstance(value, list):
         return patches.apply_patch(patches.JSON_PATCH, obj, value, resource.schema_name or None)
     found = obj
     for step in value:
         try:
             found = patches.apply_patch(patches.JSON_PATCH, found, [step], resource.schema_name or None)
-        except ApiError as error:
+        except StatusError as error:
             if error.code != 422:
                 raise
             if step["op"] == "test":
                 return obj
-            raise ApiError(422, "Invalid", _failed(step)) from None
+            raise StatusError(422, "Invalid", _failed(step)) from None
     return found
 
 

@@ -68,7 +68,7 @@ def enforce(
     old: Object | None = None,
 ) -> None:
     """Refuse a write that exceeds a quota. `held`: the numbers of objects and bytes in the namespace. `there`: returns
-    the namespace's objects of the same kind. `old`: the object before an update; None for a create. Raises ApiError
+    the namespace's objects of the same kind. `old`: the object before an update; None for a create. Raises StatusError
     403."""
     whole, before = usage(resource, obj), usage(resource, old) if old is not None else {}
     asked = {name: amount - before.get(name, 0) for name, amount in whole.items()}
@@ -89,7 +89,7 @@ def enforce(
 
 def enforce_growth(resource: Resource, obj: Object, old: Object, quotas: Iterable[Object], held: HeldQuota) -> None:
     """Check that a change does not exceed a quota of bytes. A change that adds no bytes is always allowed. Raises
-    ApiError 403."""
+    StatusError 403."""
     for quota in quotas:
         limit = (quota["spec"].get("hard") or {}).get(BYTES)
         if limit is None or not _in_scope(quota, resource, obj):

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from ipaddress import IPv4Network, ip_address
 
 from phalanx.embedded.apimachinery.meta.resource import Object
-from phalanx.embedded.apimachinery.meta.status import ApiError, Cause, invalid, invalid_value
+from phalanx.embedded.apimachinery.meta.status import Cause, StatusError, invalid, invalid_value
 from phalanx.embedded.apiserver.registry.kinds.workloads.service import HEADLESS, address_causes, fill_families
 
 ADDRESSES = IPv4Network("10.96.0.0/16")
@@ -20,7 +20,7 @@ NODE_PORTS = range(30000, 32768)
 
 def allocate(service: Object, before: Object, others: Iterable[Object]) -> None:
     """Assign to `service` the cluster IP and the node ports that its type needs, unless it had them before the write.
-    `before`: its spec before the write. `others`: the other services. Raises ApiError 422 if a requested address or
+    `before`: its spec before the write. `others`: the other services. Raises StatusError 422 if a requested address or
     port is not free or not in the range."""
     spec = service["spec"]
     if spec.get("type") == "ExternalName":
@@ -55,7 +55,9 @@ def _address(service: Object, taken: set[str]) -> None:
     free = (str(ip_address(base + offset)) for offset in range(FIRST, ADDRESSES.num_addresses - 1))
     address = next((one for one in free if one not in taken), None)
     if address is None:
-        raise ApiError(500, "InternalError", "Internal error occurred: failed to allocate a serviceIP: range is full")
+        raise StatusError(
+            500, "InternalError", "Internal error occurred: failed to allocate a serviceIP: range is full"
+        )
     spec["clusterIP"], spec["clusterIPs"] = address, [address]
 
 

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from phalanx.embedded.apimachinery.meta.resource import Object, Resource
-from phalanx.embedded.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.status import StatusError
 from phalanx.embedded.apimachinery.schema import formats, quantity, schema
 from phalanx.embedded.apiserver.registry.kinds.batch.job import cron_schedule, time_zone
 from phalanx.embedded.apiserver.registry.kinds.checks import Found
@@ -111,7 +111,7 @@ def _number(holder: object, key: str) -> int:
 
 
 def check(resource: Resource, obj: Object, old: Object | None, reader: QueueReader) -> None:
-    """Refuse a valid object that Volcano's webhooks would refuse. Raises `ApiError` 400."""
+    """Refuse a valid object that Volcano's webhooks would refuse. Raises `StatusError` 400."""
     if obj["metadata"].get("deletionTimestamp"):
         return
     if resource.key == JOBS:
@@ -128,7 +128,7 @@ def check(resource: Resource, obj: Object, old: Object | None, reader: QueueRead
 
 
 def check_deletion(resource: Resource, old: Object, reader: QueueReader) -> None:
-    """Refuse the deletion of a Queue that other objects need. Raises `ApiError` 400."""
+    """Refuse the deletion of a Queue that other objects need. Raises `StatusError` 400."""
     if resource.key != QUEUES:
         return
     name = old["metadata"]["name"]
@@ -142,7 +142,7 @@ def check_deletion(resource: Resource, old: Object, reader: QueueReader) -> None
 
 def _deny(webhook: str, faults: Iterator[str]) -> None:
     if said := "; ".join(faults):
-        raise ApiError(400, "", f'admission webhook "{webhook}" denied the request: {said}')
+        raise StatusError(400, "", f'admission webhook "{webhook}" denied the request: {said}')
 
 
 def _new_job(job: Object, reader: QueueReader) -> Iterator[str]:

@@ -59,8 +59,8 @@ class AccountTokens:
         self._key = b""
 
     def issue(self, namespace: str, name: str, request: Object) -> Object:
-        """Return the TokenRequest with a new token. Raises `ApiError` 404, 409 or 422, or 400 for an object of another
-        kind."""
+        """Return the TokenRequest with a new token. Raises `StatusError` 404, 409 or 422, or 400 for an object of
+        another kind."""
         asked = (request.get("metadata") or {}).get("name")
         if asked and asked != name:
             why = "must match the service account name if specified"
@@ -149,7 +149,7 @@ class AccountTokens:
 
 
 def _filled(spec: Object) -> Object:
-    """Return the spec of a TokenRequest with its defaults. Raises `ApiError` 422 or 400."""
+    """Return the spec of a TokenRequest with its defaults. Raises `StatusError` 422 or 400."""
     ends_s = spec.get("expirationSeconds") or _DEFAULT_S
     if not _LEAST_S <= ends_s <= _MOST_S:
         limit = "less than 10 minutes" if ends_s < _LEAST_S else "larger than 2^32 seconds"

@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from phalanx.embedded.apimachinery.meta.resource import User
-from phalanx.embedded.apimachinery.meta.status import ApiError, bad_request, shown
+from phalanx.embedded.apimachinery.meta.status import StatusError, bad_request, shown
 from phalanx.embedded.apiserver.auth.authority import write_private
 from phalanx.embedded.apiserver.auth.rbac import AUTHENTICATED, AccessRequest, Authorizer
 from phalanx.errors import PhalanxError
@@ -40,8 +40,8 @@ _CHECK_FILE_EVERY_S = 1.0
 _log = logging.getLogger(__name__)
 
 
-def unauthorized() -> ApiError:
-    return ApiError(401, "Unauthorized", "Unauthorized")
+def unauthorized() -> StatusError:
+    return StatusError(401, "Unauthorized", "Unauthorized")
 
 
 class Tokens:
@@ -77,7 +77,7 @@ class Tokens:
             _log.warning("%s The users of the earlier file stay valid.", error)
 
     def user(self, authorization: bytes) -> User:
-        """Return the user of an `Authorization` header. Raises `ApiError` 401.
+        """Return the user of an `Authorization` header. Raises `StatusError` 401.
 
         Only bearer tokens are read. A request with another scheme, or with an empty token, is anonymous."""
         now_s = time.monotonic()
@@ -140,8 +140,8 @@ _ACCOUNT = "system:serviceaccount:"
 
 
 def acting(user: User, headers: Mapping[bytes, bytes], authorizer: Authorizer) -> User:
-    """Return the user as whom the request acts. Raises `ApiError` 403 if `user` may not impersonate that user, and 400
-    if the headers name no user.
+    """Return the user as whom the request acts. Raises `StatusError` 403 if `user` may not impersonate that user, and
+    400 if the headers name no user.
 
     One header may name several groups, separated by commas, so a group's name cannot contain a comma. The right is
     checked for each group.

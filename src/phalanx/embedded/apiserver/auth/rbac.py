@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, Protocol
 
 from phalanx.embedded.apimachinery.expressions.authorizer import AuthorizationQuestion, Rights
 from phalanx.embedded.apimachinery.meta.resource import Object, Resource, User
-from phalanx.embedded.apimachinery.meta.status import ApiError, forbidden, not_found
+from phalanx.embedded.apimachinery.meta.status import StatusError, forbidden, not_found
 
 GROUP = "rbac.authorization.k8s.io"
 ALL = "*"
@@ -224,7 +224,7 @@ class Authorizer:
 
     def path(self, user: User, verb: str, path: str) -> None:
         """Check that `user` may do `verb` (a lower-case HTTP method) on a path that names no resource. Raises
-        `ApiError` 403."""
+        `StatusError` 403."""
         known = AUTHENTICATED in user.groups
         if MASTERS in user.groups or (path in _PUBLIC_PATHS and (known or UNAUTHENTICATED in user.groups)):
             return
@@ -233,11 +233,11 @@ class Authorizer:
         if any(allows_path(rule, verb, path) for rule in self.grants.rules(user)):
             return
         message = f'forbidden: User "{user.name}" cannot {verb} path "{path}"'
-        raise ApiError(403, "Forbidden", message, details={})
+        raise StatusError(403, "Forbidden", message, details={})
 
     def resource(self, user: User, asked: AccessRequest, namespace: str) -> None:
         """Check that `user` may make the request `asked` in the namespace; "" stands for the cluster scope. Raises
-        `ApiError` 403."""
+        `StatusError` 403."""
         if self.may(user, asked, namespace):
             return
         plural = asked.resource.partition("/")[0]
@@ -265,12 +265,12 @@ class Authorizer:
             return self.may(user, asked, question.namespace)
         try:
             self.path(user, question.verb, question.path)
-        except ApiError:
+        except StatusError:
             return False
         return True
 
     def guard(self, resource: Resource, obj: Object, old: Object | None, user: User) -> None:
-        """Refuse a user who writes or binds a role with rights that the user does not have. Raises `ApiError` 403,
+        """Refuse a user who writes or binds a role with rights that the user does not have. Raises `StatusError` 403,
         404."""
         if resource.group != GROUP or MASTERS in user.groups:
             return
@@ -288,7 +288,7 @@ class Authorizer:
         if role is None:
             missing = not_found(GROUP, plural, reference["name"])
             details = {**(missing.details or {}), "kind": resource.plural}
-            raise ApiError(missing.code, missing.reason, missing.message, details=details)
+            raise StatusError(missing.code, missing.reason, missing.message, details=details)
         self._guard_rules(resource, obj, role, user, AccessRequest("bind", GROUP, plural, reference["name"]))
 
     def _guard_rules(self, resource: Resource, obj: Object, role: Object, user: User, instead: AccessRequest) -> None:

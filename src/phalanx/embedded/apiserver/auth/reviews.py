@@ -11,7 +11,7 @@ from typing import Any
 
 from phalanx.embedded.apimachinery.meta.objectmeta import now_text
 from phalanx.embedded.apimachinery.meta.resource import Resource, User
-from phalanx.embedded.apimachinery.meta.status import ApiError, Cause, bad_request, invalid_value
+from phalanx.embedded.apimachinery.meta.status import Cause, StatusError, bad_request, invalid_value
 from phalanx.embedded.apimachinery.meta.status import invalid as refusal
 from phalanx.embedded.apimachinery.patch.managed_fields import track_create
 from phalanx.embedded.apiserver.auth.account_tokens import ISSUER
@@ -57,7 +57,7 @@ class Reviewer:
         self._tokens, self._authorizer = tokens, authorizer
 
     def answer(self, kind: str, obj: Object, user: User, namespace: str = "", manager: str = "") -> Object:
-        """Return the review `obj` with its status. Raises `ApiError` 400 or 422 for an incomplete review."""
+        """Return the review `obj` with its status. Raises `StatusError` 400 or 422 for an incomplete review."""
         spec = obj.get("spec") or {}
         if kind == "LocalSubjectAccessReview":
             obj = obj | {"metadata": {**(obj.get("metadata") or {}), "namespace": namespace}}
@@ -85,12 +85,12 @@ class Reviewer:
 
     def _token(self, token: str, audiences: list[str]) -> Object:
         """Return the status of a TokenReview: the user of the token, if the token is valid for one of the audiences (by
-        default for this server). Raises `ApiError` 400 for an empty token."""
+        default for this server). Raises `StatusError` 400 for an empty token."""
         if not token:
             raise bad_request("token is required for TokenReview in authentication")
         try:
             found = self._tokens.user(b"Bearer " + token.encode())
-        except ApiError:
+        except StatusError:
             return {"user": {}, "error": "invalid bearer token"}
         if audiences and ISSUER not in audiences:
             return {"user": {}, "error": "invalid bearer token"}
@@ -125,12 +125,12 @@ class Reviewer:
         try:
             assert path is not None  # there is a resource or a path
             self._authorizer.path(user, path.get("verb", ""), path.get("path", ""))
-        except ApiError:
+        except StatusError:
             return False
         return True
 
     def _rules(self, user: User, namespace: str) -> Object:
-        """Return the user's rules in the namespace. Raises `ApiError` 400 if no namespace is given."""
+        """Return the user's rules in the namespace. Raises `StatusError` 400 if no namespace is given."""
         if not namespace:
             raise bad_request("no namespace on request")
         rules = self._authorizer.grants.rules(user, namespace)
@@ -155,7 +155,7 @@ def _unread_selectors(attributes: Object) -> Object:
 
 def _check(obj: Object, subject: list[Cause] | None = None, place: list[Cause] | None = None) -> None:
     """Check that a review names a resource or a path, but not both. `subject` and `place`: the errors found in its user
-    and in its namespace. Raises `ApiError` 422."""
+    and in its namespace. Raises `StatusError` 422."""
     spec = obj.get("spec") or {}
     resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     causes = []

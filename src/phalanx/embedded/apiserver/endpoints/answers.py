@@ -15,14 +15,14 @@ from typing import Any
 
 from phalanx.embedded.apimachinery.caching import cached
 from phalanx.embedded.apimachinery.meta.resource import Resource, converted, type_package
-from phalanx.embedded.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.status import StatusError
 from phalanx.embedded.apiserver.endpoints import parts
 from phalanx.embedded.apiserver.storage.store import Stored, decode, encode
 from phalanx.embedded.apiserver.storage.watch import Frame, line_of
 from phalanx.embedded.apiserver.transport import negotiation
 from phalanx.embedded.apiserver.transport.negotiation import PROTOBUF, YAML, Accept, encode_yaml, no_such_form
 from phalanx.embedded.apiserver.transport.protobuf import protobuf
-from phalanx.embedded.apiserver.transport.request import Request, Response
+from phalanx.embedded.apiserver.transport.request import HttpRequest, Response
 from phalanx.embedded.apiserver.transport.tables.table import as_partial_metadata
 
 META = "meta.k8s.io"
@@ -56,10 +56,10 @@ class Form:
 
 
 def form_of(
-    resource: Resource, request: Request, *, listing: bool = False, stream: bool = False, missing: bool = False
+    resource: Resource, request: HttpRequest, *, listing: bool = False, stream: bool = False, missing: bool = False
 ) -> Form:
     """Return the form of the first media type in the Accept header in which the server can send the kind. `missing`:
-    the object does not exist. Raises `ApiError` 406."""
+    the object does not exist. Raises `StatusError` 406."""
     for accept in request.accept:
         if stream and accept.media == YAML:
             continue
@@ -73,7 +73,7 @@ def form_of(
 
 def _check_partial(resource: Resource, as_kind: str, listing: bool) -> None:
     """Check a request that accepts only metadata. The kind that it names must fit the response: one object, or a list.
-    Raises `ApiError` 406."""
+    Raises `StatusError` 406."""
     kind = f"{type_package(resource)}.{resource.kind}{'List' if listing else ''}"
     if listing and as_kind == "PartialObjectMetadata":
         why = f"is a list (*{kind})"
@@ -81,10 +81,10 @@ def _check_partial(resource: Resource, as_kind: str, listing: bool) -> None:
         why = f"is not a list (*{kind})"
     else:
         return
-    raise ApiError(406, "NotAcceptable", f"you requested {as_kind}, but the requested object {why}")
+    raise StatusError(406, "NotAcceptable", f"you requested {as_kind}, but the requested object {why}")
 
 
-def _form(resource: Resource, request: Request, accept: Accept, listing: bool) -> Form | None:
+def _form(resource: Resource, request: HttpRequest, accept: Accept, listing: bool) -> Form | None:
     if accept.media == PROTOBUF:
         return _protobuf_form(resource, accept, listing)
     media = accept.media
@@ -204,7 +204,7 @@ def partial_object(resource: Resource) -> Callable[[Stored], bytes]:
     return render
 
 
-def one(resource: Resource, request: Request, stored: Stored, code: int = 200) -> Response:
+def one(resource: Resource, request: HttpRequest, stored: Stored, code: int = 200) -> Response:
     """Return a response with one stored object."""
     form = form_of(resource, request)
     body = form.one(stored)
@@ -213,13 +213,13 @@ def one(resource: Resource, request: Request, stored: Stored, code: int = 200) -
     return Response(code=code, body=body, media=form.media)
 
 
-def value(request: Request, obj: object, code: int = 200) -> Response:
+def value(request: HttpRequest, obj: object, code: int = 200) -> Response:
     """Return a response with an object that is not stored, such as a Status or a Scale."""
     media, body = negotiation.render(request.accept, obj)
     return Response(code=code, body=body, media=media)
 
 
-async def many(resource: Resource, request: Request, found: Sequence[Stored], meta: dict[str, object]) -> Response:
+async def many(resource: Resource, request: HttpRequest, found: Sequence[Stored], meta: dict[str, object]) -> Response:
     """Return a response with a list of objects, in the form that the request accepts."""
     form = form_of(resource, request, listing=True)
     version = f"{META}/{form.version}"

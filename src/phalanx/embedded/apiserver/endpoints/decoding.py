@@ -15,7 +15,7 @@ from typing import Any
 
 from phalanx.embedded.apimachinery.limits import CAUSES
 from phalanx.embedded.apimachinery.meta.resource import Object, Resource, User, type_package
-from phalanx.embedded.apimachinery.meta.status import ApiError, bad_request, invalid, invalid_value
+from phalanx.embedded.apimachinery.meta.status import StatusError, bad_request, invalid, invalid_value
 from phalanx.embedded.apimachinery.patch.apply import not_convertible
 from phalanx.embedded.apimachinery.patch.patch import STRATEGIC_MERGE_PATCH
 from phalanx.embedded.apimachinery.patch.strategic import go_text
@@ -59,7 +59,7 @@ class WrongKind(ValueError):
 
 def ordered(resource: Resource, body: object, *, patched: bool = False) -> Object:
     """Return the object of a request, with kind and apiVersion as its first fields. `patched`: True if the object is
-    the result of a patch. Raises `WrongKind`, or `ApiError` for a custom resource."""
+    the result of a patch. Raises `WrongKind`, or `StatusError` for a custom resource."""
     if body is None:
         body = {}
     if why := negotiation.kind_problem(body):
@@ -97,14 +97,14 @@ def _of_another_kind(resource: Resource, body: Object, kind: str, api_version: s
     return WrongKind(why, kind, version)
 
 
-def _other_version(resource: Resource, api_version: str) -> ApiError:
+def _other_version(resource: Resource, api_version: str) -> StatusError:
     return bad_request(
         f"the API version in the data ({api_version}) does not match the expected API version ({resource.api_version})"
     )
 
 
 def from_body(knowledge: parts.Knowledge, resource: Resource, body: object, intent: Intent) -> Object:
-    """Return the object in the body of a request, in the form of its schema. Raises `ApiError` 400."""
+    """Return the object in the body of a request, in the form of its schema. Raises `StatusError` 400."""
     try:
         obj = ordered(resource, body)
     except WrongKind as wrong:
@@ -120,7 +120,7 @@ def from_body(knowledge: parts.Knowledge, resource: Resource, body: object, inte
 
 
 def from_applied(knowledge: parts.Knowledge, resource: Resource, applied: Object, config: Any) -> Object:
-    """Return the object that resulted from applying `config`, in the form of its schema. Raises `ApiError` 500."""
+    """Return the object that resulted from applying `config`, in the form of its schema. Raises `StatusError` 500."""
     obj = ordered(resource, applied)
     try:
         knowledge.decode(resource, obj)
@@ -148,7 +148,7 @@ def from_patch(
     knowledge: parts.Knowledge, resource: Resource, media: str, current: Object, patch: object, intent: Intent
 ) -> Object:
     """Return the current object after a patch, in the form of its schema. Fields that the patch cannot change are
-    shared with the current object. Raises `ApiError`."""
+    shared with the current object. Raises `StatusError`."""
     touched = parts.touched_fields(media, patch, current)
     strategic = media == STRATEGIC_MERGE_PATCH
     patched = knowledge.patched(resource, media, _unshared(current, touched), _copied(patch))
@@ -182,7 +182,7 @@ def _decode_fields(
     part = {key: obj[key] for key in ("kind", "apiVersion", *touched) if key in obj}
     try:
         unknown = knowledge.decode(resource, part)
-    except ApiError as error:  # the schema of a custom resource is violated
+    except StatusError as error:  # the schema of a custom resource is violated
         raise DecodeError(error.message.partition(": ")[2]) from None
     for key in touched:
         if key in part:

@@ -19,7 +19,7 @@ from typing import Any
 from phalanx.embedded.apimachinery.meta import objectmeta
 from phalanx.embedded.apimachinery.meta.resource import Resource, User
 from phalanx.embedded.apimachinery.meta.status import (
-    ApiError,
+    StatusError,
     bad_request,
     conflict,
     forbidden,
@@ -37,7 +37,7 @@ from phalanx.embedded.apiserver.registry.routing import RouteTarget
 from phalanx.embedded.apiserver.storage.store import Object, Store, Stored, decode, encode
 from phalanx.embedded.apiserver.transport import negotiation
 from phalanx.embedded.apiserver.transport.options import is_dry_run, number
-from phalanx.embedded.apiserver.transport.request import Request
+from phalanx.embedded.apiserver.transport.request import HttpRequest
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 _OPTIONS = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
@@ -70,9 +70,9 @@ class DeleteOptions:
     warnings: list[str] = field(default_factory=list)
 
 
-def delete_options(request: Request, body: object) -> DeleteOptions:
+def delete_options(request: HttpRequest, body: object) -> DeleteOptions:
     """Return the options of a deletion: those of the body (a DeleteOptions object), or, if the request has no body
-    (None), those of the query. Raises `ApiError` 400 or 422."""
+    (None), those of the query. Raises `StatusError` 400 or 422."""
     given = _from_query(request) if body is None else _decoded(body)
     grace = given.get("gracePeriodSeconds")
     if grace is not None and grace < 0:
@@ -98,16 +98,16 @@ def delete_options(request: Request, body: object) -> DeleteOptions:
     )
 
 
-def delete_body(request: Request) -> object:
-    """Return the value in the body of a DELETE; None if there is no body. Raises `ApiError` 400, 415."""
+def delete_body(request: HttpRequest) -> object:
+    """Return the value in the body of a DELETE; None if there is no body. Raises `StatusError` 400, 415."""
     value = negotiation.decoded(request.body, request.content_type) if request.body else None
     if why := negotiation.kind_problem(value):
         raise bad_request(why)
     return value
 
 
-def _from_query(request: Request) -> Object:
-    """Return the options that the query of the request sets. Raises `ApiError` 400."""
+def _from_query(request: HttpRequest) -> Object:
+    """Return the options that the query of the request sets. Raises `StatusError` 400."""
     if not request.query:
         return {}
     given: Object = {"gracePeriodSeconds": number(request, "gracePeriodSeconds")}
@@ -117,7 +117,7 @@ def _from_query(request: Request) -> Object:
 
 
 def _decoded(body: Any) -> Object:
-    """Return the options that the body sets. An invalid body prevents the deletion. Raises `ApiError` 400."""
+    """Return the options that the body sets. An invalid body prevents the deletion. Raises `StatusError` 400."""
     found: Object = body
     kind, version = found.get("kind") or _KIND, found.get("apiVersion") or "meta.k8s.io/v1"
     if kind != _KIND:
@@ -145,7 +145,7 @@ class Deleter:
         self._store, self._knowledge = store, knowledge
 
     async def delete(self, target: RouteTarget, options: DeleteOptions) -> Deleted:
-        """Delete one object. Raises `ApiError`."""
+        """Delete one object. Raises `StatusError`."""
         resource = target.resource
         if resource.key == _PRIORITY_CLASSES and target.name in SYSTEM:
             why = "this is a system priority class and cannot be deleted"
@@ -157,8 +157,8 @@ class Deleter:
         return Deleted(stored=unsigned(deleted.stored), gone=deleted.gone)
 
     async def _allowed(self, target: RouteTarget, options: DeleteOptions) -> Stored:
-        """Return the version of the object whose deletion admission has allowed. Raises `ApiError`: 404, a refusal, or
-        409 if the object changes each time that admission is asked."""
+        """Return the version of the object whose deletion admission has allowed. Raises `StatusError`: 404, a refusal,
+        or 409 if the object changes each time that admission is asked."""
         resource = target.resource
         for _ in range(_TRIES):
             old = self._store.head(resource.key, target.namespace, target.name)
@@ -174,7 +174,7 @@ class Deleter:
 
     async def _consulted(self, resource: Resource, old: Stored, options: DeleteOptions) -> bool:
         """Ask the admission policies and webhooks about the deletion. Return True if the request was suspended
-        meanwhile. Raises `ApiError` if admission refuses."""
+        meanwhile. Raises `StatusError` if admission refuses."""
         if options.user is None:
             return False
         warn = options.warnings.extend
@@ -264,7 +264,7 @@ class Deleter:
         self, target: RouteTarget, found: Sequence[tuple[str, str, Stored]], options: DeleteOptions
     ) -> None:
         """Delete all objects in `found`, if admission allows each of these deletions. Objects that no longer exist by
-        then are skipped. Raises `ApiError`."""
+        then are skipped. Raises `StatusError`."""
         resource = target.resource
         for _, name, stored in found:
             check_preconditions(resource, name, stored, options)
@@ -283,13 +283,13 @@ class Deleter:
         an error."""
         try:
             await self.delete(target, options)
-        except ApiError as error:
+        except StatusError as error:
             if error.code != 404:
                 raise
 
 
 def check_preconditions(resource: Resource, name: str, old: Stored, options: DeleteOptions) -> None:
-    """Check that the object has the uid and the resourceVersion that the options name. Raises `ApiError` 409."""
+    """Check that the object has the uid and the resourceVersion that the options name. Raises `StatusError` 409."""
     meta = old.obj["metadata"]
     if options.uid and options.uid != meta["uid"]:
         raise conflict(

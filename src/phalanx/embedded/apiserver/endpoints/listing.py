@@ -20,7 +20,7 @@ import msgspec
 
 from phalanx.embedded.apimachinery.meta.resource import Resource
 from phalanx.embedded.apimachinery.meta.selectors import named, predicate
-from phalanx.embedded.apimachinery.meta.status import ApiError, bad_request, shown
+from phalanx.embedded.apimachinery.meta.status import StatusError, bad_request, shown
 from phalanx.embedded.apimachinery.patch.json_patch import go_kind
 from phalanx.embedded.apiserver.endpoints import answers, parts
 from phalanx.embedded.apiserver.registry.routing import RouteTarget
@@ -29,7 +29,7 @@ from phalanx.embedded.apiserver.storage.store import Key, Store, Stored, encode
 from phalanx.embedded.apiserver.storage.watch import Hub, Watch
 from phalanx.embedded.apiserver.transport.go_json import syntax_error
 from phalanx.embedded.apiserver.transport.options import EXACT, ListOptions, list_options, not_unsigned
-from phalanx.embedded.apiserver.transport.request import Request, Response
+from phalanx.embedded.apiserver.transport.request import HttpRequest, Response
 
 Found = tuple[str, str, Stored]  # namespace, name, object
 
@@ -47,14 +47,14 @@ class ReadEndpoints:
     def __init__(self, store: Store, hub: Hub, settings: StoreSettings) -> None:
         self._store, self._hub, self._settings = store, hub, settings
 
-    async def show(self, target: RouteTarget, request: Request) -> Response:
-        """Return the response to a get, list or watch. Raises `ApiError` for options that cannot be satisfied."""
+    async def show(self, target: RouteTarget, request: HttpRequest) -> Response:
+        """Return the response to a get, list or watch. Raises `StatusError` for options that cannot be satisfied."""
         found, meta = self.page(target, list_options(request, watch=False))
         return await answers.many(target.resource, request, [stored for _, _, stored in found], meta)
 
     def page(self, target: RouteTarget, options: ListOptions) -> tuple[list[Found], dict[str, object]]:
         """Return one page of a list, with at most `options.limit` objects, and the metadata of the list. Raises
-        `ApiError`."""
+        `StatusError`."""
         matches = predicate(target.resource, options.label_selector, options.field_selector)
         version, found = self._state(target, options)
         if matches is not None:
@@ -97,30 +97,30 @@ class ReadEndpoints:
             return self._store.version, [(namespace, name, stored)] if stored else []
         return self._store.version, list(self._store.walk(key, namespace))
 
-    def check_version(self, request: Request) -> None:
-        """Check that the server has reached the version that a GET of one object requires. Raises `ApiError` 504 or
+    def check_version(self, request: HttpRequest) -> None:
+        """Check that the server has reached the version that a GET of one object requires. Raises `StatusError` 504 or
         500."""
         if raw := request.text("resourceVersion"):
             if why := not_unsigned(raw):
-                raise ApiError(500, "", f"resourceVersion: Invalid value: {shown(raw)}: {why}")
+                raise StatusError(500, "", f"resourceVersion: Invalid value: {shown(raw)}: {why}")
             self._check_not_future(int(raw))
 
     def _check_not_future(self, version: int | None) -> None:
         if version is not None and version > self._store.version:
             message = f"Too large resource version: {version}, current: {self._store.version}"
             cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
-            raise ApiError(
+            raise StatusError(
                 504, "Timeout", f"Timeout: {message}", details={"causes": [cause]}, retry_after_s=1
             )  # fmt: skip
 
-    def _continue_expired(self, after: tuple[str, str]) -> ApiError:
+    def _continue_expired(self, after: tuple[str, str]) -> StatusError:
         """Return the error 410. The error contains a token that continues the list after the key `after`, but in the
         newest version. The pages of such a list show different versions."""
-        return ApiError(410, "Expired", _CONTINUE_EXPIRED, metadata={"continue": _encode_token(-1, *after)})
+        return StatusError(410, "Expired", _CONTINUE_EXPIRED, metadata={"continue": _encode_token(-1, *after)})
 
-    def watch(self, target: RouteTarget, request: Request) -> Response:
-        """Return a stream of events. Raises `ApiError` for options that cannot be satisfied. If the requested version
-        is too old, the stream itself reports that, as in kube-apiserver."""
+    def watch(self, target: RouteTarget, request: HttpRequest) -> Response:
+        """Return a stream of events. Raises `StatusError` for options that cannot be satisfied. If the requested
+        version is too old, the stream itself reports that, as in kube-apiserver."""
         options = list_options(request, watch=True)
         resource = target.resource
         form = answers.form_of(resource, request, stream=True)
@@ -139,7 +139,7 @@ class ReadEndpoints:
         )
         try:
             self._begin(target, options, watch)
-        except ApiError as error:
+        except StatusError as error:
             if error.code != 410:
                 raise
             watch.send(form.frame("ERROR", form.value(error.status())))
@@ -242,7 +242,7 @@ def _encode_token(version: int, namespace: str, name: str) -> str:
 
 
 def _parse_token(token: str) -> tuple[int, tuple[str, str]]:
-    """Return the version of the list and the key (namespace, name) after which the list continues. Raises `ApiError`
+    """Return the version of the list and the key (namespace, name) after which the list continues. Raises `StatusError`
     400 with kube-apiserver's message."""
     strange = next((at for at, sign in enumerate(token) if sign not in _URL_SAFE), -1)
     if strange >= 0 or len(token) % 4 == 1:
@@ -270,5 +270,5 @@ def _parse_token(token: str) -> tuple[int, tuple[str, str]]:
     return raw.rv, (namespace, name)
 
 
-def _no_token(why: str) -> ApiError:
+def _no_token(why: str) -> StatusError:
     return bad_request(f"invalid continue token: continue key is not valid: {why}")

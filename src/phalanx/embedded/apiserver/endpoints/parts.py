@@ -36,7 +36,7 @@ from phalanx.embedded.apiserver.registry.routing import Registry, method_not_all
 from phalanx.embedded.apiserver.storage.store import Store, Stored, decode, encode
 from phalanx.embedded.apiserver.transport import negotiation
 from phalanx.embedded.apiserver.transport.go_json import duplicates
-from phalanx.embedded.apiserver.transport.request import Request, Response
+from phalanx.embedded.apiserver.transport.request import HttpRequest, Response
 from phalanx.embedded.apiserver.transport.tables import table
 
 _OF_EVERY_VERSION = ("Status", "APIVersions", "APIGroup", "APIGroupList", "APIResourceList")
@@ -105,7 +105,7 @@ class Knowledge:
         guard: Callable[[Resource, Object, Object | None, User], None],
         rights: RightsOf,
     ) -> None:
-        """`forms`: returns all served versions of a kind. `guard`: raises `ApiError` for a write that would give its
+        """`forms`: returns all served versions of a kind. `guard`: raises `StatusError` for a write that would give its
         user new rights. `rights`: returns the rights of a user."""
         self._store, self._guard = store, guard
         self._policies = Policies(store, forms, rights)
@@ -122,8 +122,8 @@ class Knowledge:
         return self._webhooks.any
 
     def check_schema(self, resource: Resource, obj: Object) -> list[str]:
-        """Convert `obj` to the form of its schema, remove its unknown fields, and return their paths. Raises `ApiError`
-        400."""
+        """Convert `obj` to the form of its schema, remove its unknown fields, and return their paths. Raises
+        `StatusError` 400."""
         try:
             return self.decode(resource, obj)
         except schema.DecodeError as error:
@@ -148,8 +148,8 @@ class Knowledge:
     def admit(self, resource: Resource, obj: Object, old: Object | None, user: User, beneath: Beneath = WHOLE) -> bool:
         """Run mutating admission on a new or changed object, before validation. For a write to a subresource, only
         policies and the quota of bytes apply. The quota of bytes does not apply to writes of the control plane, which
-        must be able to report that a pod has ended. Return True if a policy has changed the object. Raises `ApiError`
-        403."""
+        must be able to report that a pod has ended. Return True if a policy has changed the object. Raises
+        `StatusError` 403."""
         if beneath is WHOLE:
             if old is None and resource.group == signing.GROUP:
                 signing.ask_as(obj, user)
@@ -159,11 +159,11 @@ class Knowledge:
         return self._policies.mutate(resource, obj, old, user, beneath=beneath)
 
     def admit_ephemeral(self, resource: Resource, obj: Object, old: Object) -> None:
-        """Check that a node would start the new ephemeral containers. Raises `ApiError` 403."""
+        """Check that a node would start the new ephemeral containers. Raises `StatusError` 403."""
         chain.ephemeral_containers(resource, obj, old, self._reader)
 
     def admit_resize(self, resource: Resource, obj: Object, old: Object) -> None:
-        """Check that limit ranges and quotas allow the resize of a pod. Raises `ApiError` 403."""
+        """Check that limit ranges and quotas allow the resize of a pod. Raises `StatusError` 403."""
         chain.resized(resource, obj, old, self._reader)
 
     async def consult(
@@ -178,7 +178,7 @@ class Knowledge:
     ) -> list[str] | None:
         """Call the mutating webhooks of a write, and apply their changes to `obj`. Return their warnings. The caller is
         suspended meanwhile, so objects that it read before may have changed. If no webhook applies, return None without
-        suspending the caller. Raises `ApiError`."""
+        suspending the caller. Raises `StatusError`."""
         if not self._webhooks.any:
             return None
         review = self._policies.review(resource, obj, old, user, beneath=beneath, dry_run=dry_run)
@@ -210,8 +210,8 @@ class Knowledge:
         self, resource: Resource, old: Object, user: User, warn: Callable[[list[str]], object], *, dry_run: bool
     ) -> bool:
         """Ask policies and webhooks about a deletion. Return True if the request was suspended meanwhile, so that the
-        object may have changed. `warn`: called with the warnings of policies. Raises `ApiError` if a policy or webhook
-        refuses."""
+        object may have changed. `warn`: called with the warnings of policies. Raises `StatusError` if a policy or
+        webhook refuses."""
         volcano.check_deletion(resource, old, self._reader)
         warn(self._policies.validate(resource, None, old, user, operation="DELETE"))
         if not self._webhooks.any:
@@ -220,7 +220,7 @@ class Knowledge:
         return await self._webhooks.allow(review)
 
     async def allow_connection(self, resource: Resource, obj: Object, user: User, beneath: Beneath) -> None:
-        """Ask policies and webhooks about a connection to a pod. Raises `ApiError` if one of them refuses."""
+        """Ask policies and webhooks about a connection to a pod. Raises `StatusError` if one of them refuses."""
         self.approve(resource, obj, None, user, beneath, operation="CONNECT")
         if self._webhooks.any:
             review = self._policies.review(resource, obj, None, user, beneath=beneath, operation="CONNECT")
@@ -238,7 +238,7 @@ class Knowledge:
     ) -> list[str] | None:
         """Ask the validating webhooks about an object that will be stored. Return their warnings. The caller is
         suspended meanwhile, so objects that it read before may have changed. If no webhook applies, return None without
-        suspending the caller. Raises `ApiError` if a webhook refuses."""
+        suspending the caller. Raises `StatusError` if a webhook refuses."""
         if not self._webhooks.any:
             return None
         review = self._policies.review(resource, obj, old, user, beneath=beneath, dry_run=dry_run)
@@ -250,7 +250,7 @@ class Knowledge:
 
     def _become(self, resource: Resource, obj: Object, changed: Object) -> None:
         """Replace the content of `obj` by the object that a webhook returned, `changed`, converted to the form of its
-        schema and with defaults. Raises `ApiError`."""
+        schema and with defaults. Raises `StatusError`."""
         obj.clear()
         obj.update(decode(encode(changed)))
         if resource.to_stored is None:  # otherwise webhooks get and return objects in the stored form
@@ -266,7 +266,7 @@ class Knowledge:
         beneath: Beneath = WHOLE,
         operation: str = "",
     ) -> list[str]:
-        """Run validating admission on a valid object, and return its warnings. Raises `ApiError`."""
+        """Run validating admission on a valid object, and return its warnings. Raises `StatusError`."""
         warnings = []
         if beneath is WHOLE:
             self._guard(resource, obj, old, user)
@@ -287,13 +287,13 @@ class Knowledge:
 
     def patched(self, resource: Resource, media: str, current: Object, patch: object) -> Object:
         """Return `current` after a patch. The result shares with `current` the parts that the patch does not touch.
-        Raises `ApiError`."""
+        Raises `StatusError`."""
         return patches.apply_patch(media, current, patch, resource.schema_name or None)
 
     def applied(
         self, resource: Resource, current: Object | None, intent: object, manager: str, force: bool, subresource: str
     ) -> Object:
-        """Return the object after a server-side apply of `intent`. Raises `ApiError` 409 for conflicts."""
+        """Return the object after a server-side apply of `intent`. Raises `StatusError` 409 for conflicts."""
         return apply(resource, current, intent, manager, force=force, subresource=subresource, now=now_text())
 
 
@@ -337,7 +337,7 @@ def is_known_kind(group: str, version: str, kind: str) -> bool:
 
 
 def check_patch_media(resource: Resource, media: str) -> None:
-    """Check that the kind accepts the patch format of a PATCH. Raises `ApiError` 415."""
+    """Check that the kind accepts the patch format of a PATCH. Raises `StatusError` 415."""
     if media == APPLY_PATCH:
         return
     known = media in (patches.JSON_PATCH, patches.MERGE_PATCH, patches.STRATEGIC_MERGE_PATCH)
@@ -347,7 +347,7 @@ def check_patch_media(resource: Resource, media: str) -> None:
 
 def patch_body(media: str, body: bytes, validation: str) -> tuple[Any, list[str]]:
     """Return the patch in the body of a PATCH, and messages about fields that occur twice or that no operation of a
-    JSON patch has. Raises `ApiError` 400."""
+    JSON patch has. Raises `StatusError` 400."""
     if media == APPLY_PATCH:
         return negotiation.decode_apply(body), []
     prefix = "" if validation == "Ignore" or media == patches.STRATEGIC_MERGE_PATCH else "error decoding patch: "
@@ -397,8 +397,8 @@ class Discovery:
     def __init__(self, registry: Registry, last: Callable[[], tuple[str, ...]] = tuple) -> None:
         self._registry, self._catalogue = registry, Catalogue(registry, last)
 
-    def answer(self, request: Request, path: str) -> Response | None:
-        """Return the response of discovery; None if the path does not belong to discovery. Raises `ApiError` 405,
+    def answer(self, request: HttpRequest, path: str) -> Response | None:
+        """Return the response of discovery; None if the path does not belong to discovery. Raises `StatusError` 405,
         406."""
         found = self._catalogue.answer(path, request.accept, request.host)
         if found is None:

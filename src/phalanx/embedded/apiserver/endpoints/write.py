@@ -29,8 +29,8 @@ from phalanx.embedded.apimachinery.meta.resource import (
     stored_form,
 )
 from phalanx.embedded.apimachinery.meta.status import (
-    ApiError,
     Cause,
+    StatusError,
     already_exists,
     bad_request,
     conflict,
@@ -62,7 +62,7 @@ class WrittenObject:
     created: bool = False
 
 
-class _Overtaken(ApiError):
+class _Overtaken(StatusError):
     """Raised if the object was changed while the server called webhooks."""
 
 
@@ -78,7 +78,7 @@ class ObjectWriter:
     async def create(
         self, target: RouteTarget, body: object, intent: Intent, *, applied: bool = False
     ) -> WrittenObject:
-        """Create an object. `applied`: True if its managedFields are already set. Raises `ApiError`."""
+        """Create an object. `applied`: True if its managedFields are already set. Raises `StatusError`."""
         obj = await self._new(target, body, intent, applied=applied)
         if intent.dry_run:
             return WrittenObject(stored=Stored(0, encode(obj), obj), created=True)
@@ -89,9 +89,11 @@ class ObjectWriter:
     ) -> None:
         """Create two objects in one commit; the second object owns the first. `bodies`: the bodies of the owned object
         and of its owner. If one object is refused, neither is created. If any webhook is registered, both objects are
-        refused, because the commit cannot wait for webhooks. Raises `ApiError`."""
+        refused, because the commit cannot wait for webhooks. Raises `StatusError`."""
         if self._knowledge.has_webhooks:
-            raise ApiError(404, "NotFound", "as long as webhooks exist, objects must be created one by one", details={})
+            raise StatusError(
+                404, "NotFound", "as long as webhooks exist, objects must be created one by one", details={}
+            )
         made = await self._new(owner, bodies[1], intent)
         first = from_body(self._knowledge, owned.resource, bodies[0], intent)
         reference = {"apiVersion": made["apiVersion"], "kind": made["kind"]}
@@ -111,7 +113,7 @@ class ObjectWriter:
 
     async def _new(self, target: RouteTarget, body: object, intent: Intent, *, applied: bool = False) -> Object:
         """Return a new object after all checks. The caller must store it in the same step of the event loop. Raises
-        `ApiError`."""
+        `StatusError`."""
         resource, strategy, knowledge = target.resource, target.resource.strategy, self._knowledge
         obj = stored_form(resource, from_body(knowledge, resource, body, intent))
         meta = objectmeta.metadata_of(obj)
@@ -119,7 +121,7 @@ class ObjectWriter:
         intent.warn(objectmeta.without_double_owners(meta))
         version = meta.get("resourceVersion")
         if version and not intent.dry_run:  # etcd refuses a version in a new object, but a dry run does not reach etcd
-            raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
+            raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
         objectmeta.fill_new(meta)
         if not meta.get("name") and meta.get("generateName"):
             meta["name"] = self._free_name(resource, target.namespace, meta["generateName"])
@@ -144,7 +146,7 @@ class ObjectWriter:
 
     def checked(self, resource: Resource, body: object, intent: Intent) -> Object:
         """Return the object in a body, in the form of its schema. This method is for kinds that are never stored.
-        Raises `ApiError`."""
+        Raises `StatusError`."""
         return from_body(self._knowledge, resource, body, intent)
 
     def _free_name(self, resource: Resource, namespace: str, prefix: str) -> str:
@@ -159,7 +161,7 @@ class ObjectWriter:
     async def update(
         self, target: RouteTarget, body: object, intent: Intent, *, recorded: bool = False
     ) -> WrittenObject:
-        """Replace an object (PUT). `recorded`: True if its managedFields are already set. Raises `ApiError`."""
+        """Replace an object (PUT). `recorded`: True if its managedFields are already set. Raises `StatusError`."""
         resource = target.resource
         obj = stored_form(resource, from_body(self._knowledge, resource, body, intent))
         meta = objectmeta.metadata_of(obj)
@@ -210,7 +212,7 @@ class ObjectWriter:
         self, target: RouteTarget, part: Resource, body: Object, intent: Intent, old: Object | None = None
     ) -> Object:
         """Return an object after admission that is written beneath another object and is not stored itself (Binding,
-        Scale). Raises `ApiError`."""
+        Scale). Raises `StatusError`."""
         meta = {**(body.get("metadata") or {}), "namespace": target.namespace}
         meta["name"] = target.name or meta.get("name", "")
         found: Object = {"kind": part.kind, "apiVersion": part.api_version, **body, "metadata": meta}
@@ -223,7 +225,7 @@ class ObjectWriter:
 
     async def connecting(self, target: RouteTarget, user: User, query: Mapping[str, Sequence[str]]) -> None:
         """Run admission for a connection to a pod (exec, attach, port-forward, proxy). `query`: the parameters of the
-        request. Raises `ApiError`."""
+        request. Raises `StatusError`."""
         assert target.subresource is not None
         kind, version = target.subresource.kind, target.subresource.version
         part = Resource(group="", version=version, kind=kind, plural=target.resource.plural, namespaced=True)
@@ -254,7 +256,7 @@ class ObjectWriter:
             self._check_unchanged(target, old)
 
     def _check_unchanged(self, target: RouteTarget, old: Stored) -> None:
-        """Check that the object has not changed while webhooks were asked about a write to it. Raises `ApiError`."""
+        """Check that the object has not changed while webhooks were asked about a write to it. Raises `StatusError`."""
         resource = target.resource
         now = self._store.head(resource.key, target.namespace, target.name)
         if now is None:
@@ -304,7 +306,7 @@ class ObjectWriter:
         self, target: RouteTarget, media: str, patch: object, intent: Intent, *, force: bool = False
     ) -> WrittenObject:
         """Change an object by a patch (PATCH) in one of the four patch formats. `force`: True to take over fields of
-        other managers. Raises `ApiError`."""
+        other managers. Raises `StatusError`."""
         for _ in range(_PATCH_ATTEMPTS - 1):
             with suppress(_Overtaken):
                 return await self._patched(target, media, patch, intent, force=force)
@@ -371,7 +373,7 @@ def _check_uid(resource: Resource, meta: objectmeta.Meta, old: Stored, intent: I
 def _check_version(resource: Resource, meta: objectmeta.Meta, old: Stored, target: RouteTarget) -> None:
     raw = meta.get("resourceVersion") or ""
     if raw and (why := not_unsigned(raw)):
-        raise ApiError(500, "", why)
+        raise StatusError(500, "", why)
     if raw in ("", "0"):
         if not resource.strategy.allow_unconditional_update:
             cause = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
@@ -383,12 +385,12 @@ def _check_version(resource: Resource, meta: objectmeta.Meta, old: Stored, targe
 
 def _check_patched_version(meta: objectmeta.Meta, old: Stored, target: RouteTarget) -> None:
     """Check that the resourceVersion in a patch, if there is one, is the current version of the object. Raises
-    `ApiError`."""
+    `StatusError`."""
     version = meta.get("resourceVersion")
     if not version or version == old.obj["metadata"]["resourceVersion"]:
         return
     if why := not_unsigned(version):
-        raise ApiError(500, "", why)
+        raise StatusError(500, "", why)
     raise conflict(target.resource.group, target.resource.plural, target.name, _STALE)
 
 
@@ -444,12 +446,12 @@ def _broken_precondition(resource: Resource, meta: objectmeta.Meta, difference: 
     )
 
 
-def _invalid_as(subject: str, resource: Resource, name: str, causes: list[Cause]) -> ApiError:
+def _invalid_as(subject: str, resource: Resource, name: str, causes: list[Cause]) -> StatusError:
     """Return an error 422 whose message names the resource instead of the kind."""
     error = invalid(resource.group, resource.kind, name, causes)
     line = causes[0].line()
     details = dict(error.details or {}) | {"kind": resource.plural}
-    return ApiError(422, "Invalid", f'{subject} "{name}" is invalid: {line}', details=details)
+    return StatusError(422, "Invalid", f'{subject} "{name}" is invalid: {line}', details=details)
 
 
 def is_graceful(strategy: ResourceStrategy) -> bool:

@@ -12,20 +12,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from phalanx.embedded.apimachinery.meta.resource import Resource, Subresource
-from phalanx.embedded.apimachinery.meta.status import ApiError, bad_request, not_found
+from phalanx.embedded.apimachinery.meta.status import StatusError, bad_request, not_found
 
 PROXY = "proxy"
 _NAMESPACE_SUBRESOURCES = ("status", "finalize")
 
 
-def no_such_path() -> ApiError:
+def no_such_path() -> StatusError:
     """Return the error 404 for a path of a known group that does not exist."""
-    return ApiError(404, "NotFound", "the server could not find the requested resource", details={})
+    return StatusError(404, "NotFound", "the server could not find the requested resource", details={})
 
 
-def method_not_allowed() -> ApiError:
+def method_not_allowed() -> StatusError:
     message = "the server does not allow this method on the requested resource"
-    return ApiError(405, "MethodNotAllowed", message, details={})
+    return StatusError(405, "MethodNotAllowed", message, details={})
 
 
 class Registry:
@@ -96,7 +96,7 @@ def locate(registry: Registry, path: str) -> RouteTarget | None:
     """Return the target of a path; None for a path that is not about a resource (discovery, health, or an invalid
     path).
 
-    Raises `ApiError` 404 for a path of a served group that names no resource of the group.
+    Raises `StatusError` 404 for a path of a served group that names no resource of the group.
     """
     parts = path.split("/")[1:]
     if parts[0] == "api" and len(parts) > 2 and parts[1] == "v1":
@@ -140,7 +140,7 @@ def _target(registry: Registry, group: str, version: str, rest: list[str]) -> Ro
     return RouteTarget(resource=resource, namespace=namespace, name=name, subresource=sub, watch=watch)
 
 
-def _no_such_part(resource: Resource, name: str) -> ApiError:
+def _no_such_part(resource: Resource, name: str) -> StatusError:
     """Return the error 404 for a path in which the part after an object's name is not a subresource."""
     return not_found(resource.group, resource.plural, name) if resource.custom else no_such_path()
 
@@ -156,7 +156,7 @@ _COLLECTION = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
 
 
 def verb_of(target: RouteTarget, method: str, watch: bool) -> str:
-    """Return the verb of a request in the terms of RBAC and discovery. Raises `ApiError` 405."""
+    """Return the verb of a request in the terms of RBAC and discovery. Raises `StatusError` 405."""
     resource, sub = target.resource, target.subresource
     if sub is not None:
         method = "GET" if method == "HEAD" and sub.name == PROXY else method

@@ -14,7 +14,7 @@ import sqlite3
 import time
 from pathlib import Path
 
-from phalanx.embedded.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.status import StatusError
 
 SIZE_BYTES = 16 * 2**20
 FULL = 507  # the HTTP status Insufficient Storage
@@ -67,13 +67,15 @@ class Reserve:
         return True
 
 
-def storage_refusal(error: Exception) -> ApiError:
+def storage_refusal(error: Exception) -> StatusError:
     """Return the error for a write that could not be stored durably. Its message names the disk, on which the user must
     free space."""
     if isinstance(error, sqlite3.OperationalError) and "full" in str(error):
-        return ApiError(
+        return StatusError(
             FULL, "InsufficientStorage",
             f"the write was not stored, the disk that holds the API server's data is full ({error}); "
             "free some space and try again, nothing that was acknowledged is lost. Objects can still be deleted",
         )  # fmt: skip
-    return ApiError(500, "InternalError", f"the write was not stored: {error}; nothing that was acknowledged is lost")
+    return StatusError(
+        500, "InternalError", f"the write was not stored: {error}; nothing that was acknowledged is lost"
+    )

@@ -37,7 +37,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from phalanx.embedded.apimachinery.limits import OBJECT_BYTES
-from phalanx.embedded.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.status import StatusError
 from phalanx.embedded.apiserver.storage.acknowledged import SYNC_S
 from phalanx.embedded.apiserver.storage.journal import DELETE, PUT, Journal, JournalRow, Prune
 from phalanx.embedded.apiserver.storage.reserve import FULL, SIZE_BYTES, Reserve, storage_refusal
@@ -244,8 +244,8 @@ class Store:
         return list(self._tables)
 
     def snapshot(self, key: Key, namespace: str | None, version: int) -> list[tuple[str, str, Stored]]:
-        """Return the objects of a kind as (namespace, name, object) at an earlier version. Raises `ApiError` 410 if the
-        history does not reach back to `version`."""
+        """Return the objects of a kind as (namespace, name, object) at an earlier version. Raises `StatusError` 410 if
+        the history does not reach back to `version`."""
         if version >= self.version:
             return list(self.walk(key, namespace))
         if version < self.horizon:
@@ -261,7 +261,7 @@ class Store:
         return [(*place, state[place]) for place in sorted(state, key=lambda one: (one[0] + "/", one[1]))]
 
     def events_since(self, version: int, key: Key) -> list[Event]:
-        """Return the events of a kind after `version`. Raises `ApiError` 410 if the history does not reach back to
+        """Return the events of a kind after `version`. Raises `StatusError` 410 if the history does not reach back to
         `version`."""
         if version < self.horizon:
             raise expired(f"too old resource version: {version} ({self.horizon})")
@@ -286,19 +286,20 @@ class Store:
     def put(self, key: Key, namespace: str, name: str, obj: Object) -> asyncio.Future[Stored]:
         """Store `obj`, set its resourceVersion, and return a future of the stored revision, which is done when the
         revision is durable. The store takes over `obj`: the caller must not change it any more. The caller must have
-        checked the head in the same step of the event loop. Raises `ApiError` 413 for an object that is too large."""
+        checked the head in the same step of the event loop. Raises `StatusError` 413 for an object that is too
+        large."""
         version = self._take_version(obj)
         data = encode(obj)
         if len(data) > OBJECT_BYTES:
-            raise ApiError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {OBJECT_BYTES}")
+            raise StatusError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {OBJECT_BYTES}")
         return self._submit((key, namespace, name), _Head(Stored(version, data, obj), gone=False))
 
     def require_fits(self, obj: Object) -> None:
-        """Check the size of an object. Raises `ApiError` 413 if `put` would refuse the object."""
+        """Check the size of an object. Raises `StatusError` 413 if `put` would refuse the object."""
         # with one digit more than the next version, to be sure
         version = {**obj["metadata"], "resourceVersion": str(10 * self._next)}
         if len(encode({**obj, "metadata": version})) > OBJECT_BYTES:
-            raise ApiError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {OBJECT_BYTES}")
+            raise StatusError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {OBJECT_BYTES}")
 
     def delete(self, key: Key, namespace: str, name: str, last: Object) -> asyncio.Future[Stored]:
         """Remove an object. `last`: its last state, which the DELETED event shows."""
@@ -515,6 +516,6 @@ def _past(row: JournalRow, before: JournalRow | None) -> Past:
     )  # fmt: skip
 
 
-def expired(message: str) -> ApiError:
+def expired(message: str) -> StatusError:
     """Return the error 410: the requested version is older than the history, so the client must list again."""
-    return ApiError(410, "Expired", message)
+    return StatusError(410, "Expired", message)

@@ -17,7 +17,7 @@ import msgspec
 import yaml
 
 from phalanx.embedded.apimachinery.caching import cached
-from phalanx.embedded.apimachinery.meta.status import ApiError, bad_request
+from phalanx.embedded.apimachinery.meta.status import StatusError, bad_request
 from phalanx.embedded.apimachinery.patch.json_patch import go_kind
 from phalanx.embedded.apiserver.transport import go_json
 from phalanx.embedded.apiserver.transport.protobuf import protobuf
@@ -44,7 +44,7 @@ class Accept:
 @cached(512)
 def accepted(header: str) -> tuple[Accept, ...]:
     """Return those forms in an Accept header that the server has, in the client's order of preference. Raises
-    `ApiError` 406 if there are none."""
+    `StatusError` 406 if there are none."""
     if not header:
         return (Accept(),)
     weighed = []
@@ -66,17 +66,17 @@ def accepted(header: str) -> tuple[Accept, ...]:
     return tuple(form for _, _, form in sorted(weighed, key=lambda one: one[:2]))
 
 
-def not_acceptable(served: str = _LISTED, *, stream: bool = False) -> ApiError:
+def not_acceptable(served: str = _LISTED, *, stream: bool = False) -> StatusError:
     """Return the error 406 for an Accept header that contains none of the media types in the list `served`."""
     message = f"406: Not Acceptable\n\nAvailable representations: {served}{f', {_STREAMED}' if stream else ''}"
-    return ApiError(406, "NotAcceptable", message, details={})
+    return StatusError(406, "NotAcceptable", message, details={})
 
 
-def no_such_form(*, stream: bool = False) -> ApiError:
+def no_such_form(*, stream: bool = False) -> StatusError:
     """Return the error 406 for media types that the server has, but not for this kind (or, with `stream`, not for a
     stream)."""
     message = f"only the following media types are accepted: {_STREAMED if stream else _LISTED}"
-    return ApiError(406, "NotAcceptable", message)
+    return StatusError(406, "NotAcceptable", message)
 
 
 def render(accept: Iterable[Accept], value: Any) -> tuple[str, bytes]:
@@ -115,9 +115,9 @@ def media_type(header: str) -> str:
     return header.partition(";")[0].strip().lower()
 
 
-def unsupported() -> ApiError:
+def unsupported() -> StatusError:
     message = f"the body of the request was in an unknown format - accepted media types include: {_LISTED}"
-    return ApiError(415, "UnsupportedMediaType", message)
+    return StatusError(415, "UnsupportedMediaType", message)
 
 
 # An invalid text that is longer than this is not searched for the position of its error, which Go's message contains.
@@ -138,13 +138,13 @@ def decode_json(body: bytes) -> object:
 
 
 def decode_body(body: bytes, content_type: str, kind: str) -> object:
-    """Return the value in a body that should hold a `kind`. A missing Content-Type means JSON. Raises `ApiError` 415,
-    400."""
+    """Return the value in a body that should hold a `kind`. A missing Content-Type means JSON. Raises `StatusError`
+    415, 400."""
     try:
         value = decoded(body, content_type)
         if why := kind_problem(value):
             raise bad_request(why)
-    except ApiError as error:
+    except StatusError as error:
         if error.code != 400 or body.startswith(protobuf.MAGIC):
             raise
         raise unrecognized(error.message, body, kind) from None
@@ -152,7 +152,7 @@ def decode_body(body: bytes, content_type: str, kind: str) -> object:
 
 
 def decoded(body: bytes, content_type: str) -> Any:
-    """Return the value in a body, in the format that the Content-Type names. Raises `ApiError` 415, 400."""
+    """Return the value in a body, in the format that the Content-Type names. Raises `StatusError` 415, 400."""
     media = media_type(content_type)
     if media in ("", JSON):
         try:
@@ -162,14 +162,14 @@ def decoded(body: bytes, content_type: str) -> Any:
     if media in (YAML, "application/yml"):
         try:
             return decode_yaml(body)
-        except ApiError as error:
+        except StatusError as error:
             raise bad_request(error.message.removeprefix(_TO_JSON)) from None
     if media == PROTOBUF:
         return protobuf.decode(body)
     raise unsupported()
 
 
-def unrecognized(why: str, body: bytes, kind: str) -> ApiError:
+def unrecognized(why: str, body: bytes, kind: str) -> StatusError:
     """Return the error 400 for a body that is not an object. Its message quotes the first bytes of the body."""
     shown = body[:30].decode("utf-8", "replace") if body[:1] == b"{" else body[:30].hex()
     more = " ..." if len(body) > 30 else ""
@@ -195,7 +195,7 @@ def kind_problem(value: object) -> str:
 
 
 def decode_patch(body: bytes, prefix: str = "") -> Any:
-    """Return the value in a body with a patch in JSON. Raises `ApiError` 400, whose message begins with `prefix`."""
+    """Return the value in a body with a patch in JSON. Raises `StatusError` 400, whose message begins with `prefix`."""
     try:
         return decode_json(body)
     except ValueError as error:
@@ -203,10 +203,10 @@ def decode_patch(body: bytes, prefix: str = "") -> Any:
 
 
 def decode_apply(body: bytes) -> object:
-    """Return the configuration in the body of an apply patch, which is YAML. Raises `ApiError` 400."""
+    """Return the configuration in the body of an apply patch, which is YAML. Raises `StatusError` 400."""
     try:
         value = decode_yaml(body)
-    except ApiError as error:
+    except StatusError as error:
         raise bad_request(f"error decoding YAML: {error.message}") from None
     if value is not None and not isinstance(value, dict):
         why = f"json: cannot unmarshal {go_kind(value)} into Go value of type map[string]interface {{}}"
@@ -302,7 +302,7 @@ def _double_keys(node: yaml.Node) -> Iterator[str]:
 
 
 def decode_yaml(body: bytes) -> object:
-    """Return a YAML document as a JSON value, in which every key is a text. Raises `ApiError` 400."""
+    """Return a YAML document as a JSON value, in which every key is a text. Raises `StatusError` 400."""
     try:
         go_json.check_yaml(_of_first(yaml.parse(body, Loader=Yaml11Loader)))
         return _textual(next(yaml.load_all(body, Loader=Yaml11Loader), None))

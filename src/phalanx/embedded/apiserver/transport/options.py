@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from phalanx.embedded.apimachinery.meta.status import (
-    ApiError,
     Cause,
+    StatusError,
     bad_request,
     forbidden_field,
     invalid,
@@ -19,7 +19,7 @@ from phalanx.embedded.apimachinery.meta.status import (
     shown,
     too_long,
 )
-from phalanx.embedded.apiserver.transport.request import Request
+from phalanx.embedded.apiserver.transport.request import HttpRequest
 
 _INTEGER = re.compile("[+-]?[0-9]+")
 _INTEGER_SIGNS = 40  # the maximum length of an integer in a query, with leading zeros
@@ -45,8 +45,8 @@ class ListOptions:
     timeout_s: int | None = None
 
 
-def list_options(request: Request, *, watch: bool) -> ListOptions:
-    """Return the options of a list or watch. Raises `ApiError` 400 for values that cannot be parsed, 422 for
+def list_options(request: HttpRequest, *, watch: bool) -> ListOptions:
+    """Return the options of a list or watch. Raises `StatusError` 400 for values that cannot be parsed, 422 for
     contradictions, and 500 for a watch whose resourceVersion is not a number."""
     query = request.query
     if not query:
@@ -70,8 +70,8 @@ def list_options(request: Request, *, watch: bool) -> ListOptions:
     return _with_version(found, raw) if raw else found
 
 
-def number(request: Request, name: str) -> int | None:
-    """Return the value of a parameter that is a 64-bit integer; None if the parameter is missing. Raises `ApiError`
+def number(request: HttpRequest, name: str) -> int | None:
+    """Return the value of a parameter that is a 64-bit integer; None if the parameter is missing. Raises `StatusError`
     400."""
     text = request.text(name)
     if not text:
@@ -124,7 +124,7 @@ def _with_version(options: ListOptions, raw: str) -> ListOptions:
     if why := not_unsigned(raw):
         why = f"resourceVersion: Invalid value: {shown(raw)}: {why}"
         if options.watch:
-            raise ApiError(500, "", why)
+            raise StatusError(500, "", why)
         raise bad_request(f"invalid resource version: {why}")
     fields = {name: getattr(options, name) for name in ListOptions.__slots__}
     return ListOptions(**(fields | {"version": int(raw)}))
@@ -139,14 +139,14 @@ def not_unsigned(text: str) -> str:
     return ""
 
 
-def dry_run(request: Request, kind: str) -> bool:
-    """Return True if the request is a dry run. `kind`: the kind of the options, for the message. Raises `ApiError`
+def dry_run(request: HttpRequest, kind: str) -> bool:
+    """Return True if the request is a dry run. `kind`: the kind of the options, for the message. Raises `StatusError`
     422."""
     return is_dry_run(request.query.get("dryRun") or (), kind)
 
 
 def is_dry_run(values: Sequence[str], kind: str) -> bool:
-    """Return True if these values of `dryRun` request a dry run. Raises `ApiError` 422."""
+    """Return True if these values of `dryRun` request a dry run. Raises `StatusError` 422."""
     if any(value != "All" for value in values):
         raise invalid(_GROUP, kind, "", [not_supported("dryRun", values, ("All",))])
     return bool(values)
@@ -156,9 +156,9 @@ _UNITS = ("ns", "us", "µs", "μs", "ms", "s", "m", "h")
 _DURATION_PART = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)([^0-9.]*)")
 
 
-def check_timeout(request: Request) -> None:
-    """Check that the parameter `timeout` is a duration in Go's format. The server ignores its value. Raises `ApiError`
-    400."""
+def check_timeout(request: HttpRequest) -> None:
+    """Check that the parameter `timeout` is a duration in Go's format. The server ignores its value. Raises
+    `StatusError` 400."""
     text = request.text("timeout")
     if text and (why := _not_duration(text)):
         raise bad_request(f"invalid timeout specified in the request URL - time: {why} duration {shown(text)}")
@@ -182,18 +182,18 @@ def _not_duration(text: str) -> str:
     return "invalid"
 
 
-def field_validation(request: Request, kind: str) -> str:
-    """Return how the server must handle fields that the schema does not have: Ignore, Warn or Strict. Raises `ApiError`
-    422."""
+def field_validation(request: HttpRequest, kind: str) -> str:
+    """Return how the server must handle fields that the schema does not have: Ignore, Warn or Strict. Raises
+    `StatusError` 422."""
     value = request.text("fieldValidation") or "Warn"
     if value not in ("Ignore", "Warn", "Strict"):
         raise invalid(_GROUP, kind, "", [not_supported("fieldValidation", value, ("", "Ignore", "Strict", "Warn"))])
     return value
 
 
-def forced(request: Request, *, applies: bool) -> bool:
-    """Return True if an apply takes over fields with conflicts. Raises `ApiError` 422 for options that do not fit the
-    PATCH."""
+def forced(request: HttpRequest, *, applies: bool) -> bool:
+    """Return True if an apply takes over fields with conflicts. Raises `StatusError` 422 for options that do not fit
+    the PATCH."""
     causes = []
     if applies and not request.text("fieldManager"):
         causes.append(required("fieldManager", "is required for apply patch"))
@@ -204,9 +204,9 @@ def forced(request: Request, *, applies: bool) -> bool:
     return request.flag("force")
 
 
-def field_manager(request: Request, kind: str) -> str:
+def field_manager(request: HttpRequest, kind: str) -> str:
     """Return the field manager of a write. The query names it; if it does not, the manager is the first word of the
-    user agent. Raises `ApiError` 422."""
+    user agent. Raises `StatusError` 422."""
     given = request.text("fieldManager")
     if len(given.encode()) > _MANAGER_BYTES:
         raise invalid(_GROUP, kind, "", [too_long("fieldManager", _MANAGER_BYTES)])

@@ -16,7 +16,7 @@ _NO_QUERY: Query = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class HttpRequest:
     """A request. `accept`: the accepted forms; never empty. `user_agent`: names the field manager if the query does
     not."""
 

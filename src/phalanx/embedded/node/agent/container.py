@@ -29,7 +29,7 @@ from phalanx.embedded.node.container.image import Image
 from phalanx.embedded.node.machine.cpus import listed
 from phalanx.embedded.node.machine.surroundings import Surroundings
 from phalanx.embedded.node.pod.admission import every_container, field_path
-from phalanx.embedded.node.pod.lifecycle import Known, Waiting
+from phalanx.embedded.node.pod.lifecycle import ContainerStateWaiting, Known
 from phalanx.embedded.node.pod.record import PodRecord
 from phalanx.errors import PhalanxError
 
@@ -174,7 +174,7 @@ class Container:
         if self.spec["image"] != image:
             self.known = replace(self.known, waiting=None)
 
-    def wait(self, waiting: Waiting) -> None:
+    def wait(self, waiting: ContainerStateWaiting) -> None:
         """Set the reason for which the container waits."""
         self.known = replace(self.known, waiting=waiting)
 
@@ -182,7 +182,7 @@ class Container:
         if self.known.waiting is None or self.known.waiting.message != message:
             self._tell("Failed", f"Error: {message}", kind="Warning")
         retry_s = time.time() + self._around.settings.patience.config_retry_s
-        self.wait(Waiting(reason=reason, message=message, retry_s=retry_s))
+        self.wait(ContainerStateWaiting(reason=reason, message=message, retry_s=retry_s))
 
     def move(self) -> None:
         """Restrict the container to the shared CPUs, unless it has exclusive CPUs."""

@@ -21,7 +21,7 @@ Object = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
+class ContainerStateWaiting:
     """The state of a container that cannot start: the reason and the message for its status. The start is tried again
     at `retry_s` (Unix time)."""
 
@@ -40,7 +40,7 @@ class Known:
     previous: Exited | None = None
     ready: bool = False
     started: bool = False  # True if the startup probe and the postStart hook have succeeded
-    waiting: Waiting | None = None
+    waiting: ContainerStateWaiting | None = None
     image_id: str = ""  # the digest of the image, if the image has files
     failures: int = 0  # restarts since the last long run, which determine the pause
 

@@ -22,7 +22,7 @@ _NO_TRACE = "The container could not be located when the pod was terminated"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class PodStatusFacts:
     """The facts in the status of a pod that are not about single containers. `failure`: why the node ended the pod
     (reason, message). `cause`: how the containers ended, if the pod failed by itself. `disrupted`: the message of the
     condition DisruptionTarget, if the pod was ended for a reason outside it."""
@@ -46,7 +46,9 @@ def _at(seconds: int) -> str:
     return dt.datetime.fromtimestamp(seconds, dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def pod_status(pod: Object, known: Mapping[str, Known], place: Place, now_s: float, *, over: bool) -> dict[str, Any]:
+def pod_status(
+    pod: Object, known: Mapping[str, Known], place: PodStatusFacts, now_s: float, *, over: bool
+) -> dict[str, Any]:
     """Return the fields of the status to write by PATCH. `over`: True if no container runs or will run again."""
     spec = pod["spec"]
     init, main = spec.get("initContainers") or [], spec["containers"]
@@ -91,7 +93,7 @@ def rejected(pod: Object, reason: str, message: str, now_s: float) -> dict[str, 
 # --- phase ------------------------------------------------------------------------------------------------------------
 
 
-def _phase(spec: Object, known: Mapping[str, Known], place: Place, over: bool) -> str:
+def _phase(spec: Object, known: Mapping[str, Known], place: PodStatusFacts, over: bool) -> str:
     main = [known[one["name"]].state for one in spec["containers"]]
     policy = spec.get("restartPolicy") or "Always"
     if over:
@@ -191,7 +193,7 @@ def _condition(pod: Object, kind: str, value: bool, why: tuple[str, str], now_s:
 class _Context:
     pod: Object
     known: Mapping[str, Known]
-    place: Place
+    place: PodStatusFacts
     over: bool
     now_s: float
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from phalanx.slurm.cluster import site
-from phalanx.slurm.cluster.api import Api, Refused, Unreachable
+from phalanx.slurm.cluster.api import ApiClient, RequestRefused, Unreachable
 from phalanx.slurm.cluster.ledger import ledger_url
 from phalanx.slurm.commands.accounting.sacct_fields import FIELDS, SacctLine, columns_of, eligible_s, flags
 from phalanx.slurm.jobs.ask import BATCH
@@ -21,7 +21,7 @@ from phalanx.slurm.jobs.chosen import Chosen, Id, NoJob, chosen, read_ids, read_
 from phalanx.slurm.jobs.ended import recorded, recorded_of
 from phalanx.slurm.jobs.fields import shown_together
 from phalanx.slurm.jobs.steps.records import StepRecord
-from phalanx.slurm.jobs.view import Job, jobs
+from phalanx.slurm.jobs.view import JobInfo, jobs
 from phalanx.slurm.notation import times
 from phalanx.slurm.notation.hostlist import expand
 from phalanx.slurm.notation.printed import Printed, show
@@ -77,7 +77,7 @@ def run(words: Sequence[str]) -> int:
     if "json" in said:
         from phalanx.slurm.commands.accounting.sacct_document import document
 
-        print(document(site.load(Api.open()).cluster, lines))
+        print(document(site.load(ApiClient.open()).cluster, lines))
     elif "batch-script" in said or "env-vars" in said:
         _print_kept(lines, said)
     else:
@@ -129,7 +129,7 @@ def _require_readable(said: Mapping[str, str | None]) -> None:
         except (KeyError, OverflowError):
             raise Usage(f"sacct: error: Invalid group id: {group}") from None
     if said.get("qos"):
-        known = site.load(Api.open()).qos
+        known = site.load(ApiClient.open()).qos
         if wrong := [one for one in (said["qos"] or "").split(",") if one and one not in known]:
             raise Usage(
                 f"sacct: error: You gave a bad qos '{wrong[0]}'. Valid QOS's are {','.join(known)}\n"
@@ -237,7 +237,7 @@ def _named(said: dict[str, str | None]) -> tuple[list[Id], dict[int, str]]:
 _STEPS = ("batch", "extern", "interactive")
 
 
-def _has(ids: Sequence[Id], job: Job) -> bool:
+def _has(ids: Sequence[Id], job: JobInfo) -> bool:
     """Return whether one of the ids names the job. The id of a single task does not name an entry for several pending
     tasks."""
     return any(Chosen(ids=(one,)).has(job) for one in ids if one.tasks is None or not job.others)
@@ -247,20 +247,22 @@ def _is_here(said: Mapping[str, str | None]) -> bool:
     """Return whether the options -M and -L select this cluster. `all` and `-1` stand for every cluster. The ledger has
     no data of other clusters."""
     names = (said.get("clusters") or "all").lower().split(",")
-    return "allclusters" in said or "all" in names or "-1" in names or site.load(Api.open()).cluster.lower() in names
+    return (
+        "allclusters" in said or "all" in names or "-1" in names or site.load(ApiClient.open()).cluster.lower() in names
+    )
 
 
-def _recorded(said: Mapping[str, str | None], window: tuple[float, float], ids: Sequence[Id]) -> list[Job]:
+def _recorded(said: Mapping[str, str | None], window: tuple[float, float], ids: Sequence[Id]) -> list[JobInfo]:
     """Return the jobs that the options may select; the caller must check each of them. The database query leaves out as
     many jobs as it can, because a ledger may have millions. `window`: the beginning and the end of the period."""
     if not ledger_url():  # without a ledger, only jobs whose objects still exist can be shown
-        return jobs(Api.open(), [one.number for one in ids] or None)
+        return jobs(ApiClient.open(), [one.number for one in ids] or None)
     if ids:
         return recorded_of([one.number for one in ids])
     return recorded(window[0], user=_only_user(said), until_s=window[1])
 
 
-def _look_up_steps(running: Sequence[Job]) -> None:
+def _look_up_steps(running: Sequence[JobInfo]) -> None:
     """Add the steps of running jobs from their Job objects, because the ledger gets the steps of a job only when the
     job has ended."""
     if not running:
@@ -268,8 +270,8 @@ def _look_up_steps(running: Sequence[Job]) -> None:
     # The Job of the first component has the steps of all components.
     numbers = {job.number - job.ask.het_offset for job in running}
     try:
-        told = jobs(Api.open(), numbers if len(numbers) <= _NAMED else None, places=False)
-    except (Refused, Unreachable):
+        told = jobs(ApiClient.open(), numbers if len(numbers) <= _NAMED else None, places=False)
+    except (RequestRefused, Unreachable):
         return  # if the API server cannot be reached, only the steps in the ledger are shown
     steps = {job.number: job.steps for job in told}
     for job in running:
@@ -292,12 +294,12 @@ def _only_user(said: Mapping[str, str | None]) -> str:
     return name if _NAME.fullmatch(name) else ""
 
 
-def _run(job: Job, start_s: float, end_s: float | None) -> Job:
+def _run(job: JobInfo, start_s: float, end_s: float | None) -> JobInfo:
     """Return a job for the line about an earlier run of the job, which ended with a requeue."""
     return msgspec.structs.replace(job, state="REQUEUED", start_s=start_s, end_s=end_s, exit_code=0, signal=0, steps={})
 
 
-def _steps(job: Job) -> dict[str, StepRecord]:
+def _steps(job: JobInfo) -> dict[str, StepRecord]:
     """Return the steps of a job: name -> record. `batch` stands for the script, if the job has one; each srun has a
     further step."""
     found: dict[str, StepRecord] = {}
@@ -351,7 +353,7 @@ def _moment(text: str | None, now_s: float) -> float | None:
         raise Usage(f"Invalid time specification (pos={error.at}): {text}") from None
 
 
-def _wanted(job: Job, said: Mapping[str, str | None], window: tuple[float, float], by_id: bool) -> bool:
+def _wanted(job: JobInfo, said: Mapping[str, str | None], window: tuple[float, float], by_id: bool) -> bool:
     named = {name: text for name, text in said.items() if text != "" or name == "user"}
     for option in ("jobs", *_BY_DATABASE):
         named.pop(option, None)
@@ -377,7 +379,7 @@ def _wanted(job: Job, said: Mapping[str, str | None], window: tuple[float, float
 _BY_DATABASE = ("partition", "name", "account", "qos", "nodelist", "flags")
 
 
-def _is_named(job: Job, said: Mapping[str, str | None]) -> bool:
+def _is_named(job: JobInfo, said: Mapping[str, str | None]) -> bool:
     """Return whether the job matches the options of `_BY_DATABASE` and --reason."""
     own = {"partition": job.ask.partition, "name": job.ask.name, "account": job.ask.account, "qos": job.ask.qos}
     for option in _BY_DATABASE:
@@ -393,7 +395,7 @@ def _is_named(job: Job, said: Mapping[str, str | None]) -> bool:
     return not reasons or (job.reason if job.start_s is None else "None").lower() in reasons
 
 
-def _fits(job: Job, said: Mapping[str, str | None]) -> bool:
+def _fits(job: JobInfo, said: Mapping[str, str | None]) -> bool:
     """Return whether the job matches --group, --wckeys, --constraints and --flags, and the ranges of --ncpus, --nnodes
     and the time limits."""
     ask = job.ask

@@ -12,7 +12,7 @@ import msgspec
 from phalanx.slurm.commands.accounting.sacct_fields import SacctLine, elapsed_s, eligible_s
 from phalanx.slurm.commands.jobs.document import head
 from phalanx.slurm.jobs.steps.records import StepRecord
-from phalanx.slurm.jobs.view import Job
+from phalanx.slurm.jobs.view import JobInfo
 from phalanx.slurm.notation.hostlist import compress
 
 _TYPES = {"cpu": 1, "mem": 2, "energy": 3, "node": 4, "billing": 5}  # TRES -> its id in Slurm's database
@@ -62,7 +62,7 @@ def _job(cluster: str, line: SacctLine) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _array(job: Job) -> dict[str, object]:
+def _array(job: JobInfo) -> dict[str, object]:
     ask = job.ask
     together = job.id.partition("_")[2].strip("[]") if job.others else None
     return {

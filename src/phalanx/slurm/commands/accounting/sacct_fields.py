@@ -12,7 +12,7 @@ import msgspec
 from phalanx.slurm.cluster.site import cluster_name
 from phalanx.slurm.jobs.fields import nodelist
 from phalanx.slurm.jobs.steps.records import StepRecord
-from phalanx.slurm.jobs.view import Job
+from phalanx.slurm.jobs.view import JobInfo
 from phalanx.slurm.notation import amounts, times
 from phalanx.slurm.notation.hostlist import compress
 from phalanx.slurm.notation.printed import Printed, chosen
@@ -35,7 +35,7 @@ class SacctLine(msgspec.Struct, frozen=True):
     """A line of sacct about a job or a step. `step`: the name of the step, which is `batch` or a number; "" if the line
     is about the job itself. `units`: the unit of --units; "" without it. `record`: the record of the step."""
 
-    job: Job
+    job: JobInfo
     step: str
     units: str
     record: StepRecord = msgspec.field(default_factory=StepRecord)
@@ -44,13 +44,13 @@ class SacctLine(msgspec.Struct, frozen=True):
 Show = Callable[[SacctLine], str]
 
 
-def _both(of_job: Callable[[Job], str], of_step: Callable[[StepRecord], str] | None = None) -> Show:
+def _both(of_job: Callable[[JobInfo], str], of_step: Callable[[StepRecord], str] | None = None) -> Show:
     """Return a field whose text is computed by `of_job` in lines about jobs, and by `of_step` in lines about steps. If
     `of_step` is None, the field is empty in lines about steps."""
     return lambda line: of_job(line.job) if not line.step else "" if of_step is None else of_step(line.record)
 
 
-def _all(of: Callable[[Job], str]) -> Show:
+def _all(of: Callable[[JobInfo], str]) -> Show:
     return lambda line: of(line.job)
 
 
@@ -80,7 +80,7 @@ def _exit(line: SacctLine) -> str:
     return "0:0" if line.job.state == "CANCELLED" else line.job.status
 
 
-def _derived(job: Job) -> str:
+def _derived(job: JobInfo) -> str:
     """Return the exit code and signal of the step with the highest exit code."""
     worst = max(job.steps.values(), key=lambda one: (one.code, one.signal), default=None)
     return worst.status if worst is not None else "0:0"
@@ -136,12 +136,12 @@ def _reserved_s(line: SacctLine) -> int:
     return 0 if line.step or job.eligible_s is None else max(0, int(begun) - int(job.eligible_s))
 
 
-def flags(job: Job) -> list[str]:
+def flags(job: JobInfo) -> list[str]:
     """Return the flags of a job, in Slurm's spelling: SchedMain if the job was started, and StartRecieved."""
     return [*(["SchedMain"] if job.start_s is not None else []), "StartRecieved"]
 
 
-def eligible_s(job: Job) -> float | None:
+def eligible_s(job: JobInfo) -> float | None:
     """Return the time from which the job was eligible, that is, from which only capacity, quota or the job order kept
     it pending. For a job with a begin time in the future, return the begin time."""
     if job.eligible_s is None and not job.held and not job.ask.dependency and job.reason == "BeginTime":
@@ -149,7 +149,7 @@ def eligible_s(job: Job) -> float | None:
     return job.eligible_s
 
 
-def _moments(of_job: Callable[[Job], float | None], of_step: Callable[[StepRecord], float | None]) -> Show:
+def _moments(of_job: Callable[[JobInfo], float | None], of_step: Callable[[StepRecord], float | None]) -> Show:
     return lambda line: times.moment(of_step(line.record) if line.step else of_job(line.job), "Unknown")
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from phalanx.slurm.accounts.tree import is_administrator
 from phalanx.slurm.cluster import site
-from phalanx.slurm.cluster.api import Api, Refused
+from phalanx.slurm.cluster.api import ApiClient, RequestRefused
 from phalanx.slurm.commands.accounting.entities import accounts, qos, users, wckeys
 from phalanx.slurm.commands.accounting.entities.listed import show
 from phalanx.slurm.commands.accounting.entities.words import (
@@ -62,7 +62,7 @@ def run(words: Sequence[str]) -> int:
     verb = _SAME.get(verb, verb)
     try:
         return _carry_out(verb, arguments, said)
-    except Refused as error:  # the API server may refuse a change that passed the checks of the command
+    except RequestRefused as error:  # the API server may refuse a change that passed the checks of the command
         if error.code != 403:
             raise
         kind = entity(verb, arguments[1]) if len(arguments) > 1 and verb in _CHANGES else ""
@@ -82,7 +82,7 @@ def _carry_out(verb: str, arguments: Sequence[str], said: Mapping[str, str | Non
         case "add" | "modify" | "delete" if "readonly" in said:
             raise Usage("Can't run this command in readonly mode.")
         case "add" | "modify" | "delete":
-            api = Api.open()
+            api = ApiClient.open()
             return _CHANGES[verb](SiteChange(api, site.load(api), "immediate" in said), arguments[1:])
         case "dump" | "load":
             from phalanx.slurm.commands.accounting.entities.accounts import dump, load
@@ -90,10 +90,10 @@ def _carry_out(verb: str, arguments: Sequence[str], said: Mapping[str, str | Non
             return (dump if verb == "dump" else load)(arguments[1:])
         case "shutdown":
             raise Usage(" Problem shutting down server: Access/permission denied")
-        case "clear" if len(arguments) > 1 and not is_administrator(site.load(Api.open())):
+        case "clear" if len(arguments) > 1 and not is_administrator(site.load(ApiClient.open())):
             return 1
         case "archive" if arguments[1:] == ["dump"]:
-            here = site.load(api := Api.open())
+            here = site.load(api := ApiClient.open())
             if not SiteChange(api, here, "immediate" in said).agreed(ARCHIVE):
                 return 0
             if is_administrator(here):

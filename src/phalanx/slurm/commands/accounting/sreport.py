@@ -22,13 +22,13 @@ from itertools import pairwise
 from phalanx.slurm.accounts.tree import is_administrator
 from phalanx.slurm.accounts.used import Held, held, waited_cpu_s
 from phalanx.slurm.cluster import site
-from phalanx.slurm.cluster.api import Api
+from phalanx.slurm.cluster.api import ApiClient
 from phalanx.slurm.cluster.ledger import Book, Part
 from phalanx.slurm.commands.accounting.entities.words import typed
 from phalanx.slurm.commands.accounting.sreport_asked import (
     TRES,
     AccountingColumn,
-    Asked,
+    ReportConditions,
     asked,
     chosen_columns,
     show,
@@ -81,7 +81,7 @@ def run(words: Sequence[str]) -> int:
     return int(report(what) or what.wrong)
 
 
-def _title(asked: Asked, name: str, what: str, *, length: bool = True) -> None:
+def _title(asked: ReportConditions, name: str, what: str, *, length: bool = True) -> None:
     if "noheader" in asked.options:
         return
     period = asked.period
@@ -90,7 +90,7 @@ def _title(asked: Asked, name: str, what: str, *, length: bool = True) -> None:
     print(f"{_RULE}\n{name} {span}{seconds}\n{what}\n{_RULE}")
 
 
-def _in_units(asked: Asked) -> str:
+def _in_units(asked: ReportConditions) -> str:
     heading, size, _ = asked.unit
     what = "TRES" if asked.many else "CPU"
     return f"Usage reported in {what} {heading}" if size else f"Usage reported in {heading}"
@@ -110,7 +110,7 @@ _AMOUNTS = {
 }  # fmt: skip
 
 
-def _print(asked: Asked, default: str, rows: Sequence[Mapping[str, str]]) -> None:
+def _print(asked: ReportConditions, default: str, rows: Sequence[Mapping[str, str]]) -> None:
     """Print a table of usage. `default`: the fields that are shown without the option `format`. With -T the table has
     the field TRES Name instead of Energy."""
     least = 17 if asked.unit[1] and asked.unit[2] else 8
@@ -123,7 +123,7 @@ def _print(asked: Asked, default: str, rows: Sequence[Mapping[str, str]]) -> Non
 
 
 def _shown(
-    asked: Asked,
+    asked: ReportConditions,
     form: str | None,
     default: str,
     known: Mapping[str, AccountingColumn],
@@ -144,13 +144,13 @@ def _shown(
 # --- cluster --------------------------------------------------------------------------------------------------------
 
 
-def _utilization(asked: Asked) -> None:
+def _utilization(asked: ReportConditions) -> None:
     """Print the report `cluster Utilization`. The column Reported is the amount of all present nodes times the part of
     the period in which they existed. The column Planned is idle time during which jobs waited for it."""
     period = asked.period
     # TRES -> (amount of the node, when its existence in the period begins, when it went down) for each node
     sizes: dict[str, list[tuple[float, float, float]]] = {name: [] for name in TRES}
-    for node in nodes(Api.open()):
+    for node in nodes(ApiClient.open()):
         since_s = max(node.made_s, period.since_s)
         down_s = node.down_s if node.down_s is not None else period.last_s
         each = {"cpu": node.cpus, "billing": node.cpus, "mem": node.memory_mib, "gres/gpu": node.gpus}
@@ -189,7 +189,7 @@ class _Sum:
             self.of[name] = self.of.get(name, 0.0) + amount * run.seconds
 
 
-def _by_account(asked: Asked) -> None:
+def _by_account(asked: ReportConditions) -> None:
     accounts: dict[str, _Sum] = {}
     users: dict[tuple[str, str], _Sum] = {}
     for run in _held(asked):
@@ -212,7 +212,7 @@ def _by_account(asked: Asked) -> None:
     _print(asked, f"cluster,account,login,proper,{_last(asked)}", rows)
 
 
-def _by_user(asked: Asked) -> None:
+def _by_user(asked: ReportConditions) -> None:
     sums = _by_user_and_account(asked)
     _title(asked, "Cluster/User/Account Utilization", _in_units(asked))
     rows = [row for (user, account), one in _most(sums)
@@ -220,7 +220,7 @@ def _by_user(asked: Asked) -> None:
     _print(asked, f"cluster,login,proper,account,{_last(asked)}", rows)
 
 
-def _by_user_and_account(asked: Asked) -> dict[tuple[str, str], _Sum]:
+def _by_user_and_account(asked: ReportConditions) -> dict[tuple[str, str], _Sum]:
     found: dict[tuple[str, str], _Sum] = {}
     wanted = asked.names("accounts")
     for run in _held(asked):
@@ -235,7 +235,7 @@ def _most(sums: Mapping[tuple[str, str], _Sum]) -> list[tuple[tuple[str, str], _
     return sorted(sums.items(), key=lambda each: (-each[1].of.get("cpu", 0.0), each[0]))
 
 
-def _held(asked: Asked) -> list[Held]:
+def _held(asked: ReportConditions) -> list[Held]:
     with Book.open(Part(since_s=asked.period.since_s)) as book:
         return held(book, asked.period, asked.names("users"))
 
@@ -253,11 +253,11 @@ def _who(user: str) -> dict[str, str]:
         return {"login": user, "proper": ""}
 
 
-def _last(asked: Asked) -> str:
+def _last(asked: ReportConditions) -> str:
     return "tresname,used" if asked.many else "used,energy"
 
 
-def _rows(asked: Asked, row: Mapping[str, str], one: _Sum) -> list[dict[str, str]]:
+def _rows(asked: ReportConditions, row: Mapping[str, str], one: _Sum) -> list[dict[str, str]]:
     """Return a copy of the row for each TRES of the report, with the usage of this TRES in `one`."""
     found = []
     for name in asked.tres:
@@ -267,10 +267,10 @@ def _rows(asked: Asked, row: Mapping[str, str], one: _Sum) -> list[dict[str, str
     return found
 
 
-def _capacity(asked: Asked, tres: str) -> float:
+def _capacity(asked: ReportConditions, tres: str) -> float:
     """Return the TRES seconds that all present nodes offered in the period, each node from its creation on."""
     period, total = asked.period, 0.0
-    for node in nodes(Api.open()):
+    for node in nodes(ApiClient.open()):
         each = {"cpu": node.cpus, "billing": node.cpus, "mem": node.memory_mib, "gres/gpu": node.gpus}
         total += each[tres] * max(0.0, period.last_s - max(node.made_s, period.since_s))
     return total
@@ -279,7 +279,7 @@ def _capacity(asked: Asked, tres: str) -> float:
 # --- jobs and users -------------------------------------------------------------------------------------------------
 
 
-def _sizes(asked: Asked) -> None:
+def _sizes(asked: ReportConditions) -> None:
     runs = [run for run in _held(asked) if run.cpus]
     wanted = asked.names("accounts")
     limits = _grouping(asked, runs)
@@ -312,7 +312,7 @@ def _sizes(asked: Asked) -> None:
     show(chosen_columns(",".join(known), known), rows, asked.options)
 
 
-def _group_of(path: Sequence[str], asked: Asked, wanted: frozenset[str]) -> str:
+def _group_of(path: Sequence[str], asked: ReportConditions, wanted: frozenset[str]) -> str:
     """Return the account in whose row a job counts. `path`: the accounts from the root to the job's account. It is the
     lowest account on this path that `wanted` names, by default the root. With AcctAsParent it is the account directly
     below that."""
@@ -320,7 +320,7 @@ def _group_of(path: Sequence[str], asked: Asked, wanted: frozenset[str]) -> str:
     return path[min(at + 1, len(path) - 1)] if "acctasparent" in asked.flags else path[at]
 
 
-def _grouping(asked: Asked, runs: Sequence[Held]) -> list[int]:
+def _grouping(asked: ReportConditions, runs: Sequence[Held]) -> list[int]:
     """Return the smallest job size of each column, in CPUs."""
     text = asked.said.get("grouping", "").lower()
     if text == "individual":
@@ -337,7 +337,7 @@ def _spans(limits: Sequence[int]) -> list[str]:
     return [*spans, f">= {limits[-1]} CPUs"]
 
 
-def _by_word(asked: Asked, word: str) -> dict[tuple[str, str], _Sum]:
+def _by_word(asked: ReportConditions, word: str) -> dict[tuple[str, str], _Sum]:
     """Return the usage by (value of the field, user). `word`: a field of the job's request, such as wckey. Jobs that do
     not have this field do not count."""
     with Book.open(Part(since_s=asked.period.since_s)) as book:
@@ -351,7 +351,7 @@ def _by_word(asked: Asked, word: str) -> dict[tuple[str, str], _Sum]:
     return found
 
 
-def _wckey_by_user(asked: Asked) -> None:
+def _wckey_by_user(asked: ReportConditions) -> None:
     _require_operator("wckey_by_user")
     _title(asked, "Cluster/WCKey/User Utilization", _in_units(asked))
     sums = _by_word(asked, "wckey")
@@ -368,7 +368,7 @@ def _wckey_by_user(asked: Asked) -> None:
     _print(asked, f"cluster,wckey,login,proper,{_last(asked)}".removesuffix(",energy"), rows)
 
 
-def _user_by_wckey(asked: Asked) -> None:
+def _user_by_wckey(asked: ReportConditions) -> None:
     _require_operator("user_by_wckey")
     _title(asked, "Cluster/User/WCKey Utilization", _in_units(asked))
     sums = _by_word(asked, "wckey")
@@ -379,12 +379,12 @@ def _user_by_wckey(asked: Asked) -> None:
     _print(asked, f"cluster,login,proper,wckey,{_last(asked)}".removesuffix(",energy"), rows)
 
 
-def _reserved(asked: Asked) -> None:
+def _reserved(asked: ReportConditions) -> None:
     """Print the report `reservation Utilization`: for each present reservation, the part of its reserved capacity that
     its jobs used in the period."""
     period = asked.period
     _title(asked, "Reservation Utilization", _in_units(asked).replace(" CPU ", " TRES "), length=False)
-    api = Api.open()
+    api = ApiClient.open()
     sizes = {node.name: node for node in nodes(api)}
     sums = _by_word(asked, "reservation")
     rows = []
@@ -413,7 +413,7 @@ def _reserved(asked: Asked) -> None:
     _shown(asked, asked.said.get("format"), default, known, rows)
 
 
-def _top(asked: Asked) -> None:
+def _top(asked: ReportConditions) -> None:
     text = asked.said.get("topcount", "10")
     if not text.isdecimal():
         say(f"sreport: error: Invalid value for TopCount ({text})")
@@ -434,19 +434,19 @@ def _top(asked: Asked) -> None:
     _print(asked, f"cluster,login,proper,account,{_last(asked)}", rows)
 
 
-def _of_keys(asked: Asked) -> None:
+def _of_keys(asked: ReportConditions) -> None:
     """Print the report `job SizesByWcKey`. Only operators may see its figures."""
     _sizes_by_key(asked, AccountingColumn("Wckey", 9), "Job Sizes by Wckey")
 
 
-def _of_accounts_and_keys(asked: Asked) -> None:
+def _of_accounts_and_keys(asked: ReportConditions) -> None:
     _sizes_by_key(asked, AccountingColumn("Account", -20), "Job Sizes")
 
 
-def _sizes_by_key(asked: Asked, column: AccountingColumn, title: str) -> None:
+def _sizes_by_key(asked: ReportConditions, column: AccountingColumn, title: str) -> None:
     """Print an empty table if the site has no WCKeys. Raises Usage otherwise, because Phalanx does not compute job
     sizes by WCKey."""
-    here = site.load(Api.open())
+    here = site.load(ApiClient.open())
     if here.wckeys:
         raise Usage(f"sreport: error: {title} by WCKey is not supported by Phalanx (docs/guide/slurm.md)")
     known = {
@@ -465,11 +465,11 @@ _UNPRIVILEGED = "sreport: error: Your user doesn't have privilege to perform thi
 
 def _require_operator(report: str) -> None:
     """Raise Usage if the caller may not see reports by WCKey."""
-    if not is_administrator(site.load(Api.open())):
+    if not is_administrator(site.load(ApiClient.open())):
         raise Usage(f"{_UNPRIVILEGED}\nslurmdb_report_cluster_{report}: Problem with get query.")
 
 
-Report = Callable[[Asked], int | None]
+Report = Callable[[ReportConditions], int | None]
 # kind of report -> (name of the report -> (the key of its conditions in `sreport_asked`, the function), the list of
 # valid reports in Slurm's message). Users may leave out the letters in brackets.
 _OF: dict[str, tuple[dict[str, tuple[str, Report]], str]] = {

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from phalanx.slurm.accounts.used import Period
 from phalanx.slurm.cluster import site
-from phalanx.slurm.cluster.api import Api
+from phalanx.slurm.cluster.api import ApiClient
 from phalanx.slurm.commands.accounting.entities.words import typed
 from phalanx.slurm.notation import printed, times
 from phalanx.slurm.notation.amounts import read_width
@@ -84,7 +84,7 @@ _FLAGS = {"tree", "group", "flatview", "acctasparent", "printjobcount"}
 
 
 @dataclass(slots=True, kw_only=True)
-class Asked:
+class ReportConditions:
     """The conditions of a report. `said`: condition -> value, with names in lower case. `flags`: the words without a
     value. `options`: the options of sreport. `unit`: a value of `_TIMES`."""
 
@@ -112,7 +112,7 @@ class Asked:
         return f"{whole}({percent})" if share else whole
 
 
-def asked(kind: str, words: Sequence[str], options: Mapping[str, str | None]) -> Asked:
+def asked(kind: str, words: Sequence[str], options: Mapping[str, str | None]) -> ReportConditions:
     """Return the conditions of a report. `kind`: a key of `_CONDITIONS`. `words`: the words after the name of the
     report. `options`: the options of sreport. Raises Usage."""
     said: dict[str, str] = {}
@@ -128,8 +128,8 @@ def asked(kind: str, words: Sequence[str], options: Mapping[str, str | None]) ->
             said[whole] = value
         elif whole in _FLAGS:
             flags.add(whole)
-    return Asked(
-        period=_period(said), cluster=site.load(Api.open()).cluster, said=said, flags=frozenset(flags),
+    return ReportConditions(
+        period=_period(said), cluster=site.load(ApiClient.open()).cluster, said=said, flags=frozenset(flags),
         options=options, unit=_unit(options.get("t")), tres=tres or ("cpu",), many="tres" in options, wrong=wrong,
     )  # fmt: skip
 

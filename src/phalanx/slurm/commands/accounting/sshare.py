@@ -16,8 +16,8 @@ from phalanx.slurm.accounts.fair_tree import PARENT, FairTreeNode
 from phalanx.slurm.accounts.tables import number
 from phalanx.slurm.accounts.tree import tree, usage
 from phalanx.slurm.cluster import site
-from phalanx.slurm.cluster.api import Api
-from phalanx.slurm.jobs.view import Job, jobs
+from phalanx.slurm.cluster.api import ApiClient
+from phalanx.slurm.jobs.view import JobInfo, jobs
 from phalanx.slurm.notation.printed import Cell, Printed, chosen, show
 from phalanx.slurm.options import OptionReader, Usage, declare, require_cluster, say
 
@@ -60,7 +60,7 @@ def run(words: Sequence[str]) -> int:
         for at in range(0, len(names), 4):
             print("".join(name.ljust(18) for name in names[at : at + 4]).rstrip() + " ")
         return 0
-    api = Api.open()
+    api = ApiClient.open()
     here = site.load(api)
     users = _users(typed)
     if "verbose" in said:
@@ -83,7 +83,7 @@ def _check(typed: Sequence[tuple[str, str | None]]) -> None:
     """Raise Usage if the last option is --clusters and its value is invalid. `typed`: the options so far."""
     name, value = typed[-1]
     if name == "clusters":
-        require_cluster("sshare", value or "", site.load(Api.open()).cluster)
+        require_cluster("sshare", value or "", site.load(ApiClient.open()).cluster)
 
 
 def _users(typed: Sequence[tuple[str, str | None]]) -> list[str]:
@@ -101,7 +101,7 @@ def _users(typed: Sequence[tuple[str, str | None]]) -> list[str]:
     return [] if everybody else names or [pwd.getpwuid(os.getuid()).pw_name]
 
 
-def run_minutes(found: Iterable[Job]) -> dict[tuple[str, str], dict[str, float]]:
+def run_minutes(found: Iterable[JobInfo]) -> dict[tuple[str, str], dict[str, float]]:
     """Return the TRES of running jobs times the remaining minutes of their time limits: (account, user) -> TRES ->
     sum."""
     held: dict[tuple[str, str], dict[str, float]] = {}

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from phalanx.slurm.cluster import site
-from phalanx.slurm.cluster.api import Api
+from phalanx.slurm.cluster.api import ApiClient
 from phalanx.slurm.commands.cluster.verbs.hold import (
     hold,
     message_of,
@@ -77,7 +77,7 @@ def run(words: Sequence[str]) -> int:
         print("scontrol [<OPTION>] [<COMMAND>]")
         return 0
     if "clusters" in said:
-        require_cluster("scontrol", said["clusters"] or "", site.load(Api.open()).cluster)
+        require_cluster("scontrol", said["clusters"] or "", site.load(ApiClient.open()).cluster)
     oneline, details = "oneliner" in said, "details" in said
     if not arguments:
         return interactive("scontrol", lambda words: _command(words, oneline, details))
@@ -170,7 +170,7 @@ def _choose(rest: Sequence[str]) -> int:
     """Run `cluster NAME`, which sets the cluster of the following commands. Raises Usage if NAME is not this
     cluster."""
     if rest:
-        require_cluster("scontrol", rest[0], site.load(Api.open()).cluster)
+        require_cluster("scontrol", rest[0], site.load(ApiClient.open()).cluster)
     return 0
 
 
@@ -214,7 +214,7 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 def _ping(rest: Sequence[str]) -> int:
     if rest:
         raise Usage("too many arguments for keyword:ping")
-    api = Api.open()
+    api = ApiClient.open()
     api.get("/version")
     host = api.endpoint()[0]
     print(f"Slurmctld(primary) at {socket.gethostname() if host in _LOOPBACK else host} is UP")

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import urlsplit
 
 from phalanx.errors import PhalanxError
-from phalanx.slurm.cluster.api import Api
+from phalanx.slurm.cluster.api import ApiClient
 from phalanx.slurm.cluster.ledger import Book, Part, ledger_url
 from phalanx.slurm.jobs.view import jobs
 from phalanx.slurm.notation import times
@@ -53,7 +53,7 @@ def _long(at_s: float) -> str:
 def _jobs(since_s: float, now_s: float) -> Iterator[str]:
     """Yield the lines about jobs: how many jobs of all kinds were submitted, started and ended since `since_s`, and how
     many Slurm jobs are pending and running now."""
-    live = jobs(Api.open(), places=False)
+    live = jobs(ApiClient.open(), places=False)
     if ledger_url():
         with Book.open(Part(since_s=since_s)) as book:
             [(submitted,)] = book.rows("SELECT COUNT(*) FROM ledger_job WHERE submit_s >= ?", [since_s])

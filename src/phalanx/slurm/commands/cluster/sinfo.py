@@ -12,9 +12,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from phalanx.slurm.cluster import site
-from phalanx.slurm.cluster.api import Api
-from phalanx.slurm.commands.cluster.sinfo_rows import FIELDS, NAMES, Seen, SinfoRow, name_of, rows_of, sort_rows
-from phalanx.slurm.jobs.nodes import Node, Used, nodes, used, with_cloud
+from phalanx.slurm.cluster.api import ApiClient
+from phalanx.slurm.commands.cluster.sinfo_rows import FIELDS, NAMES, NodeUsage, SinfoRow, name_of, rows_of, sort_rows
+from phalanx.slurm.jobs.nodes import NodeInfo, Used, nodes, used, with_cloud
 from phalanx.slurm.notation import times
 from phalanx.slurm.notation.amounts import read_width
 from phalanx.slurm.notation.hostlist import compress, expand
@@ -76,7 +76,7 @@ def run(words: Sequence[str]) -> int:
         raise Usage(
             "sinfo: fatal: Options -o(--format) and -l(--long) are mutually exclusive. Please remove one and retry."
         )
-    api = Api.open()
+    api = ApiClient.open()
     here = site.load(api)
     if (clusters := said.get("clusters")) is not None:
         require_cluster("sinfo", clusters, here.cluster, cluster_from)
@@ -107,7 +107,7 @@ def _check(typed: Sequence[tuple[str, str | None]]) -> None:
     """Raise Usage if the value of the last option is invalid. `typed`: the options so far."""
     name, text = typed[-1]
     if name == "clusters":
-        require_cluster("sinfo", text or "", site.load(Api.open()).cluster)
+        require_cluster("sinfo", text or "", site.load(ApiClient.open()).cluster)
     elif name == "states":
         _wanted({"states": text})
     elif name == "iterate":
@@ -120,7 +120,7 @@ def _every_s(text: str | None) -> float:
     return float(text or 0)
 
 
-def _show(api: Api, here: site.Site, said: Mapping[str, str | None], wanted: list[set[str]] | None) -> None:
+def _show(api: ApiClient, here: site.Site, said: Mapping[str, str | None], wanted: list[set[str]] | None) -> None:
     found = [replace(one, node=replace(one.node, shape=here.sockets.get(one.node.name, ""))) for one in see(api, here)]
     if "json" in said:
         from phalanx.slurm.commands.cluster.sinfo_rows import document
@@ -140,7 +140,7 @@ def _show(api: Api, here: site.Site, said: Mapping[str, str | None], wanted: lis
     _print(columns, sort_rows(rows, ("N" if "Node" in said else "#P,-t") if order is None else order, here.all), said)
 
 
-def _reservations(api: Api, bare: bool) -> int:
+def _reservations(api: ApiClient, bare: bool) -> int:
     from phalanx.slurm.control.reservations import reservations
 
     found = reservations(api)
@@ -158,14 +158,14 @@ def _reservations(api: Api, bare: bool) -> int:
     return 0
 
 
-def see(api: Api, here: site.Site) -> list[Seen]:
+def see(api: ApiClient, here: site.Site) -> list[NodeUsage]:
     """Return every node with its state and its allocated amounts."""
     of_nodes, nothing = used(api), Used()
     found = [(node, of_nodes.get(node.name, nothing)) for node in with_cloud(here, nodes(api))]
-    return [Seen(node, _state(node, on.cpus), on.cpus, on.memory_mib, on.gpus) for node, on in found]
+    return [NodeUsage(node, _state(node, on.cpus), on.cpus, on.memory_mib, on.gpus) for node, on in found]
 
 
-def _state(node: Node, used: int) -> str:
+def _state(node: NodeInfo, used: int) -> str:
     if node.power == "#":
         return "allocated"  # the node is being switched on for a job
     if not node.ready:

@@ -16,17 +16,17 @@ from msgspec import Struct
 
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.site import Partition
-from phalanx.slurm.jobs.nodes import Node
+from phalanx.slurm.jobs.nodes import NodeInfo
 from phalanx.slurm.notation import times
 from phalanx.slurm.notation.hostlist import compress, sort_key
 
 _SHORT = {"idle": "idle", "allocated": "alloc", "mixed": "mix", "down": "down", "drained": "drain", "draining": "drng"}
 
 
-class Seen(Struct, frozen=True):
+class NodeUsage(Struct, frozen=True):
     """A node with its state and its allocated amounts: `used` CPUs, `memory_mib` and `gpus`."""
 
-    node: Node
+    node: NodeInfo
     state: str
     used: int
     memory_mib: int = 0
@@ -35,19 +35,19 @@ class Seen(Struct, frozen=True):
 
 class SinfoRow(Struct, frozen=True):
     partition: site.Partition
-    seen: tuple[Seen, ...]
+    seen: tuple[NodeUsage, ...]
     state: str  # "": the row has no nodes
 
 
 POWER_STATES = {"~": "powered_down", "#": "powering_up", "%": "powering_down"}
 
 
-def states_of(one: Seen) -> set[str]:
+def states_of(one: NodeUsage) -> set[str]:
     """Return all states of a node with which `sinfo --states` selects it."""
     return {one.state, *power_states(one.node)}
 
 
-def power_states(node: Node) -> list[str]:
+def power_states(node: NodeInfo) -> list[str]:
     """Return the additional states of a cloud node, which programs switch on and off: `cloud`, and its power state if
     it has one."""
     return [*(["cloud"] if node.cloud else []), *([POWER_STATES[node.power]] if node.power else [])]
@@ -61,7 +61,7 @@ def _complete(row: SinfoRow) -> str:
     return "+".join([row.state, *power_states(row.seen[0].node)]) if row.seen else "n/a"
 
 
-def document(here: site.Site, found: Sequence[Seen]) -> str:
+def document(here: site.Site, found: Sequence[NodeUsage]) -> str:
     """Return the JSON document about the nodes. It has the fields of Slurm's REST API of 22.05 for which Phalanx has
     values."""
     import msgspec
@@ -107,7 +107,7 @@ def _cpus(row: SinfoRow) -> str:
     return f"{used}/{every - used - gone}/{gone}/{every}"
 
 
-def _most(row: SinfoRow, of: Callable[[Node], int | str]) -> str:
+def _most(row: SinfoRow, of: Callable[[NodeInfo], int | str]) -> str:
     values = sorted({of(one.node) for one in row.seen})
     return "" if not values else str(values[0]) if len(values) == 1 else f"{values[0]}+"
 
@@ -223,7 +223,7 @@ _STATES_UP = {"UP": 3, "DRAIN": 2, "DOWN": 1}
 
 def rows_of(
     partitions: Sequence[Partition],
-    found: Iterable[Seen],
+    found: Iterable[NodeUsage],
     said: Mapping[str, str | None],
     wanted: Sequence[set[str]] | None,
     letters: set[str],
@@ -261,7 +261,7 @@ def rows_of(
     return rows
 
 
-def is_wanted(one: Seen, wanted: Sequence[set[str]]) -> bool:
+def is_wanted(one: NodeUsage, wanted: Sequence[set[str]]) -> bool:
     """Return True if the node has at least one state of each set."""
     return all(states & states_of(one) for states in wanted)
 
@@ -331,7 +331,7 @@ def _key(row: SinfoRow, letter: str, listed: Mapping[str, int]) -> tuple[object,
             return ()
 
 
-def _bits(one: Seen) -> int:
+def _bits(one: NodeUsage) -> int:
     """Return the number that represents the state of the node in Slurm, by which sinfo sorts rows."""
     return _BITS[one.state] | (_NOT_RESPONDING if one.node.down_s is not None else 0)
 

@@ -13,7 +13,7 @@ import msgspec
 from phalanx.slurm.jobs import fields
 from phalanx.slurm.jobs.ask import BATCH
 from phalanx.slurm.jobs.names import file_name
-from phalanx.slurm.jobs.view import Job
+from phalanx.slurm.jobs.view import JobInfo
 from phalanx.slurm.notation import arrays
 from phalanx.slurm.notation.hostlist import compress
 
@@ -37,7 +37,7 @@ _SHOWN = {
 }  # fmt: skip
 
 
-def document(cluster: str, found: Sequence[Job]) -> str:
+def document(cluster: str, found: Sequence[JobInfo]) -> str:
     """Return the document about these jobs. As in Slurm, all pending tasks of an array are one entry."""
     content = {**head("openapi/v0.0.38", "Slurm OpenAPI v0.0.38"), "jobs": [
         _job(cluster, job) for job in fields.shown_together(found)
@@ -52,7 +52,7 @@ def head(kind: str, name: str) -> dict[str, Any]:
     return {"meta": {"plugin": {"type": kind, "name": name}, "Slurm": slurm}, "errors": []}
 
 
-def _job(cluster: str, job: Job) -> dict[str, object]:
+def _job(cluster: str, job: JobInfo) -> dict[str, object]:
     ask, started = job.ask, job.state != "PENDING" and job.start_s is not None
     together = (
         arrays.shown([ask.task, *job.others], ask.throttle).strip("[]") if ask.task is not None and job.others else ""
@@ -99,7 +99,7 @@ def _second(at_s: float | None) -> int:
     return int(at_s or 0)
 
 
-def _resources(job: Job) -> dict[str, object]:
+def _resources(job: JobInfo) -> dict[str, object]:
     """Return the field `job_resources`: the CPUs and the memory that a started job has on each node. Phalanx does not
     know which cores they are."""
     if not job.nodes or job.state == "PENDING":

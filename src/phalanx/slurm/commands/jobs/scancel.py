@@ -12,12 +12,12 @@ import msgspec
 
 from phalanx.errors import PhalanxError
 from phalanx.slurm.cluster import site
-from phalanx.slurm.cluster.api import Api, Refused
+from phalanx.slurm.cluster.api import ApiClient, RequestRefused
 from phalanx.slurm.control import running
 from phalanx.slurm.control.cancelling import cancel_all
 from phalanx.slurm.jobs.chosen import Chosen, Id, NoJob, chosen, is_user, read_ids, read_states
 from phalanx.slurm.jobs.fields import shown_together
-from phalanx.slurm.jobs.view import Job, jobs
+from phalanx.slurm.jobs.view import JobInfo, jobs
 from phalanx.slurm.notation.signals import number_of
 from phalanx.slurm.options import OptionReader, Usage, declare, require_cluster, say
 
@@ -52,8 +52,8 @@ def run(words: Sequence[str]) -> int:
     filters = [name for name in _FILTERS if name in said]
     if asked == Chosen() and not steps and not filters:
         raise Usage("scancel: error: No job identification provided")
-    api = Api.open()
-    call = Call(api=api, said=said, level=level, number=number, ends="signal" not in said or number == 9)
+    api = ApiClient.open()
+    call = ScancelCall(api=api, said=said, level=level, number=number, ends="signal" not in said or number == 9)
     if steps:
         return max(_step(call, word, asked) for word in steps)
     if not filters and not {"signal", "batch", "interactive"} & said.keys():
@@ -79,15 +79,15 @@ def _check(typed: Sequence[tuple[str, str | None]]) -> None:
     if name == "state":
         _states(value)
     elif name == "clusters":
-        require_cluster("scancel", value or "", site.load(Api.open()).cluster)
+        require_cluster("scancel", value or "", site.load(ApiClient.open()).cluster)
 
 
-class Call(msgspec.Struct, frozen=True, kw_only=True):
+class ScancelCall(msgspec.Struct, frozen=True, kw_only=True):
     """A call of scancel. `said`: its options. `level`: how much is reported: -1 with --quiet, otherwise the number of
     --verbose options. `number`: the number of the signal. `ends`: True if the call ends jobs, without --signal or with
     SIGKILL."""
 
-    api: Api
+    api: ApiClient
     said: Mapping[str, str | None]
     level: int
     number: int
@@ -108,7 +108,7 @@ def _id(one: Id) -> str:
     return f"{one.number}_{min(one.tasks)}" if one.tasks is not None else str(one.number)
 
 
-def _end(call: Call, word: str) -> int:
+def _end(call: ScancelCall, word: str) -> int:
     """Cancel the jobs of one id, and return the exit code. `word`: the id as the user typed it. As in Slurm, an id
     whose job does not exist or has ended is only reported with --verbose."""
     asked = Chosen(ids=tuple(read_ids(word)))
@@ -135,7 +135,7 @@ def _end(call: Call, word: str) -> int:
     return status
 
 
-def _over(asked: Chosen) -> list[Job]:
+def _over(asked: Chosen) -> list[JobInfo]:
     """Return the ended jobs of one id that Slurm would still know. If several tasks of an array were cancelled together
     before they started, Slurm keeps one common record, and does not know the single tasks."""
     found = _recorded(asked)
@@ -146,7 +146,7 @@ def _over(asked: Chosen) -> list[Job]:
     return [job for job in found if job.ask.task is None or job.nodes or together.count(int(job.end_s or 0)) == 1]
 
 
-def _end_lines(call: Call, found: Sequence[Job]) -> list[int]:
+def _end_lines(call: ScancelCall, found: Sequence[JobInfo]) -> list[int]:
     """Cancel or signal the jobs, and return the exit codes. Pending jobs come first; otherwise the order is that of
     squeue."""
     kind = "batch " if "batch" in call.said else "full " if "full" in call.said else ""
@@ -185,18 +185,18 @@ _SHOWN = {"name": "job_name", "user": "user_name", "me": "user_name"}
 _NOT_HET, _NOT_FEDERATED = 58, 191
 
 
-def _is_of(job: Job, said: Mapping[str, str | None]) -> bool:
+def _is_of(job: JobInfo, said: Mapping[str, str | None]) -> bool:
     """Return whether the job has the reservation and the wckey that the options name."""
     wanted = {"reservation": job.ask.reservation, "wckey": job.ask.wckey}
     return all(said.get(name) is None or (own and own == said[name]) for name, own in wanted.items())
 
 
-def _confirmed(job: Job) -> bool:
+def _confirmed(job: JobInfo) -> bool:
     print(f"Cancel job_id={job.id} name={job.ask.name} partition={job.ask.partition} [y/n]? ", end="", flush=True)
     return sys.stdin.readline().strip().lower().startswith("y")
 
 
-def _step(call: Call, word: str, asked: Chosen) -> int:
+def _step(call: ScancelCall, word: str, asked: Chosen) -> int:
     """Send the signal to a step if its job matches the other options. Return the exit code. `word`: the id of the step,
     such as `12.0`, or `12.batch` for the script. `asked`: the selection by the options."""
     base, _, name = word.partition(".")
@@ -220,7 +220,7 @@ def _step(call: Call, word: str, asked: Chosen) -> int:
     return max(codes)
 
 
-def _signal_step(call: Call, job: Job, name: str) -> tuple[int, str]:
+def _signal_step(call: ScancelCall, job: JobInfo, name: str) -> tuple[int, str]:
     """Send the signal to a step of the job. Return the exit code, and the reason if no signal was sent."""
     running_now = [str(one) for one, step in job.steps.items() if step.end_s is None]
     if not running.may(call.api, job):
@@ -235,7 +235,7 @@ def _signal_step(call: Call, job: Job, name: str) -> tuple[int, str]:
     return 0, ""
 
 
-def _recorded(asked: Chosen) -> list[Job]:
+def _recorded(asked: Chosen) -> list[JobInfo]:
     """Return the jobs in the ledger that match these ids."""
     from phalanx.slurm.jobs.ended import recorded_of
 
@@ -247,7 +247,7 @@ _NO_STEP, _NOT_NOW = 225, 228  # exit codes for an unknown step, and for a job i
 _KEPT_S = 300.0  # Slurm's default of MinJobAge
 
 
-def _signal(call: Call, job: Job) -> int:
+def _signal(call: ScancelCall, job: JobInfo) -> int:
     """Send the signal to the steps of the job; with --batch to its script instead, with --full to both. Return the exit
     code."""
     what = running.SCRIPT if "batch" in call.said else running.ALL if "full" in call.said else running.STEPS
@@ -302,7 +302,7 @@ def _asked(said: Mapping[str, str | None], arguments: Sequence[str], states: fro
     )  # fmt: skip
 
 
-def _may_go(api: Api, job: Job, *, alone: bool) -> str:
+def _may_go(api: ApiClient, job: JobInfo, *, alone: bool) -> str:
     """Return the reason why the caller may not cancel the job; "" if the caller may. `alone`: True if the caller named
     one component of a heterogeneous job."""
     if job.ask.het_offset and job.state == "PENDING" and alone:
@@ -310,7 +310,7 @@ def _may_go(api: Api, job: Job, *, alone: bool) -> str:
     return "" if running.may(api, job) else "Access/permission denied"
 
 
-def _cancel(api: Api, found: Sequence[Job], *, now: bool, alone: bool, word: str = "") -> int:
+def _cancel(api: ApiClient, found: Sequence[JobInfo], *, now: bool, alone: bool, word: str = "") -> int:
     """Cancel the jobs, and return the exit code. `now`: True to end them without a grace period. `alone`: True if the
     caller named one component of a heterogeneous job. `word`: the id as the user typed it; "" if options selected the
     jobs."""
@@ -319,9 +319,9 @@ def _cancel(api: Api, found: Sequence[Job], *, now: bool, alone: bool, word: str
     denied = [job for job in found if whys[job.number]]
     for job in shown_together(sorted(denied, key=lambda job: (job.base, job.ask.task or 0)))[: 1 if word else None]:
         say(f"scancel: error: Kill job error on job id {word or job.id}: {whys[job.number]}")
-    stay: list[Job] = []
+    stay: list[JobInfo] = []
 
-    def refused(job: Job, error: Refused) -> None:
+    def refused(job: JobInfo, error: RequestRefused) -> None:
         say(f"scancel: error: Kill job error on job id {job.number}: {error.message}")
         stay.append(job)
 

@@ -12,11 +12,11 @@ from phalanx.slurm.accounts.fair_tree import walk
 from phalanx.slurm.accounts.multifactor import MOST, Factors, factors_of, priority, total, tres, weighted
 from phalanx.slurm.accounts.tree import tree, usage
 from phalanx.slurm.cluster import site
-from phalanx.slurm.cluster.api import Api
+from phalanx.slurm.cluster.api import ApiClient
 from phalanx.slurm.cluster.site import Site, Weights
 from phalanx.slurm.jobs.chosen import NoJob, chosen, is_user
 from phalanx.slurm.jobs.nodes import nodes
-from phalanx.slurm.jobs.view import Job, jobs
+from phalanx.slurm.jobs.view import JobInfo, jobs
 from phalanx.slurm.notation.amounts import read_width
 from phalanx.slurm.options import OptionReader, Usage, declare, require_cluster, say
 
@@ -33,7 +33,7 @@ _PART = re.compile(r"\.?\d*(.?).*", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class PriorityLine:
-    job: Job
+    job: JobInfo
     factors: Factors
     weights: Weights
 
@@ -55,7 +55,7 @@ def run(words: Sequence[str]) -> int:
     if "help" in said or "usage" in said:
         print(usage_line)
         return 0
-    api = Api.open()
+    api = ApiClient.open()
     here = site.load(api)
     if "format" in said and "long" in said:
         raise Usage(
@@ -87,7 +87,7 @@ def _check(typed: Sequence[tuple[str, str | None]]) -> None:
     """Raise Usage if the value of the last option is invalid. Report unknown users. `typed`: the options so far."""
     name, value = typed[-1]
     if name == "clusters":
-        require_cluster("sprio", value or "", site.load(Api.open()).cluster)
+        require_cluster("sprio", value or "", site.load(ApiClient.open()).cluster)
     elif name == "jobs":
         _require_ids(value or "")
     elif name == "user":
@@ -120,7 +120,7 @@ def _sorted(lines: list[PriorityLine], said: Mapping[str, str | None]) -> list[P
     return lines
 
 
-def found(api: Api, here: Site, said: Mapping[str, str | None]) -> list[PriorityLine]:
+def found(api: ApiClient, here: Site, said: Mapping[str, str | None]) -> list[PriorityLine]:
     """Return a line for each pending job that the options select, sorted by job number. Raises Usage."""
     try:
         asked = chosen(said)
@@ -156,7 +156,7 @@ def found(api: Api, here: Site, said: Mapping[str, str | None]) -> list[Priority
     ]
 
 
-def _age_s(job: Job, now_s: float) -> float:
+def _age_s(job: JobInfo, now_s: float) -> float:
     return 0.0 if job.eligible_s is None else max(0.0, now_s - job.eligible_s)
 
 

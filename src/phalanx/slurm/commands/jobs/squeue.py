@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 
 from phalanx.slurm.cluster import site
-from phalanx.slurm.cluster.api import Api
+from phalanx.slurm.cluster.api import ApiClient
 from phalanx.slurm.jobs import fields
 from phalanx.slurm.jobs.chosen import Chosen, NoJob, chosen, is_user, read_states
-from phalanx.slurm.jobs.view import LIVE, Job, jobs
+from phalanx.slurm.jobs.view import LIVE, JobInfo, jobs
 from phalanx.slurm.notation.hostlist import compress, expand
 from phalanx.slurm.options import OptionReader, Usage, declare, require_cluster, say
 
@@ -68,7 +68,7 @@ def run(words: Sequence[str]) -> int:
     every_s = _every_s(said.get("iterate"))
     if "yaml" in said:
         raise Usage("squeue: error: --yaml is not supported by Phalanx: --json is (docs/guide/slurm.md)")
-    api = Api.open()
+    api = ApiClient.open()
     if (clusters := said.get("clusters")) is not None:
         own = site.load(api).cluster
         require_cluster("squeue", clusters, own, cluster_from)
@@ -87,7 +87,7 @@ def _check(typed: Sequence[tuple[str, str | None]]) -> None:
         one, other = ("-o (--format)", "-O (--Format)") if name == "format" else ("-O (--Format)", "-o (--format)")
         raise Usage(f"squeue: error: {one} is incompatible with {other}")
     if name == "clusters":
-        require_cluster("squeue", text or "", site.load(Api.open()).cluster)
+        require_cluster("squeue", text or "", site.load(ApiClient.open()).cluster)
     elif name in ("jobs", "states"):
         _asked({name: text})
     elif name == "iterate":
@@ -100,7 +100,7 @@ def _every_s(text: str | None) -> float:
     return float(text or 0)
 
 
-def _show(api: Api, said: Mapping[str, str | None]) -> int:
+def _show(api: ApiClient, said: Mapping[str, str | None]) -> int:
     asked = _asked(said)
     _require_known(api, said)
     if "noheader" not in said:
@@ -145,7 +145,7 @@ def _print_above(said: Mapping[str, str | None]) -> None:
         print(f"CLUSTER: {said['clusters']}", flush=True)
 
 
-def _is_of(job: Job, said: Mapping[str, str | None]) -> bool:
+def _is_of(job: JobInfo, said: Mapping[str, str | None]) -> bool:
     """Return True if the job requests one of the licenses of --licenses, and is in one of the reservations of
     --reservation. An option that is not given matches every job."""
     licences, reservations = said.get("licenses"), said.get("reservation")
@@ -156,7 +156,7 @@ def _is_of(job: Job, said: Mapping[str, str | None]) -> bool:
     )
 
 
-def _require_known(api: Api, said: Mapping[str, str | None]) -> None:
+def _require_known(api: ApiClient, said: Mapping[str, str | None]) -> None:
     """Report unknown users. Raises Usage for an unknown node."""
     for user in (said.get("user") or "").split(","):
         if user and not is_user(user):
@@ -193,7 +193,7 @@ def _asked(said: Mapping[str, str | None]) -> Chosen:
         ) from None
 
 
-def _found(api: Api, said: Mapping[str, str | None], asked: Chosen) -> list[Job]:
+def _found(api: ApiClient, said: Mapping[str, str | None], asked: Chosen) -> list[JobInfo]:
     if "start" in said:
         found = jobs(api, asked.numbers, live=True, users=asked.users)
         found = [job for job in found if job.state == "PENDING" and asked.has(job)]
@@ -211,7 +211,7 @@ def _found(api: Api, said: Mapping[str, str | None], asked: Chosen) -> list[Job]
     return [job for job in found if asked.has(job)]
 
 
-def _foretell(api: Api, found: Sequence[Job]) -> None:
+def _foretell(api: ApiClient, found: Sequence[JobInfo]) -> None:
     """Set the expected nodes (SCHEDNODES) of pending jobs that need all nodes of their partition. The expected nodes of
     other jobs are not known."""
     from phalanx.slurm.jobs.nodes import nodes
@@ -224,7 +224,7 @@ def _foretell(api: Api, found: Sequence[Job]) -> None:
             job.schednodes = usable
 
 
-def _known(api: Api, asked: Chosen) -> bool:
+def _known(api: ApiClient, asked: Chosen) -> bool:
     """Return whether one of the ids names a job that is live or has ended recently. Then squeue prints no error."""
     if jobs(api, asked.numbers, places=False):
         return True
@@ -242,7 +242,7 @@ _STATES = (
 )  # fmt: skip
 _PENDING_LAST = 1 << 40
 # letter of --sort -> sort key; Slurm 22.05 does not sort by other letters of -o (measured)
-_KEYS: dict[str, Callable[[Job], Any]] = {
+_KEYS: dict[str, Callable[[JobInfo], Any]] = {
     "b": lambda job: "",
     "B": lambda job: job.nodes[0] if job.nodes else "",
     "c": lambda job: job.ask.cpus_per_task,
@@ -275,7 +275,7 @@ _KEYS: dict[str, Callable[[Job], Any]] = {
 }
 
 
-def _sorted(found: list[Job], said: Mapping[str, str | None]) -> list[Job]:
+def _sorted(found: list[JobInfo], said: Mapping[str, str | None]) -> list[JobInfo]:
     """Return the jobs in the order of --sort, or else of partition, state and priority. Jobs with equal keys have the
     order in which Slurm's controller lists them. Raises Usage."""
     found = sorted(found, key=lambda job: (-(fields.start_s(job) or 0.0), job.live, -job.base, job.ask.task or 0))
@@ -295,7 +295,7 @@ def _sorted(found: list[Job], said: Mapping[str, str | None]) -> list[Job]:
     return found
 
 
-def _reversed(found: Sequence[Job]) -> list[Job]:
+def _reversed(found: Sequence[JobInfo]) -> list[JobInfo]:
     """Return the jobs in the reverse order. Pending tasks of the same array keep their order, because Slurm has one
     record for them."""
     records = [[*tasks] for _, tasks in groupby(found, lambda job: job.base if job.state == "PENDING" else -job.own)]

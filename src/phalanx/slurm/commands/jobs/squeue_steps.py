@@ -13,7 +13,7 @@ from phalanx.slurm.cluster.site import cluster_name
 from phalanx.slurm.jobs import fields, pages
 from phalanx.slurm.jobs.fields import Field
 from phalanx.slurm.jobs.steps.records import StepRecord
-from phalanx.slurm.jobs.view import Job
+from phalanx.slurm.jobs.view import JobInfo
 from phalanx.slurm.notation import times
 from phalanx.slurm.notation.hostlist import compress, expand
 from phalanx.slurm.options import Usage, say
@@ -29,7 +29,7 @@ class StepLine(msgspec.Struct, frozen=True, kw_only=True):
     """A line about a running step. `name`: the number of the step, or `batch` for the script. `record`: the record of
     the step; None for the script."""
 
-    job: Job
+    job: JobInfo
     name: str
     record: StepRecord | None
 
@@ -125,7 +125,7 @@ def read_steps(said: Mapping[str, str | None]) -> set[str]:
     return wanted
 
 
-def show_steps(found: Sequence[Job], said: Mapping[str, str | None]) -> int:
+def show_steps(found: Sequence[JobInfo], said: Mapping[str, str | None]) -> int:
     """Print the running steps of these jobs, such as `12.batch` and `12.0`, and return the exit code."""
     wanted, nodes = read_steps(said), set(expand(said.get("nodelist") or ""))
     columns, wrong = fields.columns(said, DEFAULT, _LETTERS, _NAMES)
@@ -140,7 +140,7 @@ def show_steps(found: Sequence[Job], said: Mapping[str, str | None]) -> int:
     return 0
 
 
-def _running(found: Sequence[Job]) -> list[StepLine]:
+def _running(found: Sequence[JobInfo]) -> list[StepLine]:
     """Return the running steps in the order of Slurm's controller: by job; in a job first `batch`, then by number."""
     runs = [job for job in found if job.state in ("RUNNING", "SUSPENDED")]
     return [

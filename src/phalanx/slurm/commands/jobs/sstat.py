@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from phalanx.slurm.cluster.api import Api
+from phalanx.slurm.cluster.api import ApiClient
 from phalanx.slurm.jobs.ask import BATCH
 from phalanx.slurm.jobs.chosen import Chosen, NoJob, read_ids
 from phalanx.slurm.jobs.steps.records import StepRecord
-from phalanx.slurm.jobs.view import Job, jobs
+from phalanx.slurm.jobs.view import JobInfo, jobs
 from phalanx.slurm.notation.hostlist import compress
 from phalanx.slurm.notation.printed import Printed, chosen, show
 from phalanx.slurm.options import OptionReader, Usage, declare, say
@@ -47,7 +47,7 @@ _ORDER = (
 
 
 class StatLine(msgspec.Struct, frozen=True):
-    job: Job
+    job: JobInfo
     step: str
     record: StepRecord
 
@@ -83,7 +83,7 @@ def run(words: Sequence[str]) -> int:
         raise Usage("sstat: error: You didn't give me any jobs to stat.")
     shown = [column for _, column in columns]
     show(shown, [], said)
-    api = Api.open()
+    api = ApiClient.open()
     for one in asked.split(","):
         for line in _lines(api, one, every="allsteps" in said):
             row = [_SHOWN[name](line) if name in _SHOWN else "" for name, _ in columns]
@@ -101,7 +101,7 @@ def _require_ids(text: str) -> None:
             raise Usage(f"sstat: fatal: Bad job array element specified: {base}")
 
 
-def _lines(api: Api, text: str, *, every: bool) -> list[StatLine]:
+def _lines(api: ApiClient, text: str, *, every: bool) -> list[StatLine]:
     """Return the lines about the step that the id `text` names. If the id names only a job, return the line of its
     first step or, with `every`, the lines of the script and of all steps."""
     base, _, step = text.partition(".")
@@ -140,7 +140,7 @@ def _lines(api: Api, text: str, *, every: bool) -> list[StatLine]:
     return lines
 
 
-def _refuse(job: Job, step: str, record: StepRecord) -> None:
+def _refuse(job: JobInfo, step: str, record: StepRecord) -> None:
     node = record.nodes[0] if record.nodes else ""
     say(f"sstat: error: slurm_job_step_stat: there was an error with the request to {node} rc = Invalid user id")
     say(f"sstat: error: problem getting step_layout for StepId={job.id}.{step}: Invalid user id")

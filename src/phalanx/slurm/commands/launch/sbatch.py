@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from phalanx.slurm.cluster import site
-from phalanx.slurm.cluster.api import Api
+from phalanx.slurm.cluster.api import ApiClient
 from phalanx.slurm.options import OptionReader, Usage, declare, say
 from phalanx.slurm.submission.asked.forms import HINTS, check_forms, checking, named_cluster, read_files
 from phalanx.slurm.submission.asked.request import SubmissionRequest, request
@@ -76,7 +76,7 @@ def run(words: Sequence[str]) -> int:
     said = components[0]
     for one in components:
         read_files("sbatch", one)
-    api = Api.open()
+    api = ApiClient.open()
     here = site.load(api)
     cluster = named_cluster("sbatch", said, here)
     line = " ".join(["sbatch", *words])
@@ -99,7 +99,12 @@ def run(words: Sequence[str]) -> int:
 
 
 def _request(
-    api: Api, here: site.Site, said: dict[str, str | None], script: str | None, arguments: Sequence[str], line: str
+    api: ApiClient,
+    here: site.Site,
+    said: dict[str, str | None],
+    script: str | None,
+    arguments: Sequence[str],
+    line: str,
 ) -> SubmissionRequest:
     return request(said, here, hardware(api, here, said), script, list(arguments[1:]), line)
 
@@ -122,7 +127,7 @@ def _in_environment(environment: Mapping[str, str]) -> dict[str, str | None]:
     return {option: environment[name] for name, option in ENVIRONMENT.items() if environment.get(name)}
 
 
-def _wait(api: Api, numbered: Sequence[int]) -> int:
+def _wait(api: ApiClient, numbered: Sequence[int]) -> int:
     """Wait until all jobs have ended, and return the highest exit code."""
     from phalanx.slurm.jobs.ended import ending
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from signal import SIGKILL
 
-from phalanx.slurm.cluster.api import Api, Unreachable
+from phalanx.slurm.cluster.api import ApiClient, Unreachable
 from phalanx.slurm.commands.launch.srun_options import (
     Said,
     around_step,
@@ -30,7 +30,7 @@ from phalanx.slurm.commands.launch.srun_options import (
 from phalanx.slurm.jobs.ask import STEP, Ask
 from phalanx.slurm.jobs.names import path_of, path_within
 from phalanx.slurm.jobs.steps import layout, records
-from phalanx.slurm.jobs.steps.booking import Busy, Steps
+from phalanx.slurm.jobs.steps.booking import Busy, JobSteps
 from phalanx.slurm.jobs.steps.pods.channel import Broken
 from phalanx.slurm.jobs.steps.pods.place import Allocation, Gone, Waits, allocation
 from phalanx.slurm.jobs.steps.pods.remote import ALL, RemoteStep
@@ -180,7 +180,7 @@ def _beside(said: Said, command: Sequence[str], around: Mapping[str, str], job: 
     tasks = _number(said, "ntasks", per_node)
     each = _number(said, "cpus-per-task", around.get("SLURM_CPUS_PER_TASK") or "1")
     cpus = int(around.get("SLURM_CPUS_ON_NODE", "1"))
-    steps = Steps.of(job, cpus)
+    steps = JobSteps.of(job, cpus)
     node = around.get("SLURMD_NODENAME", "")
     api, path = _api(), path_within(int(job), around)
     record = _record(said, command, tasks, each, cpus, [node])
@@ -218,14 +218,16 @@ def _beside(said: Said, command: Sequence[str], around: Mapping[str, str], job: 
         steps.end()
 
 
-def _api() -> Api | None:
+def _api() -> ApiClient | None:
     try:
-        return Api.open()
+        return ApiClient.open()
     except Unreachable:
         return None
 
 
-def _recorded(api: Api | None, path: str, number: int, record: StepRecord, work: Callable[[], dict[int, int]]) -> int:
+def _recorded(
+    api: ApiClient | None, path: str, number: int, record: StepRecord, work: Callable[[], dict[int, int]]
+) -> int:
     """Run the step by calling `work`, record its end, and return its exit code: the highest exit code of its tasks. A
     task that a signal ended counts as 128 plus the signal number."""
     code, signal = highest(work())
@@ -294,7 +296,7 @@ def _within(said: Said, command: Sequence[str], job: str) -> int:
     if not job.isdecimal():
         raise Usage(f"srun: error: Unable to confirm allocation for job {job}: Invalid job id specified")
     try:
-        place = allocation(Api.open(), int(job))
+        place = allocation(ApiClient.open(), int(job))
     except Gone as error:
         why = "Job is pending execution" if isinstance(error, Waits) else "Invalid job id specified"
         raise Usage(
@@ -344,7 +346,7 @@ def _of_groups(
     """Return the parts of the step, each on its component of the heterogeneous job. --het-group names the components of
     a part; without it, each part runs on the component at the same position."""
     first, size = int(around.get("SLURM_JOB_ID_HET_GROUP_0") or job), int(around.get("SLURM_HET_SIZE") or 1)
-    api, found = Api.open(), list[_Part]()
+    api, found = ApiClient.open(), list[_Part]()
     for at, (said, command) in enumerate(parts):
         for group in _groups(said.get("het-group") or str(at), size):
             tasks = around.get(f"SLURM_NTASKS_HET_GROUP_{group}", "")
@@ -392,11 +394,11 @@ def _on(parts: Sequence[_Part], job: str) -> int:
     tasks = sum(map(len, numbers))
     total = sum(sum(part.place.ask.cpus_of_nodes) for part in parts)
     leader = str(ask.het or job)
-    steps = Steps.of(leader, total)
+    steps = JobSteps.of(leader, total)
     nodes, name = place.nodes, said.get("job-name") or ""
     record = _record(said, first.command, tasks, first.each, sum(cpus), nodes)
     record.components = tuple(part.group for part in parts)
-    api, path = Api.open(), path_of(int(leader)) if ask.het is not None else path_of(place.number, ask)
+    api, path = ApiClient.open(), path_of(int(leader)) if ask.het is not None else path_of(place.number, ask)
     number = _begin(
         said, leader, steps, tasks, first.each, total, lambda least: records.claim(api, path, least, record)
     )
@@ -499,7 +501,7 @@ def _require_nodes(said: Said, given: int) -> None:
             raise Usage(f"srun: error: Only allocated {given} nodes asked for {least}")
 
 
-def _begin(said: Said, job: str, steps: Steps, tasks: int, each: int, cpus: int, claim: Callable[[int], int]) -> int:
+def _begin(said: Said, job: str, steps: JobSteps, tasks: int, each: int, cpus: int, claim: Callable[[int], int]) -> int:
     """Wait until enough CPUs are free for a new step, and return the number of the step. `tasks`, `each`: the number of
     tasks, and the CPUs of each. `cpus`: the CPUs of the allocation. `claim`: a function that records the step with the
     given number or a later one, and returns this number. Raises Usage."""

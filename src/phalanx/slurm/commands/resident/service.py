@@ -31,7 +31,7 @@ import msgspec
 from phalanx.client.access.kubeconfig import KubeconfigCluster, KubeconfigUser
 from phalanx.errors import PhalanxError
 from phalanx.slurm.cluster import site
-from phalanx.slurm.cluster.api import Api
+from phalanx.slurm.cluster.api import ApiClient
 from phalanx.slurm.commands.resident import caller
 from phalanx.slurm.commands.resident.call import MAX_HANDLE, Run, carry_out, peer_of, user_of
 
@@ -214,7 +214,7 @@ def _warm_up(modules: Iterable[str]) -> None:
     jobs(empty)
 
 
-class _Empty(Api):
+class _Empty(ApiClient):
     """An API server without objects and without a connection. Parsing its responses creates the JSON decoders."""
 
     def call(self, *_: object, **__: object) -> bytes:

@@ -35,7 +35,7 @@ class _Book(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class JobSteps:
     """The record of the steps of one job. `folder`: the path of the file. `cpus`: the number of CPUs of the job's
     allocation on this node."""
 
@@ -43,7 +43,7 @@ class Steps:
     cpus: int
 
     @classmethod
-    def of(cls, job: str, cpus: int) -> Steps:
+    def of(cls, job: str, cpus: int) -> JobSteps:
         """Return the record of the steps of job `job`. Raises PhalanxError if the directory belongs to another user, or
         if other users may access it."""
         tmp = os.environ.get("TMPDIR") or ""

@@ -19,7 +19,7 @@ from contextlib import suppress
 import msgspec
 
 from phalanx.errors import PhalanxError
-from phalanx.slurm.cluster.api import Api, Refused
+from phalanx.slurm.cluster.api import ApiClient, RequestRefused
 from phalanx.slurm.jobs.ask import PREFIX, Amount, Count, Moment, printable
 
 OUT_OF_MEMORY = 125  # as in Slurm, this number is shown in the place of the signal: 0:125
@@ -129,7 +129,7 @@ def read(words: Mapping[str, str]) -> dict[int, StepRecord]:
     return dict(sorted(found.items()))
 
 
-def claim(api: Api | None, path: str, least: int, record: StepRecord) -> int:
+def claim(api: ApiClient | None, path: str, least: int, record: StepRecord) -> int:
     """Write the record of a step that begins, and return the number of the step. The number is `least`, or the next
     free number if another step has it: srun may start steps inside and outside of the job's pods at the same time. The
     write names the Job's resourceVersion, so that two steps cannot get the same number. If the write fails, the step
@@ -142,7 +142,7 @@ def claim(api: Api | None, path: str, least: int, record: StepRecord) -> int:
             number = least if least not in taken else 1 + max(taken)
             _patch(api, path, number, record, resourceVersion=job["metadata"]["resourceVersion"])
             break
-        except Refused as error:
+        except RequestRefused as error:
             if error.code != 409:
                 break
         except PhalanxError:
@@ -150,12 +150,12 @@ def claim(api: Api | None, path: str, least: int, record: StepRecord) -> int:
     return number
 
 
-def _patch(api: Api, path: str, number: int, record: StepRecord, **meta: str) -> None:
+def _patch(api: ApiClient, path: str, number: int, record: StepRecord, **meta: str) -> None:
     text = msgspec.json.encode(record).decode()
     api.patch(path, {"metadata": {"annotations": {f"{PREFIX}{WORD}{number}": text}, **meta}})
 
 
-def write(api: Api | None, path: str, number: int, record: StepRecord) -> None:
+def write(api: ApiClient | None, path: str, number: int, record: StepRecord) -> None:
     """Write the record of a step. `path`: the URL path of the Job. If the write fails, the step continues without this
     record."""
     if api is None or number >= FIRST_UNRECORDED:

@@ -13,7 +13,7 @@ import msgspec
 
 from phalanx.slurm.cluster.site import Partition
 from phalanx.slurm.jobs.ask import Ask
-from phalanx.slurm.jobs.nodes import Node
+from phalanx.slurm.jobs.nodes import NodeInfo
 from phalanx.slurm.notation import amounts
 from phalanx.slurm.options import Usage, say
 
@@ -34,9 +34,9 @@ class Hardware(msgspec.Struct, frozen=True, kw_only=True):
     memory_mib: int = 1
     gpus: int = 0
     nodes: int = 1
-    each: tuple[Node, ...] = ()
+    each: tuple[NodeInfo, ...] = ()
     disk_mib: int | None = None
-    every: tuple[Node, ...] = ()
+    every: tuple[NodeInfo, ...] = ()
 
 
 def fails(text: str) -> Usage:
@@ -127,7 +127,7 @@ def _possible(ask: Ask, hardware: Hardware, cpus: int, mib: int) -> int:
     )
 
 
-def has_type(node: Node, kind: str) -> bool:
+def has_type(node: NodeInfo, kind: str) -> bool:
     """Return whether the GPUs of the node have the type `kind`: whether their product name contains it, as
     `NVIDIA-A100-SXM4-80GB` contains `a100`."""
     return kind.lower() in node.gpu_product.lower()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from phalanx.embedded.apiserver.registry.kinds.generation import Counted, SpecAndStatus
+from phalanx.embedded.apiserver.registry.kinds.generation import GenerationStrategy, SpecAndStatus
 
 
 class WithGenerations(SpecAndStatus):
@@ -22,7 +22,7 @@ def test_a_new_object_has_the_first_generation_and_no_status_of_its_author() -> 
 
 
 def test_only_a_change_of_the_spec_makes_a_new_generation() -> None:
-    for strategy in (WithGenerations(), Counted()):
+    for strategy in (WithGenerations(), GenerationStrategy()):
         same, other = stored(metadata={"labels": {"x": "y"}}), stored(spec={"a": 2}, metadata={})
         strategy.prepare_update(same, stored())
         strategy.prepare_update(other, stored())

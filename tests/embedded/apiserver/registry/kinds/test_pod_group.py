@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.embedded.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.status import StatusError
 from tests.embedded.apiserver.registry.kinds.writes import Cluster, Object, create, refusal, update_refusal
 
 GANG = {"gang": {"minCount": 2}}
@@ -48,7 +48,7 @@ def test_the_template_that_a_group_names_exists() -> None:
     reference = {"workload": {"workloadName": "w", "podGroupTemplateName": "workers"}}
     assert create("podgroups", group(podGroupTemplateRef=reference), stored)
     reference["workload"]["podGroupTemplateName"] = "others"
-    with pytest.raises(ApiError, match='PodGroup rejected: PodGroupTemplate "others" not found in Workload "w"'):
+    with pytest.raises(StatusError, match='PodGroup rejected: PodGroupTemplate "others" not found in Workload "w"'):
         create("podgroups", group(podGroupTemplateRef=reference), stored)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.embedded.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.status import StatusError
 from phalanx.embedded.apiserver.registry.kinds.policy.disruption import allow, evicted
 from tests.embedded.apiserver.registry.kinds.writes import Object, create, pod, refusal, status_refusal, stored
 
@@ -98,7 +98,7 @@ def test_an_eviction_has_the_last_word_on_why_a_pod_goes() -> None:
 
 
 def test_an_exhausted_budget_refuses() -> None:
-    with pytest.raises(ApiError) as caught:
+    with pytest.raises(StatusError) as caught:
         allow(running(), [kept(0)], NOW)
     assert (caught.value.code, caught.value.reason) == (429, "TooManyRequests")
     assert caught.value.status()["details"]["causes"] == [
@@ -108,7 +108,7 @@ def test_an_exhausted_budget_refuses() -> None:
 
 def test_a_budget_that_nobody_has_counted_yet_asks_to_come_again() -> None:
     fresh = stored("poddisruptionbudgets", budget(minAvailable=1))
-    with pytest.raises(ApiError) as caught:
+    with pytest.raises(StatusError) as caught:
         allow(running(), [fresh], NOW)
     assert caught.value.retry_after_s == 10
 
@@ -130,11 +130,11 @@ def test_some_pods_are_in_no_budgets_care(case: tuple[Object, Object]) -> None:
 
 
 def test_an_unready_pod_counts_when_too_few_are_healthy() -> None:
-    with pytest.raises(ApiError):
+    with pytest.raises(StatusError):
         allow(running(ready=False), [kept(0, healthy=0)], NOW)
 
 
 def test_two_budgets_for_one_pod_are_an_error() -> None:
-    with pytest.raises(ApiError) as caught:
+    with pytest.raises(StatusError) as caught:
         allow(running(), [kept(1), kept(1)], NOW)
     assert caught.value.code == 500

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.embedded.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.status import StatusError
 from tests.embedded.apiserver.registry.kinds.writes import (
     Cluster,
     Object,
@@ -43,7 +43,7 @@ def test_two_services_never_share_an_address() -> None:
 
 
 def test_nobody_has_the_address_at_which_pods_reach_the_api() -> None:
-    with pytest.raises(ApiError, match=r"failed to allocate IP 10\.96\.0\.1: provided IP is already allocated"):
+    with pytest.raises(StatusError, match=r"failed to allocate IP 10\.96\.0\.1: provided IP is already allocated"):
         create("services", service(clusterIP="10.96.0.1"))
 
 

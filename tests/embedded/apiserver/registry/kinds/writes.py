@@ -68,7 +68,7 @@ class Refused(Exception):
 
 
 def create(plural: str, body: Object, cluster: Cluster | None = None, group: str | None = None) -> Object:
-    """What would be stored. Raises Refused or ApiError."""
+    """What would be stored. Raises Refused or StatusError."""
     kind = resource(plural, group)
     obj = decoded(kind, body)
     meta = obj["metadata"]

@@ -8,15 +8,15 @@ from typing import Any
 from phalanx.client.connection import Object
 from phalanx.embedded.controllers.operators.appwrapper.phases import (
     Do,
+    ObservedComponents,
     PhaseStep,
     RetrySettings,
-    Seen,
     settings_of,
     step,
 )
 
 SETTINGS = settings_of({})
-NOTHING = Seen(pods=(), expected=2, missing=["Job j"])
+NOTHING = ObservedComponents(pods=(), expected=2, missing=["Job j"])
 
 
 def pods(**phases: int) -> list[Object]:
@@ -26,11 +26,11 @@ def pods(**phases: int) -> list[Object]:
     ]
 
 
-def running(*, code: int | None = None, **phases: int) -> Seen:
+def running(*, code: int | None = None, **phases: int) -> ObservedComponents:
     found = pods(**phases)
     if code is not None:
         found[0]["status"]["containerStatuses"] = [{"state": {"terminated": {"exitCode": code}}}]
-    return Seen(pods=found, expected=2, there=True)
+    return ObservedComponents(pods=found, expected=2, there=True)
 
 
 class Life:
@@ -40,7 +40,7 @@ class Life:
         self.status: Object = {}
         self.now_s, self.settings, self.suspended = 1000.0, settings, False
 
-    def step(self, seen: Seen, *, later_s: float = 0.0) -> PhaseStep:
+    def step(self, seen: ObservedComponents, *, later_s: float = 0.0) -> PhaseStep:
         self.now_s += later_s
         found = step(self.status, self.suspended, seen, self.settings, self.now_s)
         self.status = found.status
@@ -77,7 +77,10 @@ def test_nothing_is_created_while_it_is_suspended() -> None:
 
 
 def test_what_could_never_be_created_is_said_while_it_is_suspended() -> None:
-    life, wrong = Life(), Seen(pods=(), expected=0, missing=["a component"], fault="no template at x", fatal=True)
+    life, wrong = (
+        Life(),
+        ObservedComponents(pods=(), expected=0, missing=["a component"], fault="no template at x", fatal=True),
+    )
     life.suspended = True
     life.step(wrong)
     assert life.step(wrong).events == [("Unhealthy", "CreateFailed: no template at x")]

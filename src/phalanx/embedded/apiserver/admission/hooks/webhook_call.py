@@ -21,7 +21,7 @@ import msgspec
 from phalanx.client.http import Http, HttpAnswer
 from phalanx.embedded.apimachinery.expressions.admission_policy import Review, named, selected
 from phalanx.embedded.apimachinery.meta.resource import Object, Resource
-from phalanx.embedded.apimachinery.meta.status import ApiError, qualified
+from phalanx.embedded.apimachinery.meta.status import StatusError, qualified
 
 _CONNECTIONS = 32  # the maximum number of concurrent calls to one address; further calls wait
 _PLACES = 64  # connections to only so many addresses stay open, because pods and their addresses change
@@ -70,7 +70,7 @@ class WebhookCaller:
 
     async def call(self, hook: Mapping[str, Any], review: Review, form: Resource) -> Mutation:
         """Send the request to the webhook, with the object in the API version of `form`. Raises `CallFailed`, and
-        `ApiError` if the webhook denies the request."""
+        `StatusError` if the webhook denies the request."""
         name, timeout_s = hook["name"], hook["timeoutSeconds"]
         uid, shown = str(uuid.uuid4()), str(hook["clientConfig"].get("url") or "")
         try:
@@ -168,7 +168,7 @@ def asked(review: Review, form: Resource, uid: str) -> Object:
 
 def answered(name: str, review: Review, uid: str, answer: HttpAnswer) -> Mutation:
     """Return the mutation that a webhook's response demands. Raises ValueError, KeyError or TypeError for an invalid
-    response, and `ApiError` for a refusal."""
+    response, and `StatusError` for a refusal."""
     if answer.status != 200:
         raise ValueError(f"status {answer.status}: {answer.body[:300].decode(errors='replace').strip()}")
     found = msgspec.json.decode(answer.body)
@@ -191,15 +191,15 @@ def answered(name: str, review: Review, uid: str, answer: HttpAnswer) -> Mutatio
     return Mutation(patch=patch, warnings=warnings)
 
 
-def _denial(webhook: str, review: Review, status: Mapping[str, Any]) -> ApiError:
+def _denial(webhook: str, review: Review, status: Mapping[str, Any]) -> StatusError:
     resource, name = review.resource, review.name or "Unknown"
     code = int(status.get("code") or 403)
     why = status.get("message") or status.get("reason")
     text = f'admission webhook "{webhook}" denied the request' + (f": {why}" if why else " without explanation")
     if code == 500:
         whole = f"Internal error occurred: {text}"
-        return ApiError(500, status.get("reason") or "InternalError", whole, details={"causes": [{"message": text}]})
+        return StatusError(500, status.get("reason") or "InternalError", whole, details={"causes": [{"message": text}]})
     said = status.get("details") or {"name": name, "group": resource.group, "kind": resource.plural}
     subject = f'{qualified(resource.plural, resource.group)} "{name}"'
     reason = status.get("reason") or "Forbidden"
-    return ApiError(code, reason, f"{subject} is forbidden: {text}", details={k: v for k, v in said.items() if v})
+    return StatusError(code, reason, f"{subject} is forbidden: {text}", details={k: v for k, v in said.items() if v})

@@ -34,7 +34,7 @@ from phalanx.embedded.apimachinery.expressions.admission_policy import (
 )
 from phalanx.embedded.apimachinery.expressions.cel import CelView
 from phalanx.embedded.apimachinery.meta.resource import Object, Resource
-from phalanx.embedded.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.status import StatusError
 from phalanx.embedded.apimachinery.patch.json_patch import json_patch
 from phalanx.embedded.apiserver.admission.hooks.webhook_call import CallFailed, WebhookCaller
 from phalanx.embedded.apiserver.admission.policies import DEFINITIONS
@@ -61,7 +61,7 @@ class _Hook:
 
     def concerns(self, review: Review) -> Resource | None:
         """Return the version of the kind in which the webhook gets the request; None if the webhook does not match.
-        Raises `ApiError` if a condition cannot be evaluated and the failure policy is Fail."""
+        Raises `StatusError` if a condition cannot be evaluated and the failure policy is Fail."""
         form = matched(self.constraints, review)
         return form if form is not None and applies(self.bound, review, form) else None
 
@@ -105,7 +105,7 @@ class Webhooks:
 
     async def mutate(self, review: Review, hooks: tuple[_Hook, ...], settle: Settle) -> tuple[Object, list[str]] | None:
         """Return the object with the changes of all mutating webhooks, and the warnings of the webhooks; None if no
-        webhook was called. Raises `ApiError`."""
+        webhook was called. Raises `StatusError`."""
         assert review.obj is not None
         begin, warnings, waited = review.obj, list[str](), False
         called, again = list[_Hook](), set[_Hook]()
@@ -134,7 +134,7 @@ class Webhooks:
 
     async def validate(self, review: Review) -> list[str] | None:
         """Call the validating webhooks concurrently, and return their warnings; None if no webhook matches. Raises
-        `ApiError`: the refusal of the first webhook that refuses."""
+        `StatusError`: the refusal of the first webhook that refuses."""
         concerned = [(hook, form) for hook in self.about(review, VALIDATING) if (form := hook.concerns(review))]
         if not concerned:
             return None
@@ -148,7 +148,7 @@ class Webhooks:
 
     async def allow(self, review: Review) -> bool:
         """Call all webhooks that match a deletion or a connection. The webhooks cannot change such a request. Return
-        True if a webhook was called. Raises `ApiError` if one of them refuses."""
+        True if a webhook was called. Raises `StatusError` if one of them refuses."""
         concerned = [(hook, form) for hook in self.about(review) if (form := hook.concerns(review))]
         for hook, form in concerned:
             await self._asked(hook, form, review, [])
@@ -156,7 +156,7 @@ class Webhooks:
 
     async def _asked(self, hook: _Hook, form: Resource, review: Review, warnings: list[str]) -> list[object]:
         """Return the patch that the webhook demands; an empty patch if the call failed and the failure policy is
-        Ignore. Raises `ApiError`."""
+        Ignore. Raises `StatusError`."""
         try:
             mutation = await self._caller.call(hook.said, review, form)
         except CallFailed as error:
@@ -175,7 +175,7 @@ class Webhooks:
             return was
         try:
             changed = json_patch(review.shown(form, was), patch)
-        except ApiError as error:
+        except StatusError as error:
             raise _internal(f'admission webhook "{hook.name}": its patch does not apply: {error.message}') from None
         if _identity(changed) != _identity(review.shown(form, was)):
             raise _internal(f'admission webhook "{hook.name}" attempted to make another object of it')
@@ -207,5 +207,5 @@ def _identity(obj: object) -> tuple[object, ...]:
     return (obj.get("kind"), obj.get("apiVersion"), *(meta.get(key) for key in ("name", "namespace", "uid")))
 
 
-def _internal(why: str) -> ApiError:
-    return ApiError(500, "InternalError", f"Internal error occurred: {why}", details={"causes": [{"message": why}]})
+def _internal(why: str) -> StatusError:
+    return StatusError(500, "InternalError", f"Internal error occurred: {why}", details={"causes": [{"message": why}]})

@@ -16,7 +16,7 @@ from phalanx.embedded.apiserver.auth.rbac import AccessRequest
 from phalanx.embedded.apiserver.registry.discovery import version_order
 from phalanx.embedded.apiserver.registry.routing import Registry, RouteTarget
 from phalanx.embedded.apiserver.storage.store import Store
-from phalanx.embedded.apiserver.transport.request import Request
+from phalanx.embedded.apiserver.transport.request import HttpRequest
 
 _ASKING = "kubectl/"  # the start of kubectl's user agent; other programs name the API group that they mean
 _GIVEN = frozenset({"default", "root"})  # the names of objects that Phalanx itself creates
@@ -28,7 +28,7 @@ class Namesakes:
     def __init__(self, store: Store, registry: Registry, may: Callable[[User, AccessRequest, str], bool]) -> None:
         self._store, self._registry, self._may = store, registry, may
 
-    def hints(self, target: RouteTarget, request: Request) -> tuple[str, ...]:
+    def hints(self, target: RouteTarget, request: HttpRequest) -> tuple[str, ...]:
         """Return the warnings for a request by kubectl that finds no objects of a kind: one for each kind of the same
         name, in another group, that has such objects.
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from phalanx.embedded.apiserver.endpoints import parts
 from phalanx.embedded.apiserver.registry.routing import Registry, method_not_allowed, no_such_path
 from phalanx.embedded.apiserver.transport import negotiation
-from phalanx.embedded.apiserver.transport.request import Request, Response, json_response, text_response
+from phalanx.embedded.apiserver.transport.request import HttpRequest, Response, json_response, text_response
 
 _CHECKS = ("/ping", "/log", "/etcd")
 _READY = (*_CHECKS, "/etcd-readiness", "/informer-sync", "/shutdown")
@@ -41,9 +41,9 @@ class Public:
         self._registry = registry
         self._discovery = parts.Discovery(registry, last)
 
-    def answer(self, request: Request) -> Response:
-        """Return the response to a request for a path that names no object. Raises `ApiError` 404 for a path that does
-        not exist."""
+    def answer(self, request: HttpRequest) -> Response:
+        """Return the response to a request for a path that names no object. Raises `StatusError` 404 for a path that
+        does not exist."""
         path = request.path.rstrip("/") or "/"
         if path == "/version":
             if request.method != "GET":
@@ -68,7 +68,7 @@ class Public:
                 yield f"/apis/{resource.group}/{resource.version}"
 
 
-def _verbose(request: Request) -> str:
+def _verbose(request: HttpRequest) -> str:
     """Return the result of each check, as kube-apiserver shows it. A server that responds passes all of them."""
     excluded = set(request.query.get("exclude", ()))
     checks = [check.removeprefix("/") for check in _HEALTH[request.path]]

@@ -34,7 +34,7 @@ from typing import Any
 import msgspec
 
 from phalanx.embedded.apimachinery.meta.resource import Object, Resource, User
-from phalanx.embedded.apimachinery.meta.status import ApiError, bad_request, forbidden
+from phalanx.embedded.apimachinery.meta.status import StatusError, bad_request, forbidden
 from phalanx.embedded.apiserver.auth.rbac import MASTERS, AccessRequest, Authorizer
 from phalanx.embedded.apiserver.endpoints.decoding import Intent
 from phalanx.embedded.apiserver.endpoints.paths.slurm_view import JOBS, NUMBER
@@ -42,7 +42,7 @@ from phalanx.embedded.apiserver.endpoints.write import ObjectWriter
 from phalanx.embedded.apiserver.registry.routing import RouteTarget, method_not_allowed
 from phalanx.embedded.apiserver.storage.store import Event, Store
 from phalanx.embedded.apiserver.transport.negotiation import decode_body
-from phalanx.embedded.apiserver.transport.request import Request, Response, json_response
+from phalanx.embedded.apiserver.transport.request import HttpRequest, Response, json_response
 
 LAST, MOST_UNUSED, AHEAD = 67_043_328, 100_000, 16
 _SYSTEM, _NUMBER, _SITE, _NEXT = "kube-system", "phalanx-slurm-number", "phalanx-slurm", "next"
@@ -92,10 +92,12 @@ class SlurmNumbers:
         self._taken: list[int] = []  # the numbers in `_job_counts`, in ascending order
         store.subscribe(self._heard)
 
-    async def answer(self, request: Request) -> Response:
-        """Return the response to a draw. Raises `ApiError` 400, 403, 405, 429."""
+    async def answer(self, request: HttpRequest) -> Response:
+        """Return the response to a draw. Raises `StatusError` 400, 403, 405, 429."""
         if request.method != "POST":
-            raise ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+            raise StatusError(
+                405, "MethodNotAllowed", "the server does not allow this method on the requested resource"
+            )
         text = request.text("count", "1")
         count = int(text) if text.isascii() and text.isdecimal() and len(text) <= len(str(LAST)) else 0
         site = self._site()
@@ -111,7 +113,7 @@ class SlurmNumbers:
                     f"{request.user.name} has drawn {unused} job numbers that no Job has; "
                     f"at most {MOST_UNUSED} are allowed"
                 )
-                raise ApiError(429, "TooManyRequests", message, retry_after_s=60)
+                raise StatusError(429, "TooManyRequests", message, retry_after_s=60)
             first = self._free(count, site.first_job)
             await self._raise(first + count)
             if is_limited:
@@ -120,7 +122,7 @@ class SlurmNumbers:
         return json_response({"first": first})
 
     def guard(self, resource: Resource, obj: Object, old: Object | None, user: User) -> None:
-        """Refuse a Job with a number that its user has not drawn. Raises `ApiError` 403."""
+        """Refuse a Job with a number that its user has not drawn. Raises `StatusError` 403."""
         if resource.key != JOBS:
             return
         number, before = _number(obj), _number(old) if old is not None else ""
@@ -270,8 +272,8 @@ class SlurmSubmissions:
         self._writer, self._authorizer = writer, authorizer
         self._secrets, self._jobs = secrets, jobs
 
-    async def answer(self, request: Request) -> Response:
-        """Create the Secret and the Job, and return the response. Raises `ApiError` 400, 403, 404, 405, 409, 422."""
+    async def answer(self, request: HttpRequest) -> Response:
+        """Create the Secret and the Job, and return the response. Raises `StatusError` 400, 403, 404, 405, 409, 422."""
         if request.method != "POST":
             raise method_not_allowed()
         namespace = request.text("namespace")

@@ -27,11 +27,11 @@ import msgspec
 
 from phalanx.embedded.apimachinery.meta import selectors
 from phalanx.embedded.apimachinery.meta.resource import Object, Resource, User
-from phalanx.embedded.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.status import StatusError
 from phalanx.embedded.apiserver.auth.rbac import AccessRequest
 from phalanx.embedded.apiserver.endpoints import answers
 from phalanx.embedded.apiserver.storage.store import Store, Stored, encode
-from phalanx.embedded.apiserver.transport.request import Request, Response
+from phalanx.embedded.apiserver.transport.request import HttpRequest, Response
 
 ROOT = "/slurm/v1/"
 JOBS, PODS = ("batch", "jobs"), ("", "pods")
@@ -84,17 +84,19 @@ class SlurmView:
         self._kinds = {JOBS: jobs, PODS: pods}
         self._whole = answers.partial_object(jobs)
 
-    async def answer(self, request: Request) -> Response:
-        """Return the response to a request for one of these paths. Raises `ApiError` 404, 405."""
+    async def answer(self, request: HttpRequest) -> Response:
+        """Return the response to a request for one of these paths. Raises `StatusError` 404, 405."""
         if request.method != "GET":
-            raise ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+            raise StatusError(
+                405, "MethodNotAllowed", "the server does not allow this method on the requested resource"
+            )
         match request.path.removeprefix(ROOT):
             case "jobs":
                 items = self._jobs(request)
             case "pods":
                 items = self._pods(request)
             case _:
-                raise ApiError(404, "NotFound", "the server could not find the requested resource", details={})
+                raise StatusError(404, "NotFound", "the server could not find the requested resource", details={})
         found: list[bytes] = []
         for item in items:
             found.append(item)
@@ -102,14 +104,14 @@ class SlurmView:
                 await asyncio.sleep(0)  # handle other requests in between
         return Response(body=b'{"items":[' + b",".join(found) + b"]}")
 
-    def asking(self, request: Request) -> Request:
+    def asking(self, request: HttpRequest) -> HttpRequest:
         """Return the request that is forwarded to the scheduler, which serves the ledger. Its query has the user's
         name, and whether the user may see all fields of all jobs."""
         sees_all = self._may(request.user, AccessRequest("list", *JOBS), "")
         query = {**request.query, "asker": [request.user.name], "all": ["true" if sees_all else "false"]}
         return replace(request, query=query)
 
-    def _jobs(self, request: Request) -> Iterator[bytes]:
+    def _jobs(self, request: HttpRequest) -> Iterator[bytes]:
         owners: dict[str, Mapping[str, object]] = {}
         listed: dict[str, bool] = {}
         users = frozenset(request.text("users").split(",")) if request.text("users") else frozenset()
@@ -128,12 +130,12 @@ class SlurmView:
             else:
                 yield encode(_job(stored.obj, owner, whole=whole))
 
-    def _pods(self, request: Request) -> Iterator[bytes]:
+    def _pods(self, request: HttpRequest) -> Iterator[bytes]:
         for _, stored in self._selected(PODS, request):
             if stored.obj["spec"].get("nodeName"):
                 yield encode(_pod(stored.obj))
 
-    def _selected(self, key: tuple[str, str], request: Request) -> Iterator[tuple[str, Stored]]:
+    def _selected(self, key: tuple[str, str], request: HttpRequest) -> Iterator[tuple[str, Stored]]:
         asked = request.text("labelSelector"), request.text("fieldSelector")
         chosen = selectors.predicate(self._kinds[key], *asked)
         for namespace, _, stored in list(self._store.walk(key)):

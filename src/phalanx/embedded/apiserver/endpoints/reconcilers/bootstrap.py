@@ -9,7 +9,7 @@ from collections.abc import Awaitable
 from typing import Any
 
 from phalanx.embedded.apimachinery.meta.resource import User
-from phalanx.embedded.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.status import StatusError
 from phalanx.embedded.apiserver.endpoints.decoding import Intent
 from phalanx.embedded.apiserver.endpoints.write import ObjectWriter
 from phalanx.embedded.apiserver.registry.routing import Registry, RouteTarget
@@ -152,10 +152,10 @@ async def _ensure(
 async def _settled(write: Awaitable[object]) -> None:
     """Wait for a write, and ignore the refusal (5xx) of a webhook that does not respond. The server starts all the
     same, because the webhook's pods cannot run before the server does; the next start tries the write again. Raises
-    `ApiError` for other refusals."""
+    `StatusError` for other refusals."""
     try:
         await write
-    except ApiError as error:
+    except StatusError as error:
         if error.code < 500:
             raise
         _log.warning("an object that every cluster has was not written: %s", error.message)

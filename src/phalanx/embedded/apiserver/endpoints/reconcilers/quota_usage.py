@@ -13,7 +13,7 @@ import logging
 from collections.abc import Iterable, Iterator
 
 from phalanx.embedded.apimachinery.meta.resource import Object, Resource, User
-from phalanx.embedded.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.status import StatusError
 from phalanx.embedded.apiserver.admission import resource_quota
 from phalanx.embedded.apiserver.auth.rbac import MASTERS
 from phalanx.embedded.apiserver.endpoints.decoding import Intent
@@ -63,7 +63,7 @@ class QuotaUsage:
             for stored in self._store.scan(KEY, namespace):
                 try:
                     await self._update(decode(stored.data))
-                except ApiError as error:  # the next write in the namespace, or the next start, repeats the count
+                except StatusError as error:  # the next write in the namespace, or the next start, repeats the count
                     _log.warning("the usage of a quota is not written yet: %s", error)
                 except Exception:  # a defect of Phalanx must not stop the count of other quotas
                     _log.exception(
@@ -92,7 +92,7 @@ class QuotaUsage:
         )
         try:
             await self._writer.update(target, quota | {"status": status}, _BY)
-        except ApiError as error:
+        except StatusError as error:
             if error.code not in (404, 409):  # the quota was deleted or changed, and that event triggers another count
                 raise
 

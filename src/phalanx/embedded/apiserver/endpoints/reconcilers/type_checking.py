@@ -20,7 +20,7 @@ from itertools import product
 from phalanx.embedded.apimachinery.expressions.admission_policy import GROUP
 from phalanx.embedded.apimachinery.expressions.policy_types import judged
 from phalanx.embedded.apimachinery.meta.resource import Object, Resource, User
-from phalanx.embedded.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.status import StatusError
 from phalanx.embedded.apiserver.endpoints.decoding import Intent
 from phalanx.embedded.apiserver.endpoints.parts import APPLY_PATCH
 from phalanx.embedded.apiserver.endpoints.write import ObjectWriter
@@ -84,7 +84,7 @@ class TypeChecking:
         target = RouteTarget(resource=resource, name=meta["name"], subresource=resource.subresource("status"))
         try:
             await self._writer.patch(target, APPLY_PATCH, body, _BY, force=True)
-        except ApiError as error:
+        except StatusError as error:
             if error.code not in (404, 409):  # the policy was deleted, and another policy may have its name
                 raise
 

@@ -30,9 +30,9 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from phalanx.embedded.apimachinery.meta.resource import Resource, Subresource
-from phalanx.embedded.apimachinery.meta.status import ApiError
+from phalanx.embedded.apimachinery.meta.status import StatusError
 from phalanx.embedded.apiserver.transport import negotiation
-from phalanx.embedded.apiserver.transport.request import Request, Response
+from phalanx.embedded.apiserver.transport.request import HttpRequest, Response
 
 GROUP = "visibility.kueue.x-k8s.io"
 NUMBERS = "visibility.phalanx.dev"
@@ -93,14 +93,16 @@ class Aggregated:
         self._folder = folder
         self._streams: Counter[str] = Counter()  # user -> the number of open streams
 
-    async def get(self, request: Request) -> Response:
-        """Return the response of the process that serves the path. Raises `ApiError` 405, 413, 503."""
+    async def get(self, request: HttpRequest) -> Response:
+        """Return the response of the process that serves the path. Raises `StatusError` 405, 413, 503."""
         if request.method != ("POST" if request.path == _CHECKED else "GET"):
-            raise ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+            raise StatusError(
+                405, "MethodNotAllowed", "the server does not allow this method on the requested resource"
+            )
         body = request.body if request.method == "POST" else b""
         if len(body) > _MOST_CHECKED:
             message = f"the file has {len(body)} bytes; a ConfigMap holds {_MOST_CHECKED}"
-            raise ApiError(413, "RequestEntityTooLarge", message)
+            raise StatusError(413, "RequestEntityTooLarge", message)
         path = quote(request.path)
         query = urlencode([(key, value) for key, values in request.query.items() for value in values])
         asked = _Asked(request.method, f"{path}?{query}", body)
@@ -112,7 +114,7 @@ class Aggregated:
             value: Any = msgspec.json.decode(answer)
         except (OSError, TimeoutError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
             why = str(error) or type(error).__name__
-            raise ApiError(
+            raise StatusError(
                 503,
                 "ServiceUnavailable",
                 f"the scheduler, which serves {path}, does not answer: {why}. Try again.",
@@ -121,11 +123,11 @@ class Aggregated:
         media, encoded = negotiation.render(request.accept, value)
         return Response(code=code, body=encoded, media=media)
 
-    async def _follow(self, request: Request, asked: _Asked) -> Response:
-        """Return a stream whose pieces are passed on as they arrive. Raises `ApiError` 503, OSError, ValueError."""
+    async def _follow(self, request: HttpRequest, asked: _Asked) -> Response:
+        """Return a stream whose pieces are passed on as they arrive. Raises `StatusError` 503, OSError, ValueError."""
         user = request.user.name
         if self._streams.total() >= MOST_STREAMS or self._streams[user] >= MOST_STREAMS_OF_ONE:
-            raise ApiError(
+            raise StatusError(
                 503,
                 "ServiceUnavailable",
                 f"Too many streaming connections: {self._streams[user]} of {user}, of {MOST_STREAMS_OF_ONE}, and "

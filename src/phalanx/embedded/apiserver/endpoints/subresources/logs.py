@@ -20,7 +20,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from phalanx.embedded.apimachinery.meta.status import (
-    ApiError,
+    StatusError,
     bad_request,
     forbidden_field,
     invalid,
@@ -30,7 +30,7 @@ from phalanx.embedded.apimachinery.meta.status import (
 from phalanx.embedded.apiserver.endpoints.subresources.node_client import NodeClient
 from phalanx.embedded.apiserver.storage.store import Object, Store
 from phalanx.embedded.apiserver.transport.options import number
-from phalanx.embedded.apiserver.transport.request import Request, Response, text_response
+from phalanx.embedded.apiserver.transport.request import HttpRequest, Response, text_response
 
 if TYPE_CHECKING:
     import aiohttp
@@ -46,8 +46,8 @@ class Logs:
     def __init__(self, store: Store, nodes: NodeClient) -> None:
         self._store, self._nodes = store, nodes
 
-    async def read(self, namespace: str, name: str, request: Request) -> Response:
-        """Return the log of a container, or the list of kept logs. Raises `ApiError`."""
+    async def read(self, namespace: str, name: str, request: HttpRequest) -> Response:
+        """Return the log of a container, or the list of kept logs. Raises `StatusError`."""
         if name == KEPT:
             return Response(body=msgspec.json.encode({"items": await self._kept(namespace)}))
         _check_options(name, request)
@@ -67,7 +67,7 @@ class Logs:
         path = f"/containerLogs/{quote(namespace)}/{quote(name)}/{quote(container)}"
         return await self._stream(node.obj, path, request)
 
-    async def _stream(self, node: Object, path: str, request: Request) -> Response:
+    async def _stream(self, node: Object, path: str, request: HttpRequest) -> Response:
         wanted = {key: request.text(key) for key in _PASSED_ON if request.text(key)}
         response = await self._nodes.get(node, f"{path}?{urlencode(wanted)}" if wanted else path)
         return Response(media="text/plain", stream=_Pieces(response))
@@ -83,12 +83,12 @@ class Logs:
             try:
                 response = await self._nodes.get(node, f"/keptLogs/{quote(namespace)}")
                 items = msgspec.json.decode(await response.read()).get("items") or []
-            except (ApiError, msgspec.DecodeError):  # skip a node that does not respond or keeps no logs
+            except (StatusError, msgspec.DecodeError):  # skip a node that does not respond or keeps no logs
                 continue
             found += [{**item, "node": node["metadata"]["name"]} for item in items if item["started_s"] >= made_s]
         return found
 
-    async def _read_kept(self, namespace: str, name: str, uid: str, request: Request) -> Response:
+    async def _read_kept(self, namespace: str, name: str, uid: str, request: HttpRequest) -> Response:
         for item in await self._kept(namespace):
             if (item["pod"], item["uid"]) == (name, uid):
                 names = item["containers"]
@@ -127,7 +127,7 @@ class _Pieces:
         self._response.close()
 
 
-def _check_options(name: str, request: Request) -> None:
+def _check_options(name: str, request: HttpRequest) -> None:
     causes = []
     for key, least in (("tailLines", 0), ("limitBytes", 1), ("sinceSeconds", 1)):
         value = number(request, key)
@@ -141,7 +141,7 @@ def _check_options(name: str, request: Request) -> None:
 
 
 def container_of(pod: str, obj: Object, wanted: str) -> str:
-    """Return the container whose log is requested. Raises `ApiError` 400 if the request does not determine one
+    """Return the container whose log is requested. Raises `StatusError` 400 if the request does not determine one
     container."""
     spec = obj["spec"]
     names = [one["name"] for one in spec.get("containers") or []]

@@ -18,14 +18,14 @@ import msgspec
 
 from phalanx.embedded.apimachinery.meta.resource import Object, Resource
 from phalanx.embedded.apimachinery.meta.selectors import predicate
-from phalanx.embedded.apimachinery.meta.status import ApiError, not_found
+from phalanx.embedded.apimachinery.meta.status import StatusError, not_found
 from phalanx.embedded.apiserver.endpoints import answers
 from phalanx.embedded.apiserver.endpoints.subresources.node_client import NodeClient
 from phalanx.embedded.apiserver.registry.metrics import GROUP
 from phalanx.embedded.apiserver.registry.routing import RouteTarget
 from phalanx.embedded.apiserver.storage.store import Store, Stored, encode
 from phalanx.embedded.apiserver.transport.options import list_options
-from phalanx.embedded.apiserver.transport.request import Request, Response
+from phalanx.embedded.apiserver.transport.request import HttpRequest, Response
 
 if TYPE_CHECKING:
     import aiohttp
@@ -41,8 +41,8 @@ class Metrics:
     def __init__(self, store: Store, nodes: NodeClient) -> None:
         self._store, self._nodes = store, nodes
 
-    async def show(self, verb: str, target: RouteTarget, request: Request) -> Response:
-        """Return the metrics that a request asks for. Raises `ApiError`."""
+    async def show(self, verb: str, target: RouteTarget, request: HttpRequest) -> Response:
+        """Return the metrics that a request asks for. Raises `StatusError`."""
         resource = target.resource
         if verb == "get":
             owner = self._store.get(("", resource.plural), target.namespace, target.name)
@@ -80,7 +80,7 @@ class Metrics:
                 async with response:
                     summary: Summary = msgspec.json.decode(await response.read())
                     return summary
-        except (ApiError, OSError, TimeoutError, msgspec.DecodeError) as error:
+        except (StatusError, OSError, TimeoutError, msgspec.DecodeError) as error:
             _log.debug("no metrics of node %s: %s", node["metadata"]["name"], error)
             return None
 

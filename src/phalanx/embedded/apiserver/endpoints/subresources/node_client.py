@@ -10,7 +10,7 @@ from __future__ import annotations
 import ssl
 from typing import TYPE_CHECKING
 
-from phalanx.embedded.apimachinery.meta.status import ApiError, bad_request
+from phalanx.embedded.apimachinery.meta.status import StatusError, bad_request
 from phalanx.embedded.apiserver.storage.settings import StoreSettings
 from phalanx.embedded.apiserver.storage.store import Object
 
@@ -28,8 +28,8 @@ class NodeClient:
         self._session: aiohttp.ClientSession | None = None
 
     async def get(self, node: Object, path: str) -> aiohttp.ClientResponse:
-        """Return the node's response, without reading its body, if its status is 200. Raises `ApiError` for any other
-        response."""
+        """Return the node's response, without reading its body, if its status is 200. Raises `StatusError` for any
+        other response."""
         import aiohttp
 
         address, port = endpoint_of(node)
@@ -49,7 +49,7 @@ class NodeClient:
                 response.release()
                 raise refused(response.status, text)
             return response
-        raise ApiError(500, "InternalError", f'Get "https://{address}:{port}{path}": {failure}')
+        raise StatusError(500, "InternalError", f'Get "https://{address}:{port}{path}": {failure}')
 
     async def _open(self, url: str, scheme: str) -> aiohttp.ClientResponse:
         token = self._settings.kubelet_token.read_text().strip()
@@ -74,14 +74,15 @@ class NodeClient:
             await self._session.close()
 
 
-def refused(code: int, text: str) -> ApiError:
+def refused(code: int, text: str) -> StatusError:
     """Return the error for the client after a node has refused a request."""
     reasons = {400: "BadRequest", 404: "NotFound", 401: "Unauthorized", 403: "Forbidden"}
-    return ApiError(code, reasons.get(code, "InternalError"), text.strip() or f"the node answered {code}")
+    return StatusError(code, reasons.get(code, "InternalError"), text.strip() or f"the node answered {code}")
 
 
 def endpoint_of(node: Object) -> tuple[str, int]:
-    """Return the host and port of the node's agent. Raises `ApiError` 400 if the node's status does not have them."""
+    """Return the host and port of the node's agent. Raises `StatusError` 400 if the node's status does not have
+    them."""
     status = node.get("status") or {}
     addresses = [one["address"] for one in status.get("addresses") or [] if one.get("type") == "InternalIP"]
     port = ((status.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}).get("Port")

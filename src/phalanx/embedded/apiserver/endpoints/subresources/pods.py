@@ -12,7 +12,7 @@ from typing import Any
 
 from phalanx.embedded.apimachinery.meta import objectmeta
 from phalanx.embedded.apimachinery.meta.resource import Resource
-from phalanx.embedded.apimachinery.meta.status import ApiError, bad_request, conflict, not_found
+from phalanx.embedded.apimachinery.meta.status import StatusError, bad_request, conflict, not_found
 from phalanx.embedded.apiserver.admission.chain import copy_topology_labels
 from phalanx.embedded.apiserver.endpoints import answers
 from phalanx.embedded.apiserver.endpoints.decoding import Intent
@@ -21,7 +21,7 @@ from phalanx.embedded.apiserver.endpoints.write import ObjectWriter, as_revision
 from phalanx.embedded.apiserver.registry.kinds.policy import disruption
 from phalanx.embedded.apiserver.registry.routing import RouteTarget
 from phalanx.embedded.apiserver.storage.store import Object, Store, Stored
-from phalanx.embedded.apiserver.transport.request import Request, Response
+from phalanx.embedded.apiserver.transport.request import HttpRequest, Response
 
 PODS, NODES = ("", "pods"), ("", "nodes")
 BUDGETS = ("policy", "poddisruptionbudgets")
@@ -52,8 +52,8 @@ class PodActions:
     def __init__(self, store: Store, writer: ObjectWriter, deleter: Deleter) -> None:
         self._store, self._writer, self._deleter = store, writer, deleter
 
-    async def act(self, target: RouteTarget, body: Any, intent: Intent, request: Request) -> Response:
-        """Bind or evict the pod, and return the response. Raises `ApiError`."""
+    async def act(self, target: RouteTarget, body: Any, intent: Intent, request: HttpRequest) -> Response:
+        """Bind or evict the pod, and return the response. Raises `StatusError`."""
         match target.sub or target.resource.kind:
             case "binding" | "Binding":
                 return await self._bind(target, self._writer.checked(BINDING, body, intent), intent, request)
@@ -61,9 +61,9 @@ class PodActions:
                 if body.get("apiVersion") == f"{EVICTION.group}/v1beta1":  # policy/v1beta1 has the same fields
                     body = {**body, "apiVersion": EVICTION.api_version}
                 return await self._evict(target, self._writer.checked(EVICTION, body, intent), intent, request)
-        raise ApiError(404, "NotFound", "the server could not find the requested resource", details={})
+        raise StatusError(404, "NotFound", "the server could not find the requested resource", details={})
 
-    async def _bind(self, target: RouteTarget, body: Object, intent: Intent, request: Request) -> Response:
+    async def _bind(self, target: RouteTarget, body: Object, intent: Intent, request: HttpRequest) -> Response:
         meta = body.get("metadata") or {}
         name = target.name or meta.get("name", "")
         if meta.get("name", "") != name:
@@ -79,7 +79,7 @@ class PodActions:
             await self._store.put(PODS, target.namespace, name, bound(stored, body))
         return answers.value(request, SUCCESS, 201)
 
-    async def _evict(self, target: RouteTarget, body: Object, intent: Intent, request: Request) -> Response:
+    async def _evict(self, target: RouteTarget, body: Object, intent: Intent, request: HttpRequest) -> Response:
         if not disruption.eviction_name_matches(target.name, body):
             raise bad_request("name in URL does not match name in Eviction object")
         body = await self._writer.admitted(target, EVICTION, body, intent)
@@ -105,7 +105,7 @@ class PodActions:
             return
         said = self._store.put(PODS, target.namespace, target.name, told)
         await self._deleter.delete(target, replace(options, version=""))
-        with suppress(ApiError):  # if the disk is full, delete the pod without the condition
+        with suppress(StatusError):  # if the disk is full, delete the pod without the condition
             await said
 
     def _budgets(self, namespace: str) -> list[Object]:
@@ -125,9 +125,9 @@ class PodActions:
 def _check_node_target(target: Object) -> None:
     kind = target.get("kind", "")
     if kind not in ("Node", ""):
-        raise ApiError(500, "", f'target.kind: Unsupported value: "{kind}": supported values: "Node", "<empty>"')
+        raise StatusError(500, "", f'target.kind: Unsupported value: "{kind}": supported values: "Node", "<empty>"')
     if not target.get("name"):
-        raise ApiError(500, "", "target.name: Required value")
+        raise StatusError(500, "", "target.name: Required value")
 
 
 def _check_bindable(resource: Resource, pod: Object, name: str, binding: Object) -> None:

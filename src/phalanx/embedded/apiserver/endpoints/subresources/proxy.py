@@ -22,9 +22,9 @@ from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from phalanx.embedded.apimachinery.meta.status import ApiError, bad_request, not_found
+from phalanx.embedded.apimachinery.meta.status import StatusError, bad_request, not_found
 from phalanx.embedded.apiserver.endpoints.subresources.node_client import NodeClient
-from phalanx.embedded.apiserver.endpoints.subresources.streams import Tunnel, answered
+from phalanx.embedded.apiserver.endpoints.subresources.streams import NodeTunnel, answered
 from phalanx.embedded.apiserver.registry.routing import RouteTarget, method_not_allowed, no_such_path
 from phalanx.embedded.apiserver.storage.store import Object, Store
 from phalanx.embedded.apiserver.transport.http import RawRequest
@@ -49,7 +49,7 @@ class Proxy:
         self._store, self._nodes = store, nodes
 
     async def open(self, target: RouteTarget, raw: RawRequest) -> Response:
-        """Forward a request, and return the response. Raises `ApiError`."""
+        """Forward a request, and return the response. Raises `StatusError`."""
         if target.watch:
             raise no_such_path()
         prefix, path = _parts(target, raw)
@@ -159,7 +159,7 @@ def _parts(target: RouteTarget, raw: RawRequest) -> tuple[str, str]:
 
 
 def _split(said: str) -> tuple[str, str, str]:
-    """Split `[SCHEME:]NAME[:PORT]` into scheme, name and port. Raises `ApiError` 400."""
+    """Split `[SCHEME:]NAME[:PORT]` into scheme, name and port. Raises `StatusError` 400."""
     match said.split(":"):
         case [name]:
             return "http", name, ""
@@ -177,8 +177,8 @@ def _address_of(pod: Object) -> str:
     return str(address)
 
 
-def _unavailable(message: str) -> ApiError:
-    return ApiError(503, "ServiceUnavailable", message)
+def _unavailable(message: str) -> StatusError:
+    return StatusError(503, "ServiceUnavailable", message)
 
 
 def _passed_on(raw: RawRequest, prefix: str) -> Iterator[tuple[bytes, bytes]]:
@@ -237,7 +237,9 @@ async def _join(address: Address, path: str, raw: RawRequest) -> Response:
         trust.check_hostname, trust.verify_mode = False, ssl.CERT_NONE
     try:
         async with asyncio.timeout(_CONNECT_TIMEOUT_S):
-            reader, writer = await asyncio.open_connection(host.strip("[]"), port, ssl=trust, limit=Tunnel.HEAD_BYTES)
+            reader, writer = await asyncio.open_connection(
+                host.strip("[]"), port, ssl=trust, limit=NodeTunnel.HEAD_BYTES
+            )
     except (OSError, TimeoutError) as error:
         raise _unavailable(f"error trying to reach service: {error}") from None
     lines = [b"%b: %b" % header for header in _passed_on(raw, "")]

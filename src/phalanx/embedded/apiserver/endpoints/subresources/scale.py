@@ -14,7 +14,14 @@ from msgspec.structs import replace
 
 from phalanx.embedded.apimachinery.expressions.jsonpath import find
 from phalanx.embedded.apimachinery.meta.resource import Object, Resource
-from phalanx.embedded.apimachinery.meta.status import ApiError, bad_request, conflict, invalid, invalid_value, not_found
+from phalanx.embedded.apimachinery.meta.status import (
+    StatusError,
+    bad_request,
+    conflict,
+    invalid,
+    invalid_value,
+    not_found,
+)
 from phalanx.embedded.apimachinery.patch.managed_fields import FieldOwner, read, store, write
 from phalanx.embedded.apimachinery.schema.field_set import MEMBER, Node, difference, intersection
 from phalanx.embedded.apiserver.endpoints import parts
@@ -39,14 +46,14 @@ _METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 def scale_of(resource: Resource, obj: Object, *, is_written: bool = False) -> Object:
     """Return the Scale of an object. `is_written`: True if a write is about to set the number of replicas; the number
-    is then 0 if the spec has none. If `is_written` is False, a spec without the number raises ApiError 500."""
+    is then 0 if the spec has none. If `is_written` is False, a spec without the number raises StatusError 500."""
     paths = resource.scale or {}
     wanted = _first(obj, paths.get("specReplicasPath"))
     if wanted is None and is_written:
         wanted = 0
     if wanted is None:
         why = f'the spec replicas field "{paths.get("specReplicasPath")}" does not exist'
-        raise ApiError(
+        raise StatusError(
             500, "InternalError", f"Internal error occurred: {why}", details={"causes": [{"message": why}]}
         )  # fmt: skip
     status: Object = {"replicas": _first(obj, paths.get("statusReplicasPath")) or 0}
@@ -79,7 +86,7 @@ def _first(obj: Object, path: str | None) -> object:
 
 def scaled(resource: Resource, obj: Object, scale: object) -> Object:
     """Return `obj` with the number of replicas of a Scale. All other fields are shared with `obj`. For a custom
-    resource, this function accepts a negative number, because the schema is checked later. Raises ApiError 400 or
+    resource, this function accepts a negative number, because the schema is checked later. Raises StatusError 400 or
     422."""
     if not isinstance(scale, dict) or scale.get("kind") not in (None, "", "Scale"):
         raise bad_request("wrong object passed to Scale update: expected autoscaling/v1 Scale")
@@ -157,7 +164,7 @@ class Scales:
         return _shown(scale_of(target.resource, self._object(target)))
 
     async def update(self, target: RouteTarget, scale: object, intent: Intent) -> Stored:
-        """Set the number of replicas by a Scale (PUT). Raises `ApiError`."""
+        """Set the number of replicas by a Scale (PUT). Raises `StatusError`."""
         scale = from_body(self._knowledge, SCALE, scale, intent)
         now = self._owned_scale(target)
         self._knowledge.own_fields(SCALE, scale, now, intent.manager, target.sub)
@@ -165,7 +172,7 @@ class Scales:
 
     async def patch(self, target: RouteTarget, media: str, patch: Any, intent: Intent, *, force: bool) -> Stored:
         """Set the number of replicas by a patch of the Scale (PATCH) in one of the four patch formats. Raises
-        `ApiError`."""
+        `StatusError`."""
         now = self._owned_scale(target)
         if media == parts.APPLY_PATCH:
             scale = self._knowledge.applied(SCALE, now, patch, intent.manager, force, target.sub)

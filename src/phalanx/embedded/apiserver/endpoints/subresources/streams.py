@@ -5,8 +5,8 @@ The server checks the user's rights, and finds the pod and the container. It for
 and afterwards forwards bytes in both directions without reading them. SPDY (which kubectl before 1.31 and Go programs
 with `remotecommand.NewSPDYExecutor` use) is tunnelled to the node in a WebSocket, and the node handles it.
 
-A `Tunnel` joins the two connections. It sends the client's data to the program that has accepted the handshake, and the
-program's data to the client."""
+A `NodeTunnel` joins the two connections. It sends the client's data to the program that has accepted the handshake, and
+the program's data to the client."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ import ssl
 from collections.abc import AsyncIterator
 from urllib.parse import quote, urlencode
 
-from phalanx.embedded.apimachinery.meta.status import ApiError, bad_request, not_found
+from phalanx.embedded.apimachinery.meta.status import StatusError, bad_request, not_found
 from phalanx.embedded.apiserver.endpoints.subresources.logs import container_of
 from phalanx.embedded.apiserver.endpoints.subresources.node_client import endpoint_of, refused
 from phalanx.embedded.apiserver.registry.routing import RouteTarget
 from phalanx.embedded.apiserver.storage.settings import StoreSettings
 from phalanx.embedded.apiserver.storage.store import Object, Store
-from phalanx.embedded.apiserver.transport.request import Request, Response
+from phalanx.embedded.apiserver.transport.request import HttpRequest, Response
 from phalanx.embedded.apiserver.transport.websocket import Unwrapper, wrapped
 
 _ANSWER_TIMEOUT_S = 10.0
@@ -35,25 +35,25 @@ async def answered(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, handshake: bytes, spdy: str = ""
 ) -> Response:
     """Send the handshake, and return the response to it with the connection. `spdy`: the protocol of a client that uses
-    SPDY; "" for WebSocket. Raises `ApiError` if the other side refuses the handshake."""
+    SPDY; "" for WebSocket. Raises `StatusError` if the other side refuses the handshake."""
     try:
         writer.write(handshake)
         async with asyncio.timeout(_ANSWER_TIMEOUT_S):
             head = await reader.readuntil(b"\r\n\r\n")
             code = int(head.split(b" ", 2)[1])
             if code != 101:
-                text = await reader.read(Tunnel.HEAD_BYTES)
+                text = await reader.read(NodeTunnel.HEAD_BYTES)
                 raise refused(code, text.decode(errors="replace"))
     except (OSError, TimeoutError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
         writer.close()
-        raise ApiError(500, "InternalError", f"error dialing backend: {error}") from None
-    except ApiError:
+        raise StatusError(500, "InternalError", f"error dialing backend: {error}") from None
+    except StatusError:
         writer.close()
         raise
-    return Response(code=101, tunnel=SpdyTunnel(spdy, reader, writer) if spdy else Tunnel(head, reader, writer))
+    return Response(code=101, tunnel=SpdyTunnel(spdy, reader, writer) if spdy else NodeTunnel(head, reader, writer))
 
 
-class Tunnel:
+class NodeTunnel:
     """The connection to the node or pod. Iterating over the tunnel yields the data for the client, beginning with the
     response to its handshake."""
 
@@ -88,7 +88,7 @@ class Tunnel:
         self._writer.close()
 
 
-class SpdyTunnel(Tunnel):
+class SpdyTunnel(NodeTunnel):
     """A tunnel for a client that uses SPDY. The other side gets the SPDY data in binary messages of a WebSocket."""
 
     def __init__(self, protocol: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -121,8 +121,9 @@ class Streams:
     def __init__(self, store: Store, settings: StoreSettings) -> None:
         self._store, self._settings = store, settings
 
-    async def open(self, target: RouteTarget, request: Request) -> Response:
-        """Return the node's response to the client's handshake, and pass on the streams after it. Raises `ApiError`."""
+    async def open(self, target: RouteTarget, request: HttpRequest) -> Response:
+        """Return the node's response to the client's handshake, and pass on the streams after it. Raises
+        `StatusError`."""
         namespace, name = target.namespace, target.name
         stored = self._store.get(("", "pods"), namespace, name)
         if stored is None:
@@ -148,20 +149,20 @@ class Streams:
 
     async def _connect(self, host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Connect to the node by TLS, trusting this server's certificate authority, or without TLS if the node does not
-        use TLS. Raises `ApiError` 500."""
+        use TLS. Raises `StatusError` 500."""
         failure: Exception | None = None
         trust = ssl.create_default_context(cafile=str(self._settings.ca_certificate))
         for context in (trust, None):
             try:
                 async with asyncio.timeout(_CONNECT_TIMEOUT_S):
-                    return await asyncio.open_connection(host, port, ssl=context, limit=Tunnel.HEAD_BYTES)
+                    return await asyncio.open_connection(host, port, ssl=context, limit=NodeTunnel.HEAD_BYTES)
             except ssl.SSLCertVerificationError as error:
                 # another program listens there, because the certificate is not the node's: send it nothing
                 failure = error
                 break
             except (OSError, TimeoutError) as error:
                 failure = error
-        raise ApiError(500, "InternalError", f"error dialing backend: {failure}")
+        raise StatusError(500, "InternalError", f"error dialing backend: {failure}")
 
     def _handshake(self, path: str, host: str, port: int, key: str, protocols: str) -> bytes:
         token = self._settings.kubelet_token.read_text().strip()
@@ -179,8 +180,8 @@ class Streams:
         return "\r\n".join((*lines, "", "")).encode("latin-1")
 
 
-def _path(sub: str, pod: Object, container: str, request: Request) -> str:
-    """Return the path of the stream on the node. Raises `ApiError` 400."""
+def _path(sub: str, pod: Object, container: str, request: HttpRequest) -> str:
+    """Return the path of the stream on the node. Raises `StatusError` 400."""
     meta = pod["metadata"]
     where = f"{quote(meta['namespace'])}/{quote(meta['name'])}"
     query = urlencode([(key, value) for key, values in request.query.items() for value in values])
@@ -192,10 +193,10 @@ def _path(sub: str, pod: Object, container: str, request: Request) -> str:
 
 
 def _chosen(sub: str, offered: str) -> str:
-    """Return the best of the protocols that an SPDY client offers. Raises `ApiError` 403, like a kubelet."""
+    """Return the best of the protocols that an SPDY client offers. Raises `StatusError` 403, like a kubelet."""
     served, said = _OVER_SPDY.get(sub, _WITH_STATUS), [one.strip() for one in offered.split(",")]
     found = next((one for one in served if one in said), None)
     if found is None:
         why = f"unable to upgrade: unable to negotiate protocol: client supports {said}, server accepts {list(served)}"
-        raise ApiError(403, "Forbidden", why)
+        raise StatusError(403, "Forbidden", why)
     return found

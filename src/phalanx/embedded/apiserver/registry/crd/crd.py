@@ -272,7 +272,7 @@ class CustomStrategy(ResourceStrategy):
     def decode(self, obj: Object) -> list[str]:
         """Remove the fields that neither the schema nor the metadata of objects defines, and return their paths.
 
-        Raises ApiError 400 for metadata of the wrong type.
+        Raises StatusError 400 for metadata of the wrong type.
         """
         unknown: list[str] = []
         meta = obj.get("metadata")

@@ -45,7 +45,7 @@ class SpecAndStatus(ResourceStrategy):
             obj["metadata"]["generation"] = old["metadata"]["generation"]
 
 
-class Counted(ResourceStrategy):
+class GenerationStrategy(ResourceStrategy):
     """The strategy of a kind that has no status but counts generations, as PriorityClass does."""
 
     spec_fields: tuple[str, ...] = ("spec",)

@@ -20,7 +20,7 @@ from google.protobuf.message import DecodeError
 
 from phalanx.embedded.apimachinery.caching import cached
 from phalanx.embedded.apimachinery.limits import DEPTH, VALUES, extent
-from phalanx.embedded.apimachinery.meta.status import ApiError, bad_request
+from phalanx.embedded.apimachinery.meta.status import StatusError, bad_request
 from phalanx.embedded.apimachinery.schema.schema import definitions
 from phalanx.embedded.apiserver.transport.protobuf.convert import SizeBudget, reader, values
 from phalanx.embedded.apiserver.transport.protobuf.messages import PARTIAL, message, numbers
@@ -46,7 +46,8 @@ def definition(api_version: str, kind: str) -> str:
 
 
 def decode(body: bytes) -> dict[str, Any]:
-    """Return the object in a body. Raises `ApiError` 400 for a malformed body, and 415 for a kind without a message."""
+    """Return the object in a body. Raises `StatusError` 400 for a malformed body, and 415 for a kind without a
+    message."""
     if not body.startswith(MAGIC):
         raise bad_request("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")
     try:
@@ -55,7 +56,7 @@ def decode(body: bytes) -> dict[str, Any]:
         name = definition(api_version, kind)
         if not name:
             text = f"this server does not read {kind} of {api_version} as protobuf; send JSON or YAML"
-            raise ApiError(415, "UnsupportedMediaType", text)
+            raise StatusError(415, "UnsupportedMediaType", text)
         found = reader(name)(message(name).FromString(envelope.raw), SizeBudget())
     except (DecodeError, OverflowError, RecursionError, ValueError, msgspec.DecodeError) as error:
         raise bad_request(f"the protobuf body cannot be read: {error}") from None

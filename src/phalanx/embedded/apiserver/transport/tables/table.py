@@ -44,7 +44,7 @@ def as_table(
     version: str = "v1",
 ) -> Object:
     """Return a Table of the objects. `include_object`: the query parameter includeObject, which is Metadata (or empty),
-    Object or None; another value raises `ApiError` 400. `version`: the API version of the Table, `v1` or `v1beta1`.
+    Object or None; another value raises `StatusError` 400. `version`: the API version of the Table, `v1` or `v1beta1`.
 
     `now_s`: the present in seconds since the epoch, from which ages are computed. `metadata`: the metadata of the Table
     itself (resourceVersion, continue).

@@ -19,7 +19,13 @@ from phalanx.client.informer import Change
 from phalanx.client.kind import DEPLOYMENTS, JOBS, NODES, PODS, Kind
 from phalanx.client.moment import write_moment
 from phalanx.embedded.controllers.operators.appwrapper import first_generation
-from phalanx.embedded.controllers.operators.appwrapper.phases import Do, PhaseStep, Seen, settings_of, step
+from phalanx.embedded.controllers.operators.appwrapper.phases import (
+    Do,
+    ObservedComponents,
+    PhaseStep,
+    settings_of,
+    step,
+)
 from phalanx.embedded.controllers.runtime.calls import gone
 from phalanx.embedded.controllers.runtime.discovery import Catalog, discover
 from phalanx.embedded.controllers.runtime.pod_state import condition, controller_of, owner_reference
@@ -140,17 +146,17 @@ class AppWrapperController(Reconciler):
 
     # --- the state of an AppWrapper -----------------------------------------------------------------------------------
 
-    async def _see(self, obj: Object, own: Object) -> Seen:
+    async def _see(self, obj: Object, own: Object) -> ObservedComponents:
         meta = obj["metadata"]
         pods = self._pods_of(meta)
         try:
             expected = self._wrapping.expected(own)
         except PhalanxError as error:
-            return Seen(pods=pods, expected=0, missing=["a component"], fault=str(error), fatal=True)
+            return ObservedComponents(pods=pods, expected=0, missing=["a component"], fault=str(error), fatal=True)
         parts = [(self._name(obj, at), await self._find(obj, at)) for at in _each(obj)]
         failed = (f"{name}: {text}" for name, found in parts if found is not None and (text := _failure(found)))
         fault, fatal = self._faults.get(meta["uid"], ("", False))
-        return Seen(
+        return ObservedComponents(
             pods=pods,
             expected=expected,
             missing=[name for name, found in parts if found is None],

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from phalanx.client.connection import Object
 from phalanx.client.moment import write_micro_moment
-from phalanx.embedded.controllers.operators.appwrapper.phases import Do, PhaseStep, Seen
+from phalanx.embedded.controllers.operators.appwrapper.phases import Do, ObservedComponents, PhaseStep
 from phalanx.embedded.controllers.runtime.pod_state import phase, seconds
 
 _BACKOFF_S: Final = 1.0  # waits of at least this time are reported
@@ -31,7 +31,7 @@ _SHORT: Final = "Insufficient resources to dispatch AppWrapper."
 
 
 def step(
-    status: Object, spec: Mapping[str, object], demand: Object, suspended: bool, seen: Seen, now_s: float
+    status: Object, spec: Mapping[str, object], demand: Object, suspended: bool, seen: ObservedComponents, now_s: float
 ) -> PhaseStep:
     """Return the next step of an AppWrapper. `spec`: its spec; `demand`: the part of its status that states its
     demand."""
@@ -71,7 +71,7 @@ def _begin(at: PhaseStep, spec: Mapping[str, Any], demand: Object) -> None:
     at.wait(at.now_s + _BACKOFF_S)
 
 
-def _wait(at: PhaseStep, state: str, seen: Seen) -> None:
+def _wait(at: PhaseStep, state: str, seen: ObservedComponents) -> None:
     """Report that the AppWrapper waits, and remove the objects that were created for it."""
     if state != "Pending":
         at.status |= {"state": "Pending", "canrun": False, "isdispatched": False}
@@ -84,7 +84,7 @@ def _wait(at: PhaseStep, state: str, seen: Seen) -> None:
     _count(at, seen)
 
 
-def _dispatch(at: PhaseStep, seen: Seen) -> None:
+def _dispatch(at: PhaseStep, seen: ObservedComponents) -> None:
     """Dispatch the AppWrapper, because all its pods have a node. Objects of an earlier, failed attempt are removed
     first."""
     if _last(at) == "PreemptCandidate" and (seen.there or seen.pods):
@@ -97,7 +97,7 @@ def _dispatch(at: PhaseStep, seen: Seen) -> None:
     at.do = Do.CREATE
 
 
-def _run(at: PhaseStep, spec: Mapping[str, object], seen: Seen) -> None:
+def _run(at: PhaseStep, spec: Mapping[str, object], seen: ObservedComponents) -> None:
     counts = _count(at, seen)
     completed = _completed(spec, seen)
     if seen.fault and seen.fatal:
@@ -149,7 +149,7 @@ def _hold_to_minimum(at: PhaseStep, spec: Mapping[str, Any], counts: Mapping[str
 # --- inside -----------------------------------------------------------------------------------------------------------
 
 
-def _completed(spec: Mapping[str, Any], seen: Seen) -> bool:
+def _completed(spec: Mapping[str, Any], seen: ObservedComponents) -> bool:
     """Return True if at least one item names conditions, and the object of every such item has one of the
     conditions."""
     items = (spec.get("resources") or {}).get("GenericItems") or ()
@@ -189,12 +189,12 @@ def _end(at: PhaseStep, state: str, kind: str, reason: str, message: str = "") -
     at.look_s = at.now_s
 
 
-def _remove(at: PhaseStep, seen: Seen) -> None:
+def _remove(at: PhaseStep, seen: ObservedComponents) -> None:
     if seen.there or seen.pods:
         at.do = Do.DELETE
 
 
-def _count(at: PhaseStep, seen: Seen) -> dict[str, int]:
+def _count(at: PhaseStep, seen: ObservedComponents) -> dict[str, int]:
     phases = ("Pending", "Running", "Succeeded", "Failed")
     counts = {one: sum(phase(pod) == one for pod in seen.pods) for one in phases}
     at.status |= {one if one == "Succeeded" else one.lower(): count for one, count in counts.items()}

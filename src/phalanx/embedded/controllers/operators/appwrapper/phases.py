@@ -108,7 +108,7 @@ class Do(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class ObservedComponents:
     """The observed components and pods. `expected`: the number of pods that should exist. `missing`: the names of
     missing components. `components`: each component, in order; None if it is missing. `there`: True if any component
     exists. `failed`: a component that reports a failure. `fault`: the error of creating a component; `fatal`: True if
@@ -172,7 +172,7 @@ class PhaseStep:
         self.events.append(("Unhealthy", f"{reason}: {message}"))
 
 
-def step(status: Object, suspended: bool, seen: Seen, settings: RetrySettings, now_s: float) -> PhaseStep:
+def step(status: Object, suspended: bool, seen: ObservedComponents, settings: RetrySettings, now_s: float) -> PhaseStep:
     """Return the next step of an AppWrapper with the given status."""
     at = PhaseStep(status={**status, "conditions": [dict(one) for one in status.get("conditions") or ()]}, now_s=now_s)
     now = status.get("phase") or ""
@@ -210,7 +210,7 @@ def step(status: Object, suspended: bool, seen: Seen, settings: RetrySettings, n
 # --- phases -----------------------------------------------------------------------------------------------------------
 
 
-def _suspended(at: PhaseStep, seen: Seen) -> None:
+def _suspended(at: PhaseStep, seen: ObservedComponents) -> None:
     """Report a permanent error at once: the scheduler finds no pods in such an AppWrapper, and so would never resume
     it."""
     known = at.condition("Unhealthy") or {}
@@ -229,7 +229,7 @@ def _resume(at: PhaseStep) -> None:
     at.to("Resuming")
 
 
-def _resuming(at: PhaseStep, seen: Seen, settings: RetrySettings) -> None:
+def _resuming(at: PhaseStep, seen: ObservedComponents, settings: RetrySettings) -> None:
     if not seen.missing:
         at.to("Running")
     elif seen.fault and seen.fatal:
@@ -242,7 +242,7 @@ def _resuming(at: PhaseStep, seen: Seen, settings: RetrySettings) -> None:
         at.do = Do.CREATE
 
 
-def _running(at: PhaseStep, seen: Seen, settings: RetrySettings) -> None:
+def _running(at: PhaseStep, seen: ObservedComponents, settings: RetrySettings) -> None:
     counts = {one: sum(phase(pod) == one for pod in seen.pods) for one in ("Pending", "Running", "Succeeded", "Failed")}
     if seen.missing:
         at.unhealthy("MissingComponent", f"found that {', '.join(seen.missing)} is gone")
@@ -269,7 +269,7 @@ def _running(at: PhaseStep, seen: Seen, settings: RetrySettings) -> None:
         _ready(at, seen, settings, counts)
 
 
-def _ready(at: PhaseStep, seen: Seen, settings: RetrySettings, counts: dict[str, int]) -> None:
+def _ready(at: PhaseStep, seen: ObservedComponents, settings: RetrySettings, counts: dict[str, int]) -> None:
     running = counts["Running"] + counts["Succeeded"]
     text = f"{counts['Running']} pods running; {counts['Succeeded']} pods succeeded; {seen.expected} expected"
     if running >= seen.expected:
@@ -282,7 +282,7 @@ def _ready(at: PhaseStep, seen: Seen, settings: RetrySettings, counts: dict[str,
         _reset(at, seen, settings)
 
 
-def _reset(at: PhaseStep, seen: Seen, settings: RetrySettings) -> None:
+def _reset(at: PhaseStep, seen: ObservedComponents, settings: RetrySettings) -> None:
     """Start a reset, unless all attempts are used, or a program ended with an exit code that is not retried."""
     tried = int(at.status.get("resettingCount") or 0)
     at.set("PodsReady", False, "Resetting")
@@ -293,7 +293,7 @@ def _reset(at: PhaseStep, seen: Seen, settings: RetrySettings) -> None:
     at.to("Resetting")
 
 
-def _resetting(at: PhaseStep, seen: Seen, settings: RetrySettings) -> None:
+def _resetting(at: PhaseStep, seen: ObservedComponents, settings: RetrySettings) -> None:
     if not _removed(at, seen, settings):
         return
     at.set("ResourcesDeployed", False, "Resetting")
@@ -301,7 +301,7 @@ def _resetting(at: PhaseStep, seen: Seen, settings: RetrySettings) -> None:
         _resume(at)
 
 
-def _failed(at: PhaseStep, seen: Seen, settings: RetrySettings) -> None:
+def _failed(at: PhaseStep, seen: ObservedComponents, settings: RetrySettings) -> None:
     deployed = at.condition("ResourcesDeployed")
     if deployed is not None and deployed["status"] != "True":
         return
@@ -311,7 +311,7 @@ def _failed(at: PhaseStep, seen: Seen, settings: RetrySettings) -> None:
         at.set("ResourcesDeployed", False, "Failed")
 
 
-def _succeeded(at: PhaseStep, seen: Seen, settings: RetrySettings) -> None:
+def _succeeded(at: PhaseStep, seen: ObservedComponents, settings: RetrySettings) -> None:
     deployed = at.condition("ResourcesDeployed")
     if deployed is None or deployed["status"] != "True":
         return
@@ -319,7 +319,7 @@ def _succeeded(at: PhaseStep, seen: Seen, settings: RetrySettings) -> None:
         at.set("ResourcesDeployed", False, "Succeeded", "Time to live after success expired")
 
 
-def _removed(at: PhaseStep, seen: Seen, settings: RetrySettings) -> bool:
+def _removed(at: PhaseStep, seen: ObservedComponents, settings: RetrySettings) -> bool:
     """Return True if no component and no pod exists any more. Otherwise request the deletion of the components. After
     the grace period `forceful_s`, also request the deletion of the pods without a grace period."""
     if not seen.there and not seen.pods:

@@ -25,7 +25,7 @@ from phalanx.embedded.node.agent.starting.peers import PeerWait
 from phalanx.embedded.node.agent.starting.pod_volumes import PodVolumes
 from phalanx.embedded.node.machine.surroundings import Surroundings
 from phalanx.embedded.node.pod.environment import EnvironmentFault, with_addresses
-from phalanx.embedded.node.pod.lifecycle import Known, Steps, Waiting, steps
+from phalanx.embedded.node.pod.lifecycle import ContainerStateWaiting, Known, Steps, steps
 from phalanx.embedded.node.pod.record import PodRecord
 from phalanx.embedded.trees import remove_tree
 
@@ -169,7 +169,9 @@ class AgentPod:
         except (EnvironmentFault, ApiRefusal) as error:
             self._around.tell.tell(self.pod, "FailedMount", str(error), kind="Warning")
             retry_s = time.time() + self._around.settings.patience.config_retry_s
-            self._containers.wait(Waiting(reason="ContainerCreating", message=str(error), retry_s=retry_s))
+            self._containers.wait(
+                ContainerStateWaiting(reason="ContainerCreating", message=str(error), retry_s=retry_s)
+            )
             return False
         return True
 

@@ -10,7 +10,7 @@ from phalanx.embedded.node.agent.container import Container
 from phalanx.embedded.node.container.attempt import Planned, RunningAttempt
 from phalanx.embedded.node.machine.surroundings import Surroundings
 from phalanx.embedded.node.pod.admission import every_container
-from phalanx.embedded.node.pod.lifecycle import Known, Waiting
+from phalanx.embedded.node.pod.lifecycle import ContainerStateWaiting, Known
 from phalanx.embedded.node.pod.record import PodRecord
 
 
@@ -74,7 +74,7 @@ class PodContainers:
         doomed = [one for name, one in self.by_name.items() if one.doomed and name not in besides]
         return [container.stop(grace_s, container.doomed, _event(container)) for container in doomed]
 
-    def wait(self, waiting: Waiting) -> None:
+    def wait(self, waiting: ContainerStateWaiting) -> None:
         """Set the reason for which all containers wait."""
         for container in self.by_name.values():
             container.wait(waiting)

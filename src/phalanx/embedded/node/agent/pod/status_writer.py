@@ -18,7 +18,7 @@ from phalanx.embedded.node.pod.admission import Rejection, is_ephemeral
 from phalanx.embedded.node.pod.cause import pod_cause
 from phalanx.embedded.node.pod.lifecycle import Known
 from phalanx.embedded.node.pod.record import PodRecord
-from phalanx.embedded.node.pod.status import Place, pod_status, rejected
+from phalanx.embedded.node.pod.status import PodStatusFacts, pod_status, rejected
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ class PodStatusWriter:
     def compute(self, pod: Object, record: PodRecord, known: Mapping[str, Known], *, over: bool) -> dict[str, Any]:
         """Return the status of the pod. `over`: True if no container runs or will run again. This method also records
         an Event for each back-off before a restart."""
-        place = Place(
+        place = PodStatusFacts(
             cause=pod_cause(pod, known) if over else "",
             disrupted=_disruption(record, {name: one for name, one in known.items() if not is_ephemeral(pod, name)}),
             pod_ip=record.pod_ip,

@@ -11,7 +11,7 @@ from phalanx.slurm.accounts.dump import dump as dumped
 from phalanx.slurm.accounts.dump import read_dump
 from phalanx.slurm.accounts.tree import carry, is_administrator
 from phalanx.slurm.cluster import site
-from phalanx.slurm.cluster.api import Api
+from phalanx.slurm.cluster.api import ApiClient
 from phalanx.slurm.cluster.site import Account, Site
 from phalanx.slurm.commands.accounting.entities.words import (
     FAIR,
@@ -180,7 +180,7 @@ def _file(words: Sequence[str]) -> tuple[str, str]:
 
 def dump(words: Sequence[str]) -> int:
     """Run `dump CLUSTER [file=NAME]`, which writes the tree of accounts to a file, by default CLUSTER.cfg."""
-    here = site.load(Api.open())
+    here = site.load(ApiClient.open())
     cluster, file = _file(words)
     if not cluster:
         raise Usage(" We need a cluster to dump.")
@@ -200,7 +200,7 @@ def load(words: Sequence[str]) -> int:
     """Run `load FILE` or `load file=NAME`, which adds the entities of a file. Existing entities with the same names are
     replaced; other entities stay."""
     bare, file = _file(words)
-    api = Api.open()
+    api = ApiClient.open()
     here = site.load(api)
     if not (file or bare):
         raise Usage(" No filename given, specify one with file=''")

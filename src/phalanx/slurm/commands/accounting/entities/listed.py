@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from phalanx.slurm.accounts import tables
 from phalanx.slurm.accounts.tree import is_administrator
 from phalanx.slurm.cluster import site
-from phalanx.slurm.cluster.api import Api
+from phalanx.slurm.cluster.api import ApiClient
 from phalanx.slurm.cluster.site import Site
 from phalanx.slurm.commands.accounting.entities.columns import chosen, listed
 from phalanx.slurm.commands.accounting.entities.words import DENIED, SURE, SiteChange, entity, names_of, typed
@@ -87,7 +87,7 @@ def show(words: Sequence[str], said: Mapping[str, str | None]) -> int:
     kind = entity("list", words[0]) if words else ""
     if not kind:
         raise Usage(_LIST)
-    here = site.load(Api.open())
+    here = site.load(ApiClient.open())
     if kind in _OPERATORS and not is_administrator(here):
         raise Usage(_OPERATORS[kind])
     match kind:
@@ -110,7 +110,7 @@ def show(words: Sequence[str], said: Mapping[str, str | None]) -> int:
     columns = chosen(form if form is not None else _form(kind, flags))
     only = {name for name in asked if name in _WITH_ASSOCIATIONS.get(kind, ())}
     warning = "You requested options that are only valid when querying with the withassoc option."
-    change = SiteChange(Api.open(), here, "immediate" in said)
+    change = SiteChange(ApiClient.open(), here, "immediate" in said)
     if only and "withassoc" not in flags and not change.agreed(f"{warning}\n{SURE}"):
         return 0
     rows = _rows(kind, here, asked, bare, flags)
@@ -200,17 +200,17 @@ def _rows(kind: str, here: Site, asked: dict[str, str], bare: list[str], flags: 
         case "event":
             from phalanx.slurm.jobs.nodes import nodes
 
-            return tables.events(here, nodes(Api.open()), names_of(asked, [], "nodes"))
+            return tables.events(here, nodes(ApiClient.open()), names_of(asked, [], "nodes"))
         case "reservation":
             from phalanx.slurm.control.reservations import reservations
 
             return [
                 {"cluster": here.cluster, "name": one.name, "timestart": times.moment(one.start_s),
                  "timeend": times.moment(one.end_s)}
-                for one in reservations(Api.open()) if not names or one.name in names
+                for one in reservations(ApiClient.open()) if not names or one.name in names
             ]  # fmt: skip
         case "cluster":
-            host, port, _ = Api.open().endpoint()
+            host, port, _ = ApiClient.open().endpoint()
             return [] if names and here.cluster not in map(str.lower, names) else [
                 {"cluster": here.cluster, "controlhost": host, "controlport": str(port), "rpc": _SLURM_OF_RPC,
                  "share": "1", "qos": "normal"}

@@ -11,7 +11,7 @@ import msgspec
 
 from phalanx.slurm.accounts import limits
 from phalanx.slurm.accounts.tree import coordinators, is_administrator
-from phalanx.slurm.cluster.api import Api
+from phalanx.slurm.cluster.api import ApiClient
 from phalanx.slurm.cluster.site import Site
 from phalanx.slurm.options import Usage
 
@@ -44,7 +44,7 @@ class SiteChange(msgspec.Struct, frozen=True):
     """The data for a change of the site by sacctmgr. `immediate`: True to make the change without asking the user
     (-i)."""
 
-    api: Api
+    api: ApiClient
     here: Site
     immediate: bool
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 
 from phalanx.errors import PhalanxError
 from phalanx.slurm.cluster import site
-from phalanx.slurm.cluster.api import Api
+from phalanx.slurm.cluster.api import ApiClient
 from phalanx.slurm.commands.cluster.verbs.named import (
     line_of,
     named,
@@ -30,7 +30,7 @@ from phalanx.slurm.jobs.ask import BATCH
 from phalanx.slurm.jobs.ended import recorded_of
 from phalanx.slurm.jobs.fields import shown_together
 from phalanx.slurm.jobs.names import path_of
-from phalanx.slurm.jobs.view import Job, jobs
+from phalanx.slurm.jobs.view import JobInfo, jobs
 from phalanx.slurm.options import Usage, say
 
 _LOOK_S = 0.5
@@ -44,10 +44,10 @@ def notify(words: Sequence[str]) -> int:
     if not int(_leading(words[0])):
         raise Usage(f"Invalid job_id {words[0]}job notify failure: No error")
     try:
-        found = named(Api.open(), _leading(words[0]))
+        found = named(ApiClient.open(), _leading(words[0]))
     except Usage:
         raise Usage("job notify failure: Invalid job id specified") from None
-    if not all(running.may(Api.open(), job) for job in found):
+    if not all(running.may(ApiClient.open(), job) for job in found):
         raise Usage("job notify failure: Invalid user id")
     if any(job.state == "PENDING" and job.ask.kind == BATCH for job in found):  # a script has no terminal
         raise Usage("job notify failure: Requested operation is presently disabled")
@@ -105,7 +105,7 @@ def wait_for(words: Sequence[str]) -> int:
     number = int(_leading(words[0]))
     if not number:
         raise Usage(f"Invalid job_id {words[0]}")
-    api = Api.open()
+    api = ApiClient.open()
     while True:
         found = [job for job in jobs(api, [number], places=False) if number in (job.number, job.base)]
         if not found and not recorded_of([number]):
@@ -129,7 +129,7 @@ def hold(words: Sequence[str], reason: str, verb: str = "") -> int:
     held; "" to release them. `verb`: the keyword for error messages, if it is neither hold nor release."""
     if not words:
         raise Usage(f"too few arguments for keyword:{verb or ('hold' if reason else 'release')}")
-    api, status = Api.open(), 0
+    api, status = ApiClient.open(), 0
     for word in words:
         try:
             parts = [word] if "=" in word else re.split(r",(?![^\[]*\])", word)
@@ -149,12 +149,12 @@ def hold(words: Sequence[str], reason: str, verb: str = "") -> int:
     return status
 
 
-def _others(found: Sequence[Job], first: Job) -> list[Job]:
+def _others(found: Sequence[JobInfo], first: JobInfo) -> list[JobInfo]:
     """Return the tasks that squeue shows in the same line as the task `first` of their array."""
     return [job for job in found if job.base == first.base and job.ask.task in first.others]
 
 
-def _hold(api: Api, of: Sequence[Job], reason: str, *, as_user: bool = False) -> str:
+def _hold(api: ApiClient, of: Sequence[JobInfo], reason: str, *, as_user: bool = False) -> str:
     """Hold the jobs `of` with this reason, or release them if the reason is "". Return the reason for a refusal, or "".
     `as_user`: True for uhold: the user of the job may release the hold, even if an administrator has set it."""
     job = of[0]
@@ -174,19 +174,19 @@ def _hold(api: Api, of: Sequence[Job], reason: str, *, as_user: bool = False) ->
     return ""
 
 
-def _may_release(api: Api, job: Job) -> bool:
+def _may_release(api: ApiClient, job: JobInfo) -> bool:
     """Return whether the caller may release a job that an administrator holds. Users who may hold jobs of other users
     may do this."""
     me = pwd.getpwuid(os.getuid()).pw_name
     return os.getuid() == 0 or running.may_as(site.load(api), me, job)
 
 
-def to_running(verb: str, words: Sequence[str], do: Callable[[Api, Job], str]) -> int:
+def to_running(verb: str, words: Sequence[str], do: Callable[[ApiClient, JobInfo], str]) -> int:
     """Call `do` for each job of these ids, and return the exit code. `verb`: the keyword for error messages. `do`: a
     function that acts on a job, and returns the reason for a failure, or ""."""
     if not words:
         raise Usage(f"too few arguments for keyword:{verb}")
-    api, status = Api.open(), 0
+    api, status = ApiClient.open(), 0
     for word in words:
         try:
             parts = parts_of(word)
@@ -199,7 +199,7 @@ def to_running(verb: str, words: Sequence[str], do: Callable[[Api, Job], str]) -
     return status
 
 
-def _to_running_part(api: Api, part: str, do: Callable[[Api, Job], str]) -> int:
+def _to_running_part(api: ApiClient, part: str, do: Callable[[ApiClient, JobInfo], str]) -> int:
     """Call `do` for each job that one id stands for, and return the exit code."""
     by_name = do in (requeue, requeue_held)
     try:
@@ -218,7 +218,7 @@ def _to_running_part(api: Api, part: str, do: Callable[[Api, Job], str]) -> int:
     return int(bool(wrong))
 
 
-def _missing(api: Api, part: str) -> str:
+def _missing(api: ApiClient, part: str) -> str:
     """Return Slurm's message about a task to suspend that does not exist. If its array exists, users other than root
     get "Access/permission denied"."""
     base = part.partition("_")[0]
@@ -228,9 +228,11 @@ def _missing(api: Api, part: str) -> str:
     return f"{why} for job {part.replace('[', '').replace(']', '')}"
 
 
-def _done(api: Api, found: Sequence[Job], do: Callable[[Api, Job], str]) -> dict[str, list[Job]]:
+def _done(
+    api: ApiClient, found: Sequence[JobInfo], do: Callable[[ApiClient, JobInfo], str]
+) -> dict[str, list[JobInfo]]:
     """Call `do` for each job. Return the jobs for which `do` failed: reason -> jobs."""
-    wrong: dict[str, list[Job]] = {}
+    wrong: dict[str, list[JobInfo]] = {}
     for job in found:
         try:
             why = do(api, job)
@@ -241,7 +243,7 @@ def _done(api: Api, found: Sequence[Job], do: Callable[[Api, Job], str]) -> dict
     return wrong
 
 
-def requeue(api: Api, job: Job, reason: str = "") -> str:
+def requeue(api: ApiClient, job: JobInfo, reason: str = "") -> str:
     if not running.may(api, job):
         return "Access/permission denied"
     if job.state == "PENDING":
@@ -252,11 +254,11 @@ def requeue(api: Api, job: Job, reason: str = "") -> str:
     return ""
 
 
-def requeue_held(api: Api, job: Job) -> str:
+def requeue_held(api: ApiClient, job: JobInfo) -> str:
     return requeue(api, job, "JobHeldUser" if os.getuid() == job.ask.uid else "JobHeldAdmin")
 
 
-def suspend(api: Api, job: Job) -> str:
+def suspend(api: ApiClient, job: JobInfo) -> str:
     if os.getuid() != 0:
         return "Access/permission denied"
     if job.state == "PENDING":
@@ -267,7 +269,7 @@ def suspend(api: Api, job: Job) -> str:
     return ""
 
 
-def resume(api: Api, job: Job) -> str:
+def resume(api: ApiClient, job: JobInfo) -> str:
     if os.getuid() != 0:
         return "Access/permission denied"
     if job.state != "SUSPENDED":

@@ -8,14 +8,14 @@ import re
 import time
 
 from phalanx.slurm.cluster import site
-from phalanx.slurm.cluster.api import Api
+from phalanx.slurm.cluster.api import ApiClient
 from phalanx.slurm.jobs.chosen import Chosen, NoJob, read_id, read_ids
 from phalanx.slurm.jobs.fields import shown_together
-from phalanx.slurm.jobs.view import Job, jobs
+from phalanx.slurm.jobs.view import JobInfo, jobs
 from phalanx.slurm.options import Usage, say
 
 
-def named(api: Api, text: str) -> list[Job]:
+def named(api: ApiClient, text: str) -> list[JobInfo]:
     """Return the jobs that an id stands for and whose objects exist. Raises Usage if there are none."""
     try:
         ids = tuple(read_ids(text.removeprefix("jobid=").removeprefix("JobId=")))
@@ -48,7 +48,7 @@ def without_job(part: str, why: str = "Invalid job id specified") -> str:
     return f"{plain}: {why}" if "_" in plain else f"{why} for job {plain}"
 
 
-def line_of(api: Api, job: Job) -> Job:
+def line_of(api: ApiClient, job: JobInfo) -> JobInfo:
     """Return the job with the tasks of its array that squeue shows in the same line (`others`)."""
     if job.ask.task is None:
         return job
@@ -56,7 +56,7 @@ def line_of(api: Api, job: Job) -> Job:
     return next((one for one in lines if job.ask.task in (one.ask.task, *one.others)), job)
 
 
-def with_ended(api: Api, text: str) -> list[Job]:
+def with_ended(api: ApiClient, text: str) -> list[JobInfo]:
     """Return the jobs that an id or `name=…` stands for, including jobs that ended recently. A name selects only jobs
     of the caller. Raises Usage."""
     key, equals, name = text.partition("=")
@@ -86,13 +86,13 @@ def _is_number(word: str) -> bool:
     return word.isascii() and word.isdigit() and 0 < int(word) < 1 << 31
 
 
-def refusal(api: Api, job: Job) -> str:
+def refusal(api: ApiClient, job: JobInfo) -> str:
     """Return Slurm's reason if the caller may not change the job; "" if the caller may."""
     from phalanx.slurm.control import running
 
     return "" if running.may(api, job) else "Invalid user id"
 
 
-def say_of(job: Job, why: str) -> None:
+def say_of(job: JobInfo, why: str) -> None:
     """Print the reason why a change of the job, or of tasks of an array, failed, in the form that Slurm prints."""
     say(f"{job.id.replace('[', '').replace(']', '')}: {why}" if job.ask.task is not None else f"{why} for job {job.id}")

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from phalanx.slurm.accounts.tree import is_administrator
 from phalanx.slurm.cluster import site
-from phalanx.slurm.cluster.api import Api, Object, Refused
+from phalanx.slurm.cluster.api import ApiClient, Object, RequestRefused
 from phalanx.slurm.control import reservations, running
 from phalanx.slurm.control.cancelling import cancel_all
 from phalanx.slurm.jobs.ask import BATCH, NODE_FAILED
@@ -32,7 +32,7 @@ def create(words: Sequence[str]) -> int:
     entity = entity_of(kind.partition("=")[0])
     if entity not in ("reservationname", "partitionname", "nodename"):
         raise Usage(f"scontrol: error: Invalid creation entity: {kind}")
-    api = Api.open()
+    api = ApiClient.open()
     here = site.load(api)
     if entity != "reservationname":
         if "=" not in kind and entity == "partitionname":
@@ -61,7 +61,7 @@ def delete(words: Sequence[str]) -> int:
     what = {"partitionname": "partition", "reservationname": "reservation", "nodename": "node"}.get(entity_of(kind))
     if what is None:
         raise Usage(f"Invalid deletion entity: {text}")
-    api = Api.open()
+    api = ApiClient.open()
     if not is_administrator(site.load(api)):
         raise Usage(f"delete_{what} {words[0]}: Invalid user id")
     if what != "reservation":
@@ -82,7 +82,7 @@ def entity_of(typed: str) -> str:
 
 
 def update_reservation(said: dict[str, str]) -> int:
-    api = Api.open()
+    api = ApiClient.open()
     here = site.load(api)
     if not is_administrator(here):
         raise Usage("Error updating the reservation: Invalid user id\nslurm_update error: Invalid user id")
@@ -120,7 +120,7 @@ def reboot(words: Sequence[str]) -> int:
 
 
 def _require_operator(text: str) -> None:
-    if not is_administrator(site.load(Api.open())):
+    if not is_administrator(site.load(ApiClient.open())):
         raise Usage(text)
 
 
@@ -165,7 +165,7 @@ def update_node(text: str, said: dict[str, str]) -> int:
     }
     if state:
         annotations[DOWN] = "true" if state == "DOWN" else None
-    api = Api.open()
+    api = ApiClient.open()
     change: Object = {"metadata": {"annotations": annotations}}
     if state:
         change["spec"] = {"unschedulable": drains or None}
@@ -178,7 +178,7 @@ def update_node(text: str, said: dict[str, str]) -> int:
                 return 1
             if away or state:  # a node that is neither drained nor down has no reason
                 api.patch(f"{NODES}/{name}", change)
-        except Refused as error:
+        except RequestRefused as error:
             missing = "Invalid node name specified" if is_administrator(site.load(api)) else "Invalid user id"
             whys = {404: missing, 403: "Invalid user id"}
             say(f"slurm_update error: {whys.get(error.code, error.message)}")
@@ -188,7 +188,7 @@ def update_node(text: str, said: dict[str, str]) -> int:
     return 0
 
 
-def _requeue_from(api: Api, names: set[str]) -> None:
+def _requeue_from(api: ApiClient, names: set[str]) -> None:
     """Requeue the running jobs on these nodes. Jobs that may not be requeued are cancelled, with the state
     NODE_FAIL."""
     there = [job for job in jobs(api) if job.state in ("RUNNING", "SUSPENDED") and names & set(job.nodes)]
@@ -210,7 +210,7 @@ def update_partition(name: str, said: dict[str, str]) -> int:
                 f"scontrol: error: Update of this parameter is not supported: {key}={value}\n\n"
                 "scontrol: error: Request aborted\nslurm_update error: No error"
             )
-    api = Api.open()
+    api = ApiClient.open()
     here = site.load(api)
     here.partitions = here.all  # without slurm.conf, the default partition `batch` is stored too
     partition = here.partition(name)
@@ -238,7 +238,7 @@ def update_partition(name: str, said: dict[str, str]) -> int:
                 raise Usage(f"scontrol: error: Update of {key} is not supported by Phalanx (docs/guide/slurm.md)")
     try:
         site.store(api, here)
-    except Refused as error:
+    except RequestRefused as error:
         raise Usage("slurm_update error: Invalid user id" if error.code == 403 else str(error)) from None
     _look_again(api, partition)
     return 0
@@ -249,7 +249,7 @@ _OF_PARTITION = ("PartitionDown", "PartitionTimeLimit")
 _ASIDE = ("BeginTime", "Dependency", "DependencyNeverSatisfied", "JobArrayTaskLimit")
 
 
-def _look_again(api: Api, partition: site.Partition) -> None:
+def _look_again(api: ApiClient, partition: site.Partition) -> None:
     """Check the pending jobs of a changed partition again. Hold jobs that the partition does not allow to start any
     longer, and release jobs that were held for such a reason and may start now."""
     for job in jobs(api, places=False):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from phalanx.slurm.cluster import site
-from phalanx.slurm.cluster.api import SECRETS, Api
+from phalanx.slurm.cluster.api import SECRETS, ApiClient
 from phalanx.slurm.cluster.site import Site
 from phalanx.slurm.commands.cluster.verbs.named import named
 from phalanx.slurm.control import reservations
@@ -25,18 +25,18 @@ from phalanx.slurm.jobs import pages
 from phalanx.slurm.jobs.chosen import Chosen, Id, NoJob, read_ids
 from phalanx.slurm.jobs.fields import shown_together
 from phalanx.slurm.jobs.names import secret_of
-from phalanx.slurm.jobs.view import Job, jobs
+from phalanx.slurm.jobs.view import JobInfo, jobs
 from phalanx.slurm.notation import times
 from phalanx.slurm.notation.hostlist import compress, expand
 from phalanx.slurm.options import Usage, say
 
 if TYPE_CHECKING:
-    from phalanx.slurm.jobs.nodes import Node
+    from phalanx.slurm.jobs.nodes import NodeInfo
 
 
 def show_config() -> int:
     """Print the settings of slurm.conf that Phalanx uses, in the form of `scontrol show config`."""
-    api = Api.open()
+    api = ApiClient.open()
     here = site.load(api)
     print(f"Configuration data as of {times.moment(time.time())}")
     for name, text in settings(here):
@@ -70,7 +70,7 @@ def settings(here: Site) -> list[tuple[str, str]]:
 
 
 def show_licenses() -> int:
-    api = Api.open()
+    api = ApiClient.open()
     here = site.load(api)
     if not here.licenses:
         print("No licenses configured in Slurm.")
@@ -165,10 +165,10 @@ def show(words: Sequence[str], oneline: bool, details: bool) -> int:
 _ALONE = ("daemons",)
 
 
-def _nodes() -> list[Node]:
+def _nodes() -> list[NodeInfo]:
     from phalanx.slurm.jobs.nodes import nodes
 
-    return nodes(Api.open())
+    return nodes(ApiClient.open())
 
 
 def _host_list(names: Sequence[str]) -> bool:
@@ -189,7 +189,7 @@ def _hostnames(text: str) -> int:
 
 
 def _show_jobs(text: str, oneline: bool, details: bool) -> int:
-    api = Api.open()
+    api = ApiClient.open()
     if "," in text or "[" in text:
         raise Usage("scontrol_print_job error: Invalid job id specified")
     text += "0" if re.fullmatch(r"\d+_", text) else ""
@@ -214,7 +214,7 @@ def _show_jobs(text: str, oneline: bool, details: bool) -> int:
     return 0
 
 
-def _all(api: Api, asked: Chosen) -> list[Job]:
+def _all(api: ApiClient, asked: Chosen) -> list[JobInfo]:
     """Return the selected jobs: jobs whose objects exist, and jobs that ended recently."""
     from phalanx.slurm.jobs.ended import ended
 
@@ -229,7 +229,7 @@ def _show_nodes(text: str, oneline: bool, details: bool) -> int:
     from phalanx.slurm.commands.cluster.sinfo import see
     from phalanx.slurm.jobs.nodes import Used, used
 
-    api = Api.open()
+    api = ApiClient.open()
     here = site.load(api)
     found, wanted, held = see(api, here), expand(text), used(api)
     details = details and any(one.node.gpus for one in found)
@@ -248,7 +248,7 @@ def _show_nodes(text: str, oneline: bool, details: bool) -> int:
 def _show_partitions(text: str | None, oneline: bool) -> int:
     from phalanx.slurm.jobs.nodes import nodes, with_cloud
 
-    api = Api.open()
+    api = ApiClient.open()
     here = site.load(api)
     every = with_cloud(here, nodes(api))
     found = [one for one in here.all if text is None or one.name == text]
@@ -262,7 +262,7 @@ def _show_partitions(text: str | None, oneline: bool) -> int:
 
 
 def _show_reservations(text: str | None, oneline: bool) -> int:
-    found = [one for one in reservations.reservations(Api.open()) if text is None or one.name == text]
+    found = [one for one in reservations.reservations(ApiClient.open()) if text is None or one.name == text]
     if not found:
         print("No reservations in the system" if text is None else f"Reservation {text} not found")
         return int(text is not None)
@@ -282,7 +282,7 @@ def _show_steps(text: str, oneline: bool) -> int:
     number, task, step = (int(read[1]), read[3], read[4] or "") if read else (0, None, "")
     if step and not step.isdecimal() and step not in _NAMED_STEPS:
         step = "0"
-    known = jobs(Api.open(), [number] if number else None)
+    known = jobs(ApiClient.open(), [number] if number else None)
     if number and not known:
         raise Usage("slurm_get_job_steps error: Invalid job id specified")
     asked = Chosen(ids=(Id(number=number, tasks=None if task is None else frozenset({int(task or 0)})),))
@@ -318,7 +318,7 @@ def write(words: Sequence[str]) -> int:
         raise Usage(f"invalid write argument:{words[0]}")
     if len(words) < 2:
         return 0
-    api = Api.open()
+    api = ApiClient.open()
     try:
         [job, *_] = named(api, words[1])
     except Usage:
@@ -343,7 +343,7 @@ _ADDED = ("SLURM_VERSION",)  # names that `show config` prints, and that are not
 def _write_config(file: str) -> int:
     """Write the settings and partitions of the site to the file FILE.TIME. As in Slurm, the exit code is 0 even if the
     file cannot be written."""
-    here = site.load(Api.open())
+    here = site.load(ApiClient.open())
     lines = [f"{name}={text}" for name, text in settings(here) if text != "(null)" and name not in _ADDED]
     for one in here.all:
         nodes = compress(one.nodes, ordered=True) or "ALL"

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from phalanx.slurm.cluster.api import Api, Refused
+from phalanx.slurm.cluster.api import ApiClient, RequestRefused
 from phalanx.slurm.commands.cluster.verbs import update_asked, update_forms
 from phalanx.slurm.commands.cluster.verbs.named import parts_of, refusal, say_of, with_ended, without_job
 from phalanx.slurm.commands.cluster.verbs.nodes import (
@@ -26,7 +26,7 @@ from phalanx.slurm.jobs.ask import ASK, TEXT_MOST, Ask, read_ask
 from phalanx.slurm.jobs.chosen import is_user
 from phalanx.slurm.jobs.fields import shown_together
 from phalanx.slurm.jobs.names import path_of
-from phalanx.slurm.jobs.view import Job
+from phalanx.slurm.jobs.view import JobInfo
 from phalanx.slurm.notation import times
 from phalanx.slurm.options import Usage, say
 from phalanx.slurm.submission import numbers
@@ -80,7 +80,7 @@ def _update_job(text: str, said: dict[str, str]) -> int:
             raise Usage(f"Update of this parameter is not supported: {name}={said[name]}\nRequest aborted")
     if not is_user(said.get("userid", "root")):
         raise Usage(f"Invalid UserID: {said['userid']}\nRequest aborted")
-    api, status = Api.open(), 0
+    api, status = ApiClient.open(), 0
     if not {*said} - {"userid"}:
         raise Usage("No changes specified")
     if not _require_readable(said):
@@ -105,7 +105,7 @@ def _update_job(text: str, said: dict[str, str]) -> int:
                 _update_one(api, one, said, within)
         except (numbers.DependencyError, update_asked.Refusal) as error:
             why = str(error)
-        except Refused as error:
+        except RequestRefused as error:
             why = "Job has already finished" if error.code == _GONE else error.message
         if why:
             say_of(job, why)
@@ -119,7 +119,7 @@ def _update_job(text: str, said: dict[str, str]) -> int:
 _NO_STATE = "scontrol: error: Could not load state information for job"
 
 
-def _refusal(api: Api, job: Job, said: dict[str, str], within: update_asked.Around) -> str:
+def _refusal(api: ApiClient, job: JobInfo, said: dict[str, str], within: update_asked.Around) -> str:
     """Return the reason for which Slurm refuses every change of this job; "" if there is none. `said`: the changes."""
     if not job.live:
         return "Job has already finished"
@@ -133,9 +133,9 @@ def _refusal(api: Api, job: Job, said: dict[str, str], within: update_asked.Arou
     return update_asked.DENIED if {*said} & update_forms.OPERATORS and not within.operator and not late else ""
 
 
-def _named(api: Api, text: str, said: dict[str, str]) -> tuple[list[Job], list[str]]:
+def _named(api: ApiClient, text: str, said: dict[str, str]) -> tuple[list[JobInfo], list[str]]:
     """Return the jobs that the ids in `text` stand for, and the ids for which no job exists. Raises Usage."""
-    found: list[Job] = []
+    found: list[JobInfo] = []
     missing: list[str] = []
     for part in [text] if "=" in text else parts_of(text):
         try:
@@ -168,7 +168,7 @@ def _require_readable(said: dict[str, str]) -> bool:
     return update_forms.require_readable(said)
 
 
-def _update_one(api: Api, job: Job, said: dict[str, str], within: update_asked.Around) -> None:
+def _update_one(api: ApiClient, job: JobInfo, said: dict[str, str], within: update_asked.Around) -> None:
     place = api.within(job.namespace)
     there = place.get(path_of(job.number, job.ask))
     before = there["metadata"].get("annotations") or {}
@@ -201,7 +201,9 @@ _NAMES = frozenset({
 })  # fmt: skip
 
 
-def _change(api: Api, job: Job, ask: Ask, said: dict[str, str], within: update_asked.Around) -> numbers.Needs | None:
+def _change(
+    api: ApiClient, job: JobInfo, ask: Ask, said: dict[str, str], within: update_asked.Around
+) -> numbers.Needs | None:
     """Make the changes `said` in the request `ask`. Return the new dependencies of the job if they are changed; None
     otherwise. Raises Usage, DependencyError, Refusal."""
     needs = None
@@ -249,7 +251,7 @@ _GONE = 404
 _SAME = {"reservation": "reservationname", "reqnodes": "numnodes", "reqprocs": "numcpus"}  # other name -> parameter
 
 
-def _until(job: Job, ask: Ask, value: str, within: update_asked.Around) -> int | None:
+def _until(job: JobInfo, ask: Ask, value: str, within: update_asked.Around) -> int | None:
     """Return the time limit, in minutes, with which the running job ends at the time `value`. Raises Refusal."""
     if job.start_s is None:
         raise update_asked.Refusal("Job is not running")
@@ -259,7 +261,7 @@ def _until(job: Job, ask: Ask, value: str, within: update_asked.Around) -> int |
     return found
 
 
-def _limit(job: Job, ask: Ask, text: str, within: update_asked.Around) -> int | None:
+def _limit(job: JobInfo, ask: Ask, text: str, within: update_asked.Around) -> int | None:
     """Return the new time limit in minutes; None for no limit. Only operators and coordinators may raise the limit.
     Raises Usage, Refusal."""
     sign = text[:1] if text[:1] in ("+", "-") and text != "-1" else ""
@@ -275,7 +277,7 @@ def _limit(job: Job, ask: Ask, text: str, within: update_asked.Around) -> int | 
     return found
 
 
-def _prioritize(job: Job, ask: Ask, value: str) -> None:
+def _prioritize(job: JobInfo, ask: Ask, value: str) -> None:
     """Set the priority of the job in its request. 0 holds the job. For another value, the nice value is changed so that
     the job gets this priority. Raises Refusal."""
     wanted = int(value or "0")

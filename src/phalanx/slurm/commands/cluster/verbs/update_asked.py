@@ -14,7 +14,7 @@ import msgspec
 
 from phalanx.errors import PhalanxError
 from phalanx.slurm.cluster import site
-from phalanx.slurm.cluster.api import SECRETS, Api, Object, Refused
+from phalanx.slurm.cluster.api import SECRETS, ApiClient, Object, RequestRefused
 from phalanx.slurm.commands.cluster.verbs.update_forms import (
     ALWAYS_REFUSED,
     IGNORED,
@@ -27,7 +27,7 @@ from phalanx.slurm.commands.cluster.verbs.update_forms import (
 )
 from phalanx.slurm.jobs.ask import Ask
 from phalanx.slurm.jobs.names import secret_of
-from phalanx.slurm.jobs.view import Job
+from phalanx.slurm.jobs.view import JobInfo
 from phalanx.slurm.notation import amounts
 from phalanx.slurm.notation.hostlist import expand
 from phalanx.slurm.options import Usage
@@ -52,7 +52,7 @@ class Around(NamedTuple):
     operator: bool
 
 
-def around(api: Api, job: Job, said: Mapping[str, str]) -> Around:
+def around(api: ApiClient, job: JobInfo, said: Mapping[str, str]) -> Around:
     """Return the data for checking the changes `said` of this job."""
     from phalanx.slurm.control import running
 
@@ -63,7 +63,7 @@ def around(api: Api, job: Job, said: Mapping[str, str]) -> Around:
     return Around(here, hardware, os.getuid() == 0 or running.is_operator(here))
 
 
-def change(job: Job, ask: Ask, name: str, value: str, within: Around) -> None:
+def change(job: JobInfo, ask: Ask, name: str, value: str, within: Around) -> None:
     """Make one change in the request `ask`. `name`, `value`: the parameter and its new value. Raises Refusal, Usage."""
     if name in ALWAYS_REFUSED:
         raise Refusal(ALWAYS_REFUSED[name])
@@ -114,7 +114,7 @@ def change(job: Job, ask: Ask, name: str, value: str, within: Around) -> None:
             raise Usage(f"scontrol: error: Update of {name} is not supported by Phalanx (docs/guide/slurm.md)")
 
 
-def _partition(job: Job, ask: Ask, value: str, within: Around) -> None:
+def _partition(job: JobInfo, ask: Ask, value: str, within: Around) -> None:
     found = [within.site.partition(one) for one in value.split(",")]
     named = [one for one in found if one is not None]
     if len(named) < len(found):
@@ -139,7 +139,7 @@ def _account(ask: Ask, value: str, here: site.Site) -> None:
     ask.account = value.lower()
 
 
-def _size(job: Job, ask: Ask, name: str, value: str, hardware: Hardware) -> None:
+def _size(job: JobInfo, ask: Ask, name: str, value: str, hardware: Hardware) -> None:
     found = RANGE.fullmatch(value)
     least, most = (int(found[1]), int(found[2] or 0)) if found is not None else (read_count(value), 0)
     match name:
@@ -157,7 +157,7 @@ def _size(job: Job, ask: Ask, name: str, value: str, hardware: Hardware) -> None
             _node_count(job, ask, least, most)
 
 
-def _node_count(job: Job, ask: Ask, least: int, most: int) -> None:
+def _node_count(job: JobInfo, ask: Ask, least: int, most: int) -> None:
     if job.state != "PENDING":
         if (least, most) != (ask.node_count, 0):
             raise Refusal("Requested operation not supported on this system")
@@ -183,7 +183,7 @@ def _features(ask: Ask, name: str, value: str, hardware: Hardware) -> None:
         ask.preferred = value
 
 
-def _nodes(job: Job, ask: Ask, name: str, value: str, hardware: Hardware) -> None:
+def _nodes(job: JobInfo, ask: Ask, name: str, value: str, hardware: Hardware) -> None:
     names = expand(value)
     if job.state != "PENDING" and not (names and {*names} <= {*job.nodes}):
         raise Refusal("Invalid node name specified")
@@ -208,7 +208,7 @@ def _gres(ask: Ask, value: str) -> None:
 def _reservation(ask: Ask, value: str) -> None:
     from phalanx.slurm.control.reservations import reservations
 
-    if value and value not in {one.name for one in reservations(Api.open()) if one.allows(ask.user, ask.account)}:
+    if value and value not in {one.name for one in reservations(ApiClient.open()) if one.allows(ask.user, ask.account)}:
         raise Refusal("Requested reservation is invalid")
     ask.reservation = value
 
@@ -223,7 +223,7 @@ def _time_min(ask: Ask, value: str) -> None:
 # --- to the objects -------------------------------------------------------------------------------------------------
 
 
-def patch_of(job: Job, ask: Ask, before: Object, here: site.Site) -> Object:
+def patch_of(job: JobInfo, ask: Ask, before: Object, here: site.Site) -> Object:
     """Return a patch of the Job's label and spec for the changed request `ask`; empty if neither changes. The
     annotations are not a part of it. `before`: the Job object."""
     made = manifest.job(job.number, ask, here, {}, [])
@@ -245,7 +245,7 @@ def patch_of(job: Job, ask: Ask, before: Object, here: site.Site) -> Object:
     return ({"spec": spec} if spec else {}) | ({} if same else {"metadata": {"labels": label}})
 
 
-def refresh_environment(api: Api, job: Job, ask: Ask, here: site.Site) -> None:
+def refresh_environment(api: ApiClient, job: JobInfo, ask: Ask, here: site.Site) -> None:
     """Write the environment variables of the script whose values change with the request `ask` to the job's Secret."""
     before = variables(job.number, job.ask, here, {}, "", None)
     now = variables(job.number, ask, here, {}, "", None)
@@ -256,7 +256,7 @@ def refresh_environment(api: Api, job: Job, ask: Ask, here: site.Site) -> None:
         api.patch(f"{SECRETS}/{secret_of(job.number, job.ask)}", {"data": data})
 
 
-def refused(error: Refused) -> Refusal:
+def refused(error: RequestRefused) -> Refusal:
     """Return a Refusal with the message of the API server, which has refused a change."""
     return Refusal(error.message)
 

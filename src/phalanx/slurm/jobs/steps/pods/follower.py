@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from phalanx.errors import PhalanxError
-from phalanx.slurm.cluster.api import Api, Refused
+from phalanx.slurm.cluster.api import ApiClient, RequestRefused
 from phalanx.slurm.jobs.names import path_of
 from phalanx.slurm.jobs.steps.pods import channel
 from phalanx.slurm.jobs.steps.pods.place import allocation
@@ -25,7 +25,7 @@ def follow(first: int, end: Callable[[int], None]) -> None:
     daemon runs this function in a thread."""
     while True:
         with suppress(PhalanxError, OSError):
-            api = Api.open()
+            api = ApiClient.open()
             if _over(api, first):
                 end(0)
                 return
@@ -39,10 +39,10 @@ def follow(first: int, end: Callable[[int], None]) -> None:
         time.sleep(_AGAIN_S)  # the pod of the first component has not started yet, or is being replaced
 
 
-def _over(api: Api, number: int) -> bool:
+def _over(api: ApiClient, number: int) -> bool:
     try:
         job = api.get(path_of(number))
-    except Refused as error:
+    except RequestRefused as error:
         return error.code == 404
     conditions = (job.get("status") or {}).get("conditions") or ()
     ended = any(one.get("status") == "True" and one.get("type") in ("Complete", "Failed") for one in conditions)

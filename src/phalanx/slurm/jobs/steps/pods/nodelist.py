@@ -11,14 +11,14 @@ import shlex
 import sys
 
 from phalanx.errors import PhalanxError
-from phalanx.slurm.cluster.api import Api
+from phalanx.slurm.cluster.api import ApiClient
 from phalanx.slurm.jobs.steps.pods.place import allocation
 from phalanx.slurm.notation.hostlist import compress
 
 
 def main(words: list[str]) -> None:
     """Print the nodes of the job. `words`: the arguments of the program. Raises PhalanxError."""
-    api, first = Api.open(), int(words[0])
+    api, first = ApiClient.open(), int(words[0])
     if len(words) == 1:
         print(_listed(api, first))
     for at in range(int(words[1]) if len(words) > 1 else 0):
@@ -26,7 +26,7 @@ def main(words: list[str]) -> None:
         print("export", *(f"SLURM_JOB_NODELIST_{kind}_GROUP_{at}={listed}" for kind in ("HET", "PACK")))
 
 
-def _listed(api: Api, number: int) -> str:
+def _listed(api: ApiClient, number: int) -> str:
     return compress(allocation(api, number).nodes, ordered=True)
 
 

@@ -9,11 +9,11 @@ import time
 from dataclasses import dataclass
 
 from phalanx.errors import PhalanxError
-from phalanx.slurm.cluster.api import JOBS, PODS, SECRETS, Api, Object, Refused
+from phalanx.slurm.cluster.api import JOBS, PODS, SECRETS, ApiClient, Object, RequestRefused
 from phalanx.slurm.jobs.ask import KEY, NUMBER, SECRET, TOOLS, TOOLS_PATH, Ask, read_ask
 from phalanx.slurm.jobs.names import path_within
 from phalanx.slurm.jobs.steps.pods.channel import PORT, Broken, Channel
-from phalanx.slurm.jobs.steps.pods.told import Pod, told
+from phalanx.slurm.jobs.steps.pods.told import PodAddress, told
 from phalanx.slurm.notation.hostlist import sort_key
 
 _AGAIN_S, _START_S = 0.02, 60.0
@@ -29,10 +29,10 @@ class Allocation:
 
     number: int
     ask: Ask
-    pods: tuple[Pod, ...]
+    pods: tuple[PodAddress, ...]
     head: int
     key: str
-    through: Api | None
+    through: ApiClient | None
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -52,7 +52,7 @@ class Allocation:
                     raise Broken(f"node {self.nodes[index]} does not answer: {error}") from error
                 time.sleep(_AGAIN_S)
 
-    def _connected(self, pod: Pod) -> socket.socket:
+    def _connected(self, pod: PodAddress) -> socket.socket:
         """Return a socket that is connected to the step daemon of the pod. Raises Broken. Raises OSError if the daemon
         does not listen yet."""
         if self.through is not None:
@@ -72,7 +72,7 @@ class Waits(Gone):
     """The error if the job has not started yet."""
 
 
-def allocation(api: Api, number: int, wait_s: float = _START_S) -> Allocation:
+def allocation(api: ApiClient, number: int, wait_s: float = _START_S) -> Allocation:
     """Wait at most `wait_s` seconds until all pods of the job have addresses, and return the allocation. Raises Gone if
     the job has ended, and its subclass Waits if the job has not started. Raises PhalanxError."""
     until_s = time.monotonic() + wait_s
@@ -97,7 +97,7 @@ def allocation(api: Api, number: int, wait_s: float = _START_S) -> Allocation:
         time.sleep(_AGAIN_S)
 
 
-def _job(api: Api, number: int) -> Object:
+def _job(api: ApiClient, number: int) -> Object:
     """Return the Job with the Slurm job number `number`. Raises Gone, PhalanxError."""
     if not api.of_job:
         jobs: list[Object] = api.get(JOBS, labelSelector=f"{NUMBER}={number}")["items"]
@@ -105,7 +105,7 @@ def _job(api: Api, number: int) -> Object:
     else:
         try:
             found = api.find(path_within(number, os.environ))
-        except Refused as error:
+        except RequestRefused as error:
             raise PhalanxError(
                 f"job {number} cannot be read from here: {error.message}. A pod's own token is for its own job; "
                 "for others a kubeconfig is needed in the container (docs/guide/slurm.md)."
@@ -115,10 +115,10 @@ def _job(api: Api, number: int) -> Object:
     return found
 
 
-def _listed(api: Api, number: int) -> dict[int, Pod]:
+def _listed(api: ApiClient, number: int) -> dict[int, PodAddress]:
     """Return the pods of the job that have an address: completion index -> pod."""
     return {
-        int(pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"]): Pod(
+        int(pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"]): PodAddress(
             pod["metadata"]["name"], pod["spec"]["nodeName"], pod["status"]["podIP"]
         )
         for pod in api.get(PODS, labelSelector=f"{NUMBER}={number}")["items"]
@@ -126,12 +126,12 @@ def _listed(api: Api, number: int) -> dict[int, Pod]:
     }
 
 
-def _key(api: Api, secret: str) -> tuple[str, bool]:
+def _key(api: ApiClient, secret: str) -> tuple[str, bool]:
     """Return the key of the step daemons, and True if the site's tools were copied into the pods, which have another
     image than `host`. `secret`: the name of the job's Secret."""
     try:
         data = api.get(f"{SECRETS}/{secret}").get("data") or {}
-    except Refused as error:
+    except RequestRefused as error:
         raise PhalanxError(f"the Secret of the job cannot be read: {error}") from None
     if KEY not in data:
         raise PhalanxError("this job's pods take no steps: their image has no Phalanx (docs/guide/slurm.md)")

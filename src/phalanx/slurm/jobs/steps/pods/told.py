@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from phalanx.errors import PhalanxError
-from phalanx.slurm.cluster.api import JOBS, Api, Object
+from phalanx.slurm.cluster.api import JOBS, ApiClient, Object
 from phalanx.slurm.jobs.ask import POD, POD_NAME
 
 
-class Pod(NamedTuple):
+class PodAddress(NamedTuple):
     """A pod of a job, with the name of its node and its address."""
 
     name: str
@@ -27,17 +27,17 @@ class Pod(NamedTuple):
     address: str
 
 
-def told(job: Mapping[str, Any]) -> dict[int, Pod]:
+def told(job: Mapping[str, Any]) -> dict[int, PodAddress]:
     """Return the pods that have published their addresses: completion index -> pod. Entries from earlier starts of the
     Job are left out."""
-    found: dict[int, Pod] = {}
+    found: dict[int, PodAddress] = {}
     for name, text in (job["metadata"].get("annotations") or {}).items():
         index = name.removeprefix(POD)
         if name.startswith(POD) and index.isdecimal():
             with suppress(msgspec.MsgspecError):  # a user changed the annotation
                 started, *pod = msgspec.json.decode(text, type=tuple[str, str, str, str])
                 if started == _started(job):
-                    found[int(index)] = Pod(*pod)
+                    found[int(index)] = PodAddress(*pod)
     return found
 
 
@@ -49,7 +49,7 @@ def tell() -> None:
         return
     path = f"{JOBS}/{job_of(name)}"
     with suppress(PhalanxError):
-        api = Api.open()
+        api = ApiClient.open()
         entry = (_started(api.get(path)), name, os.environ["SLURMD_NODENAME"], os.environ["PHALANX_POD_IP"])
         index, text = os.environ.get("JOB_COMPLETION_INDEX", "0"), msgspec.json.encode(entry).decode()
         api.patch(path, {"metadata": {"annotations": {f"{POD}{index}": text}}})

@@ -27,7 +27,7 @@ from phalanx.embedded.apimachinery.schema import formats
 from phalanx.embedded.apimachinery.schema.gotypes.internal import internal
 from phalanx.embedded.apiserver.registry.kinds.checks import IMMUTABLE, Found, formatted, is_extended, unchanged
 from phalanx.embedded.apiserver.registry.kinds.drivers.csi import driver_name
-from phalanx.embedded.apiserver.registry.kinds.generation import Counted, SpecAndStatus
+from phalanx.embedded.apiserver.registry.kinds.generation import GenerationStrategy, SpecAndStatus
 
 Value = Mapping[str, Any]
 
@@ -43,7 +43,7 @@ NOT_ALLOCATED = (
 )
 
 
-class DeviceClassStrategy(Counted):
+class DeviceClassStrategy(GenerationStrategy):
     """The strategy of `deviceclasses.resource.k8s.io`."""
 
     def validate(self, obj: Object) -> list[Cause]:

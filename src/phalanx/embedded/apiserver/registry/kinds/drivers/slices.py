@@ -22,7 +22,7 @@ from phalanx.embedded.apimachinery.meta.status import (
 from phalanx.embedded.apimachinery.schema import formats
 from phalanx.embedded.apiserver.registry.kinds.checks import Found, formatted, not_negative, unchanged
 from phalanx.embedded.apiserver.registry.kinds.drivers.csi import driver_name
-from phalanx.embedded.apiserver.registry.kinds.generation import Counted
+from phalanx.embedded.apiserver.registry.kinds.generation import GenerationStrategy
 from phalanx.embedded.apiserver.registry.kinds.nodes import scheduling
 
 Value = Mapping[str, Any]
@@ -34,7 +34,7 @@ ONE_VALUE = "exactly one value must be specified"
 ONE_TERM = "must have exactly one node selector term"
 
 
-class SliceStrategy(Counted):
+class SliceStrategy(GenerationStrategy):
     """The strategy of `resourceslices.resource.k8s.io`."""
 
     def default(self, obj: Object) -> None:

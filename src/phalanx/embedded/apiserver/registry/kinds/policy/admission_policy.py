@@ -25,7 +25,7 @@ from phalanx.embedded.apimachinery.meta.status import (
 from phalanx.embedded.apimachinery.schema import formats
 from phalanx.embedded.apimachinery.schema.gotypes.internal import internal
 from phalanx.embedded.apiserver.registry.kinds.checks import Found, chosen, formatted, label_selector
-from phalanx.embedded.apiserver.registry.kinds.generation import Counted, SpecAndStatus
+from phalanx.embedded.apiserver.registry.kinds.generation import GenerationStrategy, SpecAndStatus
 from phalanx.embedded.apiserver.registry.kinds.policy.webhook import rule_causes
 
 _FAILURE_POLICIES = ("Fail", "Ignore")
@@ -54,7 +54,7 @@ def _default_match(match: Object) -> None:
         rule.setdefault("scope", "*")
 
 
-class PolicyStrategy(Counted):
+class PolicyStrategy(GenerationStrategy):
     """The strategy of both kinds of policies. `part`: the name of the field with the policy's list of validations or
     mutations."""
 
@@ -258,7 +258,7 @@ def _result_of(path: str) -> str:
     return "bool" if path.startswith(("spec.validations", "spec.matchConditions")) else ""
 
 
-class BindingStrategy(Counted):
+class BindingStrategy(GenerationStrategy):
     """The strategy of both kinds of bindings. `acts`: True if the binding has validationActions."""
 
     allow_unconditional_update = False

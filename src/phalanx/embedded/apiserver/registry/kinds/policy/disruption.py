@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from phalanx.embedded.apimachinery.meta.resource import Object
-from phalanx.embedded.apimachinery.meta.status import ApiError, Cause, forbidden, invalid_value, not_supported
+from phalanx.embedded.apimachinery.meta.status import Cause, StatusError, forbidden, invalid_value, not_supported
 from phalanx.embedded.apimachinery.schema import formats
 from phalanx.embedded.apiserver.registry.kinds.checks import (
     Found,
@@ -71,7 +71,7 @@ class BudgetStrategy(SpecAndStatus):
 def allow(pod: Object, budgets: Iterable[Object], now: str) -> Object | None:
     """Return the budget that must be stored before the pod is evicted. In this version the budget allows one disruption
     less, and names the pod in `disruptedPods`. Return None if no budget needs a change. `budgets`: all budgets of the
-    pod's namespace. `now`: the present as an RFC 3339 time. Raises ApiError if a budget forbids the eviction."""
+    pod's namespace. `now`: the present as an RFC 3339 time. Raises StatusError if a budget forbids the eviction."""
     status = pod.get("status") or {}
     if status.get("phase") in ("Pending", "Succeeded", "Failed") or pod["metadata"].get("deletionTimestamp"):
         return None
@@ -81,7 +81,7 @@ def allow(pod: Object, budgets: Iterable[Object], now: str) -> Object | None:
         return None
     if len(matching) > 1:
         text = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
-        raise ApiError(500, "InternalError", f"Internal error occurred: {text}")
+        raise StatusError(500, "InternalError", f"Internal error occurred: {text}")
     budget = matching[0]
     if not _is_ready(status) and _ignores_unready(budget):
         return None
@@ -150,10 +150,10 @@ def _with(status: Mapping[str, Any], told: Object, now: str) -> list[Object]:
     return conditions
 
 
-def too_many_requests(why: str, retry_after_s: int | None = None) -> ApiError:
+def too_many_requests(why: str, retry_after_s: int | None = None) -> StatusError:
     """Return an error 429 that names a disruption budget as its cause."""
     details = {"causes": [{"reason": "DisruptionBudget", "message": why}]}
-    return ApiError(429, "TooManyRequests", REFUSAL, details=details, retry_after_s=retry_after_s)
+    return StatusError(429, "TooManyRequests", REFUSAL, details=details, retry_after_s=retry_after_s)
 
 
 def eviction_name_matches(name: str, eviction: Object) -> bool:

@@ -24,7 +24,7 @@ from phalanx.embedded.apimachinery.meta.status import (
     required,
 )
 from phalanx.embedded.apimachinery.schema import formats
-from phalanx.embedded.apiserver.registry.kinds.generation import Counted
+from phalanx.embedded.apiserver.registry.kinds.generation import GenerationStrategy
 
 _CHOICES = {
     "failurePolicy": ("Fail", "Ignore"),
@@ -35,7 +35,7 @@ _SCOPES = ("*", "Cluster", "Namespaced")
 _OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 
 
-class WebhookStrategy(Counted):
+class WebhookStrategy(GenerationStrategy):
     allow_unconditional_update = False
     spec_fields = ("webhooks",)
 

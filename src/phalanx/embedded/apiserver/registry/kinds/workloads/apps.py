@@ -24,7 +24,7 @@ from phalanx.embedded.apiserver.registry.kinds.checks import (
     unchanged,
 )
 from phalanx.embedded.apiserver.registry.kinds.checks import labels as check_labels
-from phalanx.embedded.apiserver.registry.kinds.generation import Counted, SpecAndStatus
+from phalanx.embedded.apiserver.registry.kinds.generation import GenerationStrategy, SpecAndStatus
 from phalanx.embedded.apiserver.registry.kinds.pods import defaults, spec
 from phalanx.embedded.apiserver.registry.kinds.pods import spec as pod_spec
 from phalanx.embedded.apiserver.registry.kinds.pods import warnings as pod_warnings
@@ -324,7 +324,7 @@ _FIRST_COUNTS = {
 }
 
 
-class PodTemplateStrategy(Counted):
+class PodTemplateStrategy(GenerationStrategy):
     """The strategy of `podtemplates`."""
 
     delete_returns_object = True

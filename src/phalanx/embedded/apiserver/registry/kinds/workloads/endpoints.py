@@ -9,7 +9,7 @@ from phalanx.embedded.apimachinery.meta.resource import Object, ResourceStrategy
 from phalanx.embedded.apimachinery.meta.status import Cause, duplicate, not_supported, required, too_many
 from phalanx.embedded.apimachinery.schema import formats
 from phalanx.embedded.apiserver.registry.kinds.checks import Found, chosen, complain, formatted, unchanged
-from phalanx.embedded.apiserver.registry.kinds.generation import Counted
+from phalanx.embedded.apiserver.registry.kinds.generation import GenerationStrategy
 
 _ADDRESS_TYPES = ("FQDN", "IPv4", "IPv6")
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
@@ -50,7 +50,7 @@ def _port(found: Found, port: Object, path: str, *, needs_name: bool) -> None:
     chosen(found, f"{path}.protocol", port.get("protocol"), _PROTOCOLS)
 
 
-class EndpointSliceStrategy(Counted):
+class EndpointSliceStrategy(GenerationStrategy):
     """The strategy of `endpointslices.discovery.k8s.io`."""
 
     spec_fields = ("endpoints", "ports", "addressType")

@@ -20,14 +20,14 @@ from phalanx.embedded.apimachinery.meta.status import (
 from phalanx.embedded.apimachinery.schema import formats
 from phalanx.embedded.apimachinery.schema.formats import Problems
 from phalanx.embedded.apiserver.registry.kinds.checks import Found, complain, formatted, label_selector, unchanged
-from phalanx.embedded.apiserver.registry.kinds.generation import Counted, SpecAndStatus
+from phalanx.embedded.apiserver.registry.kinds.generation import GenerationStrategy, SpecAndStatus
 
 TYPES = ("Ingress", "Egress")
 PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")
 PROTOCOLS = ("TCP", "UDP", "SCTP")
 
 
-class NetworkPolicyStrategy(Counted):
+class NetworkPolicyStrategy(GenerationStrategy):
     """The strategy of `networkpolicies.networking.k8s.io`."""
 
     def default(self, obj: Object) -> None:
@@ -93,7 +93,7 @@ class IngressStrategy(SpecAndStatus):
         return found
 
 
-class IngressClassStrategy(Counted):
+class IngressClassStrategy(GenerationStrategy):
     """The strategy of `ingressclasses.networking.k8s.io`."""
 
     def default(self, obj: Object) -> None:

@@ -22,7 +22,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from phalanx.errors import PhalanxError
-from phalanx.slurm.cluster.api import PODS, Api
+from phalanx.slurm.cluster.api import PODS, ApiClient
 from phalanx.slurm.jobs.steps.pods.channel import Broken
 
 CONTAINER = "batch"
@@ -32,7 +32,7 @@ _BINARY, _CLOSE, _PING, _PONG = 2, 8, 9, 10
 _AT_A_TIME = 1 << 16
 
 
-def connect(api: Api, pod: str, command: list[str], timeout_s: float) -> socket.socket:
+def connect(api: ApiClient, pod: str, command: list[str], timeout_s: float) -> socket.socket:
     """Start a program in the pod, and return a socket that is connected to its standard input and output. Raises Broken
     if the program cannot be started. Raises TimeoutError after `timeout_s` seconds."""
     ours, theirs = socket.socketpair()
@@ -46,7 +46,7 @@ def connect(api: Api, pod: str, command: list[str], timeout_s: float) -> socket.
     return ours
 
 
-async def _serve(api: Api, pod: str, command: list[str], inner: socket.socket, opened: Future[None]) -> None:
+async def _serve(api: ApiClient, pod: str, command: list[str], inner: socket.socket, opened: Future[None]) -> None:
     """Copy bytes between the socket and the WebSocket until one side ends. `inner`: the other end of the caller's
     socket. `opened`: gets a result when the program has started, or the error."""
     with inner:
@@ -69,7 +69,7 @@ async def _serve(api: Api, pod: str, command: list[str], inner: socket.socket, o
             one.close()
 
 
-async def _opened(api: Api, pod: str, command: list[str]) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def _opened(api: ApiClient, pod: str, command: list[str]) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Open the WebSocket to `pods/exec`, and return its streams. Raises Broken if the API server refuses; raises
     PhalanxError, OSError."""
     host, port, tls = api.endpoint()
