@@ -26,7 +26,7 @@ import numpy as np
 
 from phalanx import loop
 from phalanx.cli.files.policy_file import setup_of
-from phalanx.cli.study.simulation.cells import TraceSource, workload_of
+from phalanx.cli.study.simulation.trace_source import TraceSource, workload_of
 from phalanx.model.event import Event, Submitted
 from phalanx.model.job import Phase
 from phalanx.model.plan import Plan

@@ -21,7 +21,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from phalanx.cli.study.simulation.cells import Cell, TraceSource, run_all, workload_of
+from phalanx.cli.study.simulation.cells import Cell, run_all
+from phalanx.cli.study.simulation.trace_source import TraceSource, workload_of
 from phalanx.cli.terminal.progress import progress_bar
 
 ROOT = Path(__file__).parents[1]

@@ -24,7 +24,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from phalanx.cli.study.simulation.cells import TraceSource, workload_of
+from phalanx.cli.study.simulation.trace_source import TraceSource, workload_of
 from phalanx.loop import spare_the_book, step
 from phalanx.model.job import Job, Role
 from phalanx.simulator.readers.lines import roles_of

@@ -14,8 +14,8 @@ import pytest
 from cyclopts import CycloptsError
 
 from phalanx.cli.app import build
-from phalanx.cli.study.simulation.cells import TraceSource, workload_of
 from phalanx.cli.study.simulation.results import combined
+from phalanx.cli.study.simulation.trace_source import TraceSource, workload_of
 from phalanx.errors import PhalanxError
 from phalanx.simulator.readers import swf
 from phalanx.simulator.schedule import mean

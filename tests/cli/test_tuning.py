@@ -12,8 +12,9 @@ import yaml
 
 from phalanx.cli.app import build
 from phalanx.cli.files.policy_file import setup_of
-from phalanx.cli.study.simulation.cells import Cell, TraceSource
+from phalanx.cli.study.simulation.cells import Cell
 from phalanx.cli.study.simulation.options import Tuning
+from phalanx.cli.study.simulation.trace_source import TraceSource
 from phalanx.cli.study.simulation.tuning import BASELINES, Bounds, TuningPlan, plan_of, policy_of, tuned, written
 from phalanx.errors import PhalanxError
 from phalanx.model.policy import BackfillOrder

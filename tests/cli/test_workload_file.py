@@ -10,7 +10,7 @@ import pytest
 
 from phalanx import loop
 from phalanx.cli.app import build
-from phalanx.cli.study.simulation.cells import TraceSource, workload_of
+from phalanx.cli.study.simulation.trace_source import TraceSource, workload_of
 from phalanx.errors import PhalanxError
 from phalanx.model.job import Dependency
 from phalanx.model.pod import DeviceShare

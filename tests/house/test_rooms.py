@@ -56,7 +56,6 @@ WIDE = {
     "phalanx.embedded.apiserver.registry.builtin": 25,
     "phalanx.cli.study.supposed": 23,
     "phalanx.cli.views.page.following": 22,
-    "phalanx.cli.study.simulation.cells": 22,
     "phalanx.clusters.dispatch": 21,
     "phalanx.embedded.node.machine.surroundings": 20,
     "phalanx.slurm.commands.launch.srun": 18,

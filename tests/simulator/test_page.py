@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from phalanx.cli.study.simulation.cells import Cell, CellOutcome, TraceSource, run
+from phalanx.cli.study.simulation.cells import Cell, CellOutcome, run
+from phalanx.cli.study.simulation.trace_source import TraceSource
 from phalanx.simulator.report.page import longest, opening, page
 from phalanx.simulator.report.picture import Picture
 

@@ -12,7 +12,7 @@ import pytest
 
 from phalanx import loop
 from phalanx.cli.files.policy_file import setup_of
-from phalanx.cli.study.simulation.cells import TraceSource, workload_of
+from phalanx.cli.study.simulation.trace_source import TraceSource, workload_of
 from phalanx.simulator.run.play import play
 
 CYCLES = 60  # more than any of them takes

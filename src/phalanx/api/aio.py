@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from phalanx.api.cluster import HERE, Cluster, Name
+from phalanx.api.simulation import run_simulations
 from phalanx.api.values import Explanation, Job, Queue, Result, Simulated, Table
 from phalanx.cli.cluster.jobs.output import Followed, LogWishes, read_lines
 from phalanx.cli.cluster.jobs.standing import RUNNING, recorded_standing
@@ -158,25 +159,8 @@ async def simulate(
     `trace`: the log or the workload file. `policies`: names of built-in policies, or files. `first`: the number of jobs
     to simulate; None: all. `cluster`: the size of the cluster, such as 128x8, if the log does not contain it. Raises
     PhalanxError."""
-    return await asyncio.to_thread(_simulate, Path(trace), tuple(policies), tuple(estimates), first, cluster, seed)
-
-
-def _simulate(
-    trace: Path, policies: Sequence[str], estimates: Sequence[str], first: int | None, cluster: str, seed: int
-) -> Table[Simulated]:
-    from phalanx.cli.study.simulation.cells import Cell, TraceSource, run_all
-    from phalanx.cli.study.simulation.results import rows_of
-
-    source = TraceSource(trace=trace, cluster=cluster, first=first)
-    cells = [
-        Cell(source=source, policy=policy, estimates=known, seed=seed) for policy in policies for known in estimates
-    ]
-    rows: list[Mapping[str, object]] = [*rows_of(list(run_all(cells, processes=1, progress=lambda jobs: None)))]
-    return Table(
-        [
-            Simulated(trace=str(trace), policy=cell.policy, estimates=cell.estimates, measures=row)
-            for cell, row in zip(cells, rows, strict=True)
-        ]
+    return await asyncio.to_thread(
+        run_simulations, Path(trace), tuple(policies), tuple(estimates), first, cluster, seed
     )
 
 

@@ -14,7 +14,7 @@ from typing import Annotated, TypeVar
 from cyclopts import Parameter
 
 from phalanx.cli.files.policy_file import setup_of
-from phalanx.cli.study.simulation.cells import Cell, CellOutcome, Lost, TraceSource, run_all, workload_of
+from phalanx.cli.study.simulation.cells import Cell, CellOutcome, Lost, run_all
 from phalanx.cli.study.simulation.options import AtLeastOne, Chance, Given, Results, Tuning
 from phalanx.cli.study.simulation.results import (
     Row,
@@ -27,6 +27,7 @@ from phalanx.cli.study.simulation.results import (
     write_schedule,
     write_state,
 )
+from phalanx.cli.study.simulation.trace_source import TraceSource, workload_of
 from phalanx.cli.study.simulation.tuning import tune
 from phalanx.cli.terminal.output import counted, note, print_json_line, print_table
 from phalanx.cli.terminal.progress import progress_bar

@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from phalanx.cli.local.node_groups.option import node_groups
-from phalanx.cli.study.simulation.cells import TraceSource
+from phalanx.cli.study.simulation.trace_source import TraceSource
 from phalanx.dialects.schema.fields import Misread, duration_s
 from phalanx.errors import PhalanxError
 from phalanx.simulator.cluster.disturbance import Faults

@@ -24,9 +24,10 @@ from typing import Any, TypeAlias
 import yaml
 
 from phalanx.cli.files.policy_file import SUFFIXES
-from phalanx.cli.study.simulation.cells import Cell, CellOutcome, run_all, workload_of
+from phalanx.cli.study.simulation.cells import Cell, CellOutcome, run_all
 from phalanx.cli.study.simulation.options import Tuning, seconds
 from phalanx.cli.study.simulation.results import command, rows_of, table_rows, whole
+from phalanx.cli.study.simulation.trace_source import workload_of
 from phalanx.cli.terminal.output import counted, note, print_table
 from phalanx.cli.terminal.progress import progress_bar
 from phalanx.cli.terminal.stopping import stop_asked
