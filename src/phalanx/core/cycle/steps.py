@@ -354,6 +354,7 @@ class Cycle:
         if not self.may_search(candidate.request_class):
             return False
         forecast = None if self.reserving.greedy else self.reserving.forecast
+        first, stopped = self.reserving.first(), set(self.state.stopped)
         self.preempting.reserved = self.reserving.mark()
         if not self.preempting.make_room(candidate, offers, forecast):
             return False
@@ -362,6 +363,11 @@ class Cycle:
         self.state.grants += 1
         self.state.waits.pop(request.job, None)
         self.advance(candidate)
+        preempted = self.state.stopped - stopped
+        if (first and first.job in {request.job, *preempted}) or not preempted.isdisjoint(self.state.places):
+            # The first reservation has ended, or placed pods were taken back: heads of strict queues are tried again.
+            self.kept_out |= {head.request_class.number for head in self.tournament.closed.values()}
+            self.tournament.closed.clear()
         if self.reserving.victims_leave() or self.preempting.has_taken_back:
             self.preempting.has_taken_back = False
             self.known.begin()
@@ -374,17 +380,12 @@ class Cycle:
         """A decision has changed the charges of queues, so a search for victims that failed before may now succeed. Try
         the request classes with a failed search again. `across`: True to try only classes that may preempt jobs of
         other queues."""
-        over, preempting = self.known.is_done, self.preempting
-        again = [
-            number for number in self.state.search_classes if over[number] and preempting.may_try_again(number, across)
-        ]
+        numbers, over = self.state.search_classes, self.known.is_done
+        again = [each for each in numbers if over[each] and self.preempting.may_try_again(each, across)]
         if across and not again:
             return
         for number in again:
             over[number] = 0
-        closed = self.tournament.closed
-        for queue in [queue for queue, (head, _) in closed.items() if not over[head.number]]:
-            del closed[queue], self.tournament.left[queue]  # the head of this strict queue is tried again
         self.preempting.effort += len(self.pending.request_classes) // REQUEST_CLASSES_OF_EFFORT
         self.field.fill(self.tournament)  # shares have changed, so the order of requests has changed as well
         # this makes `hopeless_heads` check the heads again, unless more than `FEW_QUEUES` queues wait
