@@ -51,8 +51,8 @@ class ScoringStrategy(StrEnum):
 class PriorityWeights:
     """The weights of Slurm's multifactor priority. Each factor of a job is between 0 and 1. `max_age_s`: the age at
     which the age factor is 1. `size_relative_to_time`: the size is divided by the minutes of the time limit
-    (SMALL_RELATIVE_TO_TIME). `size_full_time_s`: only used in this case. A job that requests the whole cluster and has
-    this time limit has the size 1 (in Slurm: one minute)."""
+    (SMALL_RELATIVE_TO_TIME). `size_full_time_s`: only used in this case. It is the time limit with
+    which a job that requests the whole cluster has the size 1. (In Slurm it is always one minute.)"""
 
     age: float = 0.0
     size: float = 0.0

@@ -104,7 +104,7 @@ KEPT_OF_ALL = 256
 KINDS = 4096
 # the number of run times of a kind that count as much as all run times of the user and of all users together
 ENOUGH = 4.0
-# the longest run time, as a part of the time limit; a job that exceeds its limit is expected to end now
+# the longest expected run time, as a part of the time limit; a job that exceeds its limit is expected to end now
 LONGEST_PART = 1.0
 SERIAL = re.compile(r"(-[bcdfghjklmnpqrstvwxz2456789]{5}|[-_.]?\d+)+$")
 

@@ -15,7 +15,7 @@ This is correct because each node that holds a pod of the dominated class could 
 tries only a few classes until they fail, and dominance closes most other classes.
 
 A reason for missing capacity is computed once for a placement class, and shared by all queues
-(`PlacementClass.reason`). Each cycle computes about `EXPLAINED` of the stored reasons for missing capacity again. A
+(`PlacementClass.reason`). Each cycle renews about `EXPLAINED` of these stored reasons. A
 reason for missing quota is computed for each request class. If several reasons apply, the first of this list is
 reported: the request can never start; quota is missing; capacity is missing."""
 

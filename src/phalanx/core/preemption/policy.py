@@ -468,8 +468,8 @@ def richest_children(context: PreemptionContext) -> Mapping[str, DominantShare]:
 
 
 def latest_start_s(theirs: QueuePreemption, now_s: float) -> float:
-    """Return the latest start time (seconds since the epoch) of a job that has now run for its queue's minimum run
-    time."""
+    """Return the bound for start times (seconds since the epoch): a job of the queue that started later has not yet
+    run for the queue's minimum run time."""
     return now_s - theirs.min_run_s if theirs.min_run_s > 0 else inf
 
 

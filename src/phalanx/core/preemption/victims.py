@@ -65,7 +65,7 @@ class Evictions(Protocol):
 
 
 class CandidateTable:
-    """All candidates of a search, with their holdings at the positions of the draft.
+    """All candidates of a search, with the amounts that each holds on each node of the draft.
 
     Columns by candidate:
 

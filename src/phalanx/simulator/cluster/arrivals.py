@@ -147,8 +147,8 @@ class Arrivals:
                 self._followers.setdefault(fate.task.follows, []).append(fate)
 
     def job_of(self, fate: Fate) -> Job:
-        """Return the job as it is submitted now, with its estimate. If there is an order in rounds or a formula, it
-        also sets the job's priority."""
+        """Return the job as it is submitted now, with its estimate. If the simulation
+        sorts jobs in rounds or by a formula, the job also gets its priority here."""
         job = self._estimator.told(fate.task)
         # jobs with equal submission times must keep the order of the trace, but the scheduler would sort them by name
         if job.submitted_s <= self._latest_s:

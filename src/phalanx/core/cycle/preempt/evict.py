@@ -29,10 +29,10 @@ def settle(
     context: PreemptionContext, actions: list[Action], request: Request, found: PreemptionPlan, rights: PreemptionPolicy
 ) -> bool:
     """Add the actions of the plan. In the ledger, release the charges of the victims. Charge the preemptor to its queue
-    and its nodes. Return True if the preemptor overcommits no node; it may then start in the next cycle. In this case
-    the amounts on its nodes are enough even without the eviction, and victims are evicted for another reason: they use
-    ports or devices; a reservation needs the capacity; or the search for free nodes ended early because of its
-    budget."""
+    and its nodes. Return True if the preemptor overcommits no node; it may then start in the next cycle. In that
+    case, its nodes have enough free capacity even without the eviction. The victims are evicted for another reason. For
+    example, they use a port or a device that the preemptor needs, or a reservation needs the capacity, or the search
+    for free nodes was ended early by its budget."""
     cluster, now_s = context.cluster, context.now_s
     record = cluster.jobs[request.job]
     for victim in found.victims:
