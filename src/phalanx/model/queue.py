@@ -219,8 +219,8 @@ class UsageTerms:
     """The rules by which the past usage of a queue's accounts is counted.
 
     `half_life_s`, `billing`: as in `Policy`.
-    `entry_s`: a run time. When a job starts, its usage for this run time is added at once. Otherwise all jobs that start
-    in one cycle could belong to the account that had the lowest usage before the cycle."""
+    `entry_s`: a run time. When a job starts, its usage for this run time is added at once. Otherwise all jobs that
+    start in one cycle could belong to the account that had the lowest usage before the cycle."""
 
     half_life_s: float
     billing: Weights
