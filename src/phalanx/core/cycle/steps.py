@@ -354,7 +354,7 @@ class Cycle:
         if not self.may_search(candidate.request_class):
             return False
         forecast = None if self.reserving.greedy else self.reserving.forecast
-        first, stopped = self.reserving.first(), set(self.state.stopped)
+        first, stopped, placed = self.reserving.first(), set(self.state.stopped), set(self.state.places)
         self.preempting.reserved = self.reserving.mark()
         if not self.preempting.make_room(candidate, offers, forecast):
             return False
@@ -364,7 +364,7 @@ class Cycle:
         self.state.waits.pop(request.job, None)
         self.advance(candidate)
         preempted = self.state.stopped - stopped
-        if (first and first.job in {request.job, *preempted}) or not preempted.isdisjoint(self.state.places):
+        if (first and first.job in {request.job, *preempted}) or not preempted.isdisjoint(placed):
             # The first reservation has ended, or placed pods were taken back: heads of strict queues are tried again.
             self.kept_out |= {head.request_class.number for head in self.tournament.closed.values()}
             self.tournament.closed.clear()
