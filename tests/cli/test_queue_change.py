@@ -16,7 +16,7 @@ from tests.cli.doctored import Cluster
 
 
 def obj(name: str, **spec: object) -> dict[str, Any]:
-    return {"metadata": {"name": name, "uid": f"uid-{name}"}, "spec": spec}
+    return {"metadata": {"name": name, "uid": f"uid-{name}", "resourceVersion": "1"}, "spec": spec}
 
 
 class Written(Cluster):
@@ -48,6 +48,35 @@ async def test_a_change_at_the_same_time_is_named() -> None:
     change = QueueChange(name="lab", action="changed", before=before, after=obj("lab", weight=2))
     with pytest.raises(PhalanxError, match="Another user changed the queue at the same time: try again"):
         await carry_out(api, change, None, None)
+
+
+async def test_a_status_that_the_scheduler_writes_at_the_same_time_stops_no_change() -> None:
+    """The object is outdated twice, because its status has changed; a change of its spec would be refused."""
+    before, after, versions = obj("lab", weight=1), obj("lab", weight=2), iter(("8", "9"))
+
+    class Outdated(Written):
+        async def replace(self, kind: Kind, obj: dict[str, Any], namespace: str = "", **params: str) -> dict[str, Any]:
+            if (version := next(versions, None)) is not None:
+                stored = {**before, "status": {"queued": int(version)}}
+                self.objects[kind, "lab"] = {**stored, "metadata": {**before["metadata"], "resourceVersion": version}}
+                raise ApiRefusal(409, "Conflict", "the object has been modified")
+            return await super().replace(kind, obj, namespace, **params)
+
+    api = Outdated((QUEUES, "lab", before))
+    await carry_out(api, QueueChange(name="lab", action="changed", before=before, after=after), None, None)
+    written = api.objects[QUEUES, "lab"]
+    assert (written["spec"], written["status"]) == ({"weight": 2}, {"queued": 9})
+    assert written["metadata"]["resourceVersion"] == "9"
+
+
+async def test_a_change_of_the_spec_at_the_same_time_is_not_overwritten() -> None:
+    before = obj("lab", weight=1)
+    api = Written((QUEUES, "lab", obj("lab", weight=7)))
+    api.refusal = ApiRefusal(409, "Conflict", "the object has been modified")
+    change = QueueChange(name="lab", action="changed", before=before, after=obj("lab", weight=2))
+    with pytest.raises(PhalanxError, match="Another user changed the queue"):
+        await carry_out(api, change, None, None)
+    assert api.objects[QUEUES, "lab"]["spec"] == {"weight": 7}
 
 
 async def test_a_queue_that_would_start_no_jobs_is_a_warning(capsys: pytest.CaptureFixture[str]) -> None:

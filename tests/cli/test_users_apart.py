@@ -97,6 +97,8 @@ def open_python(folder: Path, uid: int) -> Path:
         )
         [packages] = (folder / "venv" / "lib").glob("python*/site-packages")
         paths = [path for path in sys.path if path.endswith(("site-packages", "src"))]
+        if any(path.startswith("/tmp/") for path in paths):
+            pytest.skip("the project lies in /tmp, but a pod has its own /tmp, so its users could not import Phalanx")
         (packages / "ours.pth").write_text("\n".join(paths))
         return folder / "venv" / "bin" / "python"
     return mine

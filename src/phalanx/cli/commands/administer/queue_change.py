@@ -23,6 +23,7 @@ from phalanx.errors import PhalanxError
 from phalanx.kube.install.definitions import FLAVORS, QUEUES
 
 DRAINING = "draining"
+TRIES = 5  # the maximum number of attempts to write a queue whose status changes at the same time
 
 
 @Parameter(name="*")
@@ -110,11 +111,28 @@ async def _write(connection: Connection, change: QueueChange) -> None:
             await connection.delete(QUEUES, change.name, body=body)
         elif change.after is not None and change.before is None:
             await connection.create(QUEUES, change.after)
-        elif change.after is not None:
-            await connection.replace(QUEUES, change.after)
+        elif change.after is not None and change.before is not None:
+            await _replace(connection, change.before, change.after)
     except ApiRefusal as error:
         again = " Another user changed the queue at the same time: try again." if error.code == 409 else ""
         raise PhalanxError(f"queue {change.name} was not {change.action}: {error.message}.{again}") from error
+
+
+async def _replace(connection: Connection, before: Object, after: Object) -> None:
+    """Replace the queue. The scheduler writes the status of queues at any time, which makes the object that this
+    command has read outdated. If only the status has changed since then, try again. Raises ApiRefusal."""
+    for left in reversed(range(TRIES)):
+        try:
+            await connection.replace(QUEUES, after)
+            return
+        except ApiRefusal as error:
+            if error.code != 409 or not left:
+                raise
+            now = await connection.get(QUEUES, after["metadata"]["name"])
+            if now.get("spec") != before.get("spec"):
+                raise
+            metadata = {**after["metadata"], "resourceVersion": now["metadata"]["resourceVersion"]}
+            after = {**after, "metadata": metadata, "status": now.get("status", {})}
 
 
 async def list_queues(connection: Connection) -> dict[str, Object]:
