@@ -153,13 +153,10 @@ class Cycle:
 
     def never_within_quota(self, head: Candidate) -> bool:
         """Return whether quota would not allow the request even if no job ran."""
-        request_class = head.request_class
-        if self.state.is_within_limits(request_class) and not request_class.placement_class.flavor_classes:
-            return False  # `is_within_limits` does not check the quota of flavors
         offers = self.state.offers(head)
         if any(offer.short is None for offer in offers):
             return False
-        return self.known.why_not(request_class, offers, ()).code in NEVER
+        return self.known.why_not(head.request_class, offers, ()).code in NEVER
 
     def is_sure_to_start(self, request_class: RequestClass) -> bool:
         """Return whether a class that fits by counting is certain to start: counting is exact for its gang, no
