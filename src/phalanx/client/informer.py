@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 _WATCH_S = (120, 180)  # the range of a watch's duration; random, so that the watches do not all end at once
 _QUIET_S = 15.0  # a watch that is silent for this time after its end counts as dead
 _SHORT_S = 10.0  # after a shorter watch without events the informer pauses before the next one
-_PATIENCE = 6  # after so many failed or empty watches, list again: the server may have been restored
+_PATIENCE = 6  # after this number of failed or empty watches, list again: the server may have been restored
 _FORGOTTEN = 410
 _SPECS = 10_000  # the size of the cache of decoded specs
 _INITIAL = "k8s.io/initial-events-end"
@@ -343,7 +343,7 @@ class Informer:
     def _remove(self, key: str, last: Object, version: int) -> None:
         del self.objects[key]
         self._deleted[last["metadata"]["uid"]] = version
-        if len(self._deleted) > 100_000:  # no response can be older than so many deletions
+        if len(self._deleted) > 100_000:  # no response is older than the oldest 50,000 of them
             for uid in list(self._deleted)[:50_000]:
                 del self._deleted[uid]
         self._tell(Change(kind=self.kind, old=last, new=None))

@@ -193,7 +193,8 @@ class ReleaseTimeline:
 
 
 class ReleaseBlock:
-    """Consecutive releases, stored as arrays. Each release has one entry for each row on which it releases capacity."""
+    """Consecutive releases, stored as arrays. If a release frees
+    capacity on several nodes, the arrays have one entry for each of these nodes."""
 
     def __init__(self, held: Sequence[HeldCapacity]) -> None:
         self.held, self.size = held, len(held)

@@ -331,7 +331,7 @@ class Draft:
         return tuple([(name, 0 if column is None else int(column[rows].max(initial=0))) for name, column in columns])
 
     def free_in_all(self, demand: Demand) -> list[int]:
-        """Return, for each requested resource, the sum of the free amounts on all matching nodes."""
+        """Return one number for each requested resource: its free amount on all matching nodes together."""
         allowed = self.allowed(demand.where)
         rows = slice(None) if allowed is None else allowed
         columns = [self.free.get(name) for name, _ in demand.asks]

@@ -356,7 +356,8 @@ class PreemptionPolicy:
         return found
 
     def _would_be_poorer(self, ours: Branch, theirs: Branch) -> bool:
-        """Return whether the preemptor's side (`ours`), with the job, has a lower share than the other side (`theirs`).
+        """Return whether the queue of the preemptor's side (`ours`) would have a lower share than that of the other
+        side (`theirs`), with the charge of the preemptor added.
         In `TIERED` order, the side with the higher priority counts as the side with the lower share."""
         above = ours.parent
         if above is not None and above.order is QueueOrder.TIERED and ours.queue is not None:

@@ -68,9 +68,9 @@ def with_group_limits(cluster: Cluster, gang: Gang, reason: Reason) -> Reason:
 
 
 def without_label(cluster: Cluster, demand: Demand) -> str:
-    """Consider only node groups whose nodes are large enough for the demand. If no such group has all labels that the
-    job's flavor or node selector requires, return a text that names a label which all of these groups lack, if there is
-    one; otherwise return an empty text."""
+    """Return a text that names a required label which all suitable node groups lack; empty if there is no such label,
+    or if a suitable group has all required labels. A group is suitable if its nodes are large enough for the demand.
+    The job's flavor or node selector requires the labels."""
     groups = [group for group in cluster.columns.groups.known.values() if holds(group, demand)]
     lacks = [set(demand.where.selector) - set(group.template.labels) for group in groups]
     if not all(lacks):

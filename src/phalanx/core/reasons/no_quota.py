@@ -352,8 +352,8 @@ def largest_jobs(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> Holders
 
 def of_flavors(flavors: Sequence[tuple[str, ...]], reasons: Sequence[Reason]) -> Reason:
     """Return one reason for all assignments of flavors. Its code is that of the first reason that can end without a
-    change of settings or nodes. If there is no such reason, the code is that of the first reason. If the reasons
-    differ, the text has one part for each reason."""
+    change of settings or nodes. If no reason can end in this way, the code is that of the first reason. If the
+    reasons differ, the text has one part for each reason."""
     if len(reasons) == 1:
         return reasons[0]
     met: dict[str, list[str]] = {}

@@ -274,8 +274,8 @@ class Claim:
     `account`: the account to which its queue charges the gang's usage; empty if the usage is charged to the gang's
     user. `submitted_s`: when the gang was submitted (seconds since the epoch); None for the creation time of its oldest
     object.
-    `clusters`: the other clusters that may run the gang. None: the definitions name no clusters. The gang then runs in
-    this cluster; if its Jobs request another cluster, any other cluster may run it.
+    `clusters`: the other clusters that may run the gang. None: the definitions name no clusters. Then the
+    gang runs in this cluster, or in any other cluster if its Jobs request another cluster.
     `note`: (text, certain). `text`: what the autoscaler reports about the nodes that it creates for the gang, as a part
     of a sentence. `certain`: True if it is certain that these nodes will arrive.
     `hold_s`: the number of seconds for which a started gang keeps capacity for its later pods; None for the default of

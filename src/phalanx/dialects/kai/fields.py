@@ -317,8 +317,8 @@ def _moved(obj: Object, defined: KaiDefinitions) -> Moved | None:
 
 
 def _template(obj: Object) -> Object | None:
-    """Return the object if it has KAI's scheduler name. Otherwise return the first pod template in it with this name;
-    None if there is no such template."""
+    """Return the object if it has KAI's scheduler name. Otherwise return the first pod template of the object that has
+    this scheduler name; None if no template has it."""
     for found in _templates(obj):
         if (found.get("spec") or {}).get("schedulerName") == kinds.SCHEDULER_NAME:
             return found

@@ -203,7 +203,7 @@ def _answer(defined: YuniKornDefinitions, told: GangView, objects: Objects, now:
         return
     if (due_s := told.created_s + within_s) > read_moment(now):
         yield Answer(kind=PODS, key=_key(pods[0]), again_s=due_s)
-    else:  # annotate all pods first, so that the gang cannot start while its pods fail one by one
+    else:  # a gang with annotated pods does not start, so annotate all pods before the first one fails
         mark = {GIVEN_UP: HARD if is_hard(told.options) else SOFT}
         yield from (Answer(kind=PODS, key=_key(pod), annotations=mark) for pod in pods)
 

@@ -140,8 +140,8 @@ _ACCOUNT = "system:serviceaccount:"
 
 
 def acting(user: User, headers: Mapping[bytes, bytes], authorizer: Authorizer) -> User:
-    """Return the user as whom the request acts. Raises `StatusError` 403 if `user` may not impersonate that user, and
-    400 if the headers name no user.
+    """Return the user whose rights the request uses: the impersonated user, or else `user`. Raises `StatusError` 403
+    if `user` may not impersonate the other user, and 400 if the headers name no user.
 
     One header may name several groups, separated by commas, so a group's name cannot contain a comma. The right is
     checked for each group.

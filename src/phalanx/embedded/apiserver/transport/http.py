@@ -108,8 +108,8 @@ class IncomingRequest:
         self.begun_s: float | None = None
 
     def feed(self, data: bytes) -> bytes | None:
-        """Parse received bytes. Return the bytes that follow a request for another protocol; None if there is no such
-        request."""
+        """Parse received bytes. If a request switches to another protocol (such as WebSocket), return the bytes after
+        this request; otherwise return None."""
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:

@@ -24,7 +24,7 @@ from phalanx.embedded.apimachinery.meta.resource import Object, Resource
 from phalanx.embedded.apimachinery.meta.status import StatusError, qualified
 
 _CONNECTIONS = 32  # the maximum number of concurrent calls to one address; further calls wait
-_PLACES = 64  # connections to only so many addresses stay open, because pods and their addresses change
+_PLACES = 64  # the maximum number of addresses with open connections; addresses of pods change
 _HEAD = "content-type: application/json\r\naccept: application/json\r\nuser-agent: kube-apiserver-admission\r\n"
 API_VERSION = "admission.k8s.io/v1"
 

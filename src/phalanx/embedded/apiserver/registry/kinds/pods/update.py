@@ -122,8 +122,8 @@ def _rest(found: Found, spec: Object, before: Object) -> None:
 
 def _gated(found: Found, spec: dict[str, Any], before: Object) -> None:
     """Check the scheduling constraints of a pod with scheduling gates: its node selector may get more keys, and its
-    required node affinity may become narrower. Then set these fields in `spec` to their old values, so that the
-    comparison of all other fields finds no change in them."""
+    required node affinity may become narrower. Then set both fields in `spec` to their old values. The caller compares
+    the other fields afterwards, and must find no difference in these two."""
     selector, former = spec.pop("nodeSelector", None) or {}, before.get("nodeSelector") or {}
     if any(selector.get(key) != value for key, value in former.items()):
         text = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
