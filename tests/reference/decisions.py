@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from phalanx.model.plan import Nominate, Place, Plan, Preempt, Shrink, Start
@@ -47,7 +47,7 @@ class Decision(NamedTuple):
         return sorted({*self.gangs, *self.surplus})
 
 
-def losing(units: Sequence[tuple[str, int | None]]) -> dict[str, Any]:
+def losing(units: Collection[tuple[str, int | None]]) -> dict[str, Any]:
     """Return the victims of a decision. `units`: gangs, each with None, and pods above minimums."""
     surplus: dict[str, frozenset[int]] = {}
     for name, pod in units:

@@ -149,10 +149,10 @@ class Execution(Cycle):
     def first_pod(self, request: Request, mine: list[Decision]) -> Decision | None:
         """R12: growth is pod by pod: return the decision about one of several nominated pods, with the fewest victims,
         and leave the others in the plan. None: the plan has one pod, or the victims are not enough. The pods are alike,
-        so each of them may be the first."""
+        so each of them may be the first. A plan that preempts the job later mentions no pods."""
         whole = mine[0]
         pods = {each: node for each, node in whole.pods.items() if each not in request.work.nominated}
-        if request.kind is not Kind.GROWTH or not whole.is_nomination or len(pods) < 2 or not whole.losers:
+        if request.kind is not Kind.GROWTH or not whole.is_nomination or len(pods) == 1 or not whole.losers:
             return None
         search = Search(self.facts, request, self.holder_for(request))
         units: list[tuple[str, int | None]] = [(name, None) for name in sorted(whole.gangs)]
@@ -161,12 +161,12 @@ class Execution(Cycle):
         for taken in (each for count in range(len(units)) for each in combinations(units, count)):
             part = whole._replace(**losing(taken))
             if next(faults(search, part.victims(self.facts)), None) is None if taken else search.is_enough({}):
-                parts += [(ordinal, part, losing([each for each in units if each not in taken])) for ordinal in pods]
+                parts += [(ordinal, part, losing({*units} - {*taken})) for ordinal in pods or [0]]
         if not parts:
             return None
         first, part, rest = parts[self.choices.choose(len(parts))]
         mine[0] = whole._replace(pods={each: node for each, node in whole.pods.items() if each != first}, **rest)
-        return part._replace(pods={first: pods[first]})
+        return part._replace(pods={each: node for each, node in pods.items() if each == first})
 
     def renew(self) -> None:
         """R13: after a decision that need not respect the reservation, make it anew."""

@@ -265,13 +265,13 @@ class Walk(Execution):
 
     def imagine_growth(self, request: Request, mine: list[Decision]) -> None:
         """R24: fill in the node of a pod that the plan does not mention, because the pod's job is preempted later."""
-        whole = mine.pop(0) if mine and mine[0].losers else Decision(True, {})
-        victims, held = whole.victims(self.facts), self.holder_for(request)
+        first = (self.first_pod(request, mine) or mine.pop(0)) if mine and mine[0].losers else Decision(True, {})
+        victims, held = first.victims(self.facts), self.holder_for(request)
         search, at_once = Search(self.facts, request, held), may_take(self.facts, held, request, free(self.facts))
         left = search.without_nominations(free(self.facts, is_soon=True, gone=victims), victims)
         if nodes := sorted(node for node, pods in places(left, request.work.asks).items() if pods):
             pods = {min(request.work.open - request.work.nominated.keys()): nodes[self.choices.choose(len(nodes))]}
-            mine.insert(0, whole._replace(is_nomination=not at_once, pods=pods))
+            mine.insert(0, first._replace(is_nomination=not at_once, pods=pods))
 
     def give_up(self, request: Request, *, holds: bool) -> None:
         """R14: a request that waits is not tried again; the first of a strict queue blocks the requests behind it."""
