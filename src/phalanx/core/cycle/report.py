@@ -145,11 +145,7 @@ class ReasonReporter:
             if (found := pending.placement_classes.by_number[number]) is None:
                 continue
             stale = self.stale[found.key] = found.stale + self.known.had_room[found.number]
-            known = (
-                found.reason is not None
-                and found.key not in self.known.disproved
-                and found.key not in self.known.explained
-            )
+            known = found.reason is not None and found.key not in self.known.explained
             if stale <= RENEWED or not known or found.flavor_classes:
                 continue
             self.stale[found.key] = 0
