@@ -17,7 +17,7 @@ import pytest
 
 from phalanx.slurm.jobs.steps.around_task import run_epilog
 from phalanx.slurm.jobs.steps.pods import channel, stepd
-from tests.slurm.test_steps import srun
+from tests.slurm.test_srun_in_pod import srun
 
 pytestmark = pytest.mark.slow
 

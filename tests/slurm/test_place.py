@@ -13,14 +13,12 @@ import pytest
 from phalanx.client.access.kubeconfig import KubeconfigCluster, KubeconfigUser
 from phalanx.errors import PhalanxError
 from phalanx.slurm.cluster.api import ApiClient, RequestRefused
-from phalanx.slurm.commands.launch import srun
 from phalanx.slurm.jobs.ask import ASK as WORDS
 from phalanx.slurm.jobs.ask import KEY, SECRET, Ask
 from phalanx.slurm.jobs.steps.pods import place
 from phalanx.slurm.jobs.steps.pods.channel import Broken, Channel
 from phalanx.slurm.jobs.steps.pods.place import Allocation, Gone, allocation
 from phalanx.slurm.jobs.steps.pods.told import PodAddress
-from phalanx.slurm.options import Usage
 
 ASK = Ask(name="j", user="ada", uid=1, gid=1, group="g", account="lab", partition="batch")
 POD = PodAddress("slurm-7-0-abcde", "n1", "127.0.0.1")
@@ -100,12 +98,6 @@ def started(nodes: int) -> Own:
     ask = {"name": "j", "user": "a", "uid": 1, "gid": 1, "group": "g", "account": "l", "partition": "b"}
     notes = {WORDS: json.dumps({**ask, "nodes": nodes, "tasks": nodes, "said_nodes": True}), SECRET: "slurm-7"}
     return Own({"metadata": {"annotations": notes}, "status": {"startTime": STARTED}})
-
-
-def test_a_step_with_cpus_of_gpus_needs_gpus() -> None:
-    part = srun._Part(said={"cpus-per-gpu": "2"}, command=["true"], place=HERE, around={})
-    with pytest.raises(Usage, match=r"create step for job 7: Invalid generic resource \(gres\) specification"):
-        srun._on([part], "7")
 
 
 def test_a_token_is_of_no_use_for_other_jobs() -> None:
