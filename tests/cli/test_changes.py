@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from phalanx.cli.commands.study.whatif import whatif
-from phalanx.cli.study.changes import Changes, altered, last_book, played, seconds
+from phalanx.cli.study.changes import Changes, altered, last_book, seconds
+from phalanx.cli.study.future import played
 from phalanx.errors import PhalanxError
 from tests.cli.test_whatif import SMALL, a_job, manifest, saved
 

@@ -54,12 +54,9 @@ WIDE = {
     "phalanx.embedded.node.run": 29,
     "phalanx.embedded.apiserver.endpoints.parts": 26,
     "phalanx.embedded.apiserver.registry.builtin": 25,
-    "phalanx.cli.study.supposed": 17,
     "phalanx.cli.views.page.following": 22,
     "phalanx.clusters.dispatch": 21,
     "phalanx.embedded.node.machine.surroundings": 20,
-    "phalanx.slurm.commands.launch.srun": 18,
-    "phalanx.cli.commands.in_cluster.scheduler": 18,
 }
 
 

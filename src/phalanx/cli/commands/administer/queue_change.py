@@ -14,7 +14,8 @@ from cyclopts import Parameter
 from phalanx.cli.cluster.live_state import look
 from phalanx.cli.cluster.target import Target, find_ledger_of
 from phalanx.cli.files.manifest import Document
-from phalanx.cli.study.changes import Changes, altered, expected_starts, played, seconds
+from phalanx.cli.study.changes import Changes, altered, seconds
+from phalanx.cli.study.future import expected_starts, played
 from phalanx.cli.study.outlook import WhatIfOutlook, assumptions, effects, effects_record, lines
 from phalanx.cli.submission.queue_spec import differences, require_valid, tree_faults
 from phalanx.cli.terminal.output import note, print_json

@@ -12,7 +12,8 @@ from phalanx.cli.cluster.live_state import look
 from phalanx.cli.cluster.target import Namespace, Target, connected, find_ledger_of
 from phalanx.cli.files.manifest import read_files
 from phalanx.cli.files.policy_file import settings_of
-from phalanx.cli.study.changes import Changes, altered, expected_starts, last_book, played, seconds
+from phalanx.cli.study.changes import Changes, altered, last_book, seconds
+from phalanx.cli.study.future import expected_starts, played
 from phalanx.cli.study.outlook import WhatIfOutlook, notes, record, rows
 from phalanx.cli.study.supposed import Objects
 from phalanx.cli.terminal.output import note, print_json, print_table
