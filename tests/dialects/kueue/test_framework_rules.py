@@ -12,6 +12,7 @@ from phalanx.dialects.job_kinds.appwrapper.job_form import IBM_APP_WRAPPER
 from phalanx.dialects.job_kinds.ray import RAY_CLUSTER, RAY_JOB, RAY_SERVICE
 from phalanx.dialects.job_kinds.replica_types import MPI_JOB, TRAINING
 from phalanx.dialects.job_kinds.sent_volcano_job import VOLCANO_JOB
+from phalanx.dialects.job_kinds.spark import SPARK
 from phalanx.dialects.job_kinds.supported import FRAMEWORKS
 from phalanx.dialects.kueue.gangs import GROUP_COUNT, GROUP_NAME, ROLE_HASH, UNQUEUED
 from phalanx.dialects.kueue.policies.framework_rules import FRAMEWORK_POLICIES, SENDING_POLICIES
@@ -44,6 +45,7 @@ def suspended(kind: Kind, obj: Object) -> Any:
 
 
 SUSPENDABLE = [kind for kind, framework in FRAMEWORKS.items() if framework.suspend]
+NESTED = [kind for kind in SUSPENDABLE if len(FRAMEWORKS[kind].suspend) > 1]
 
 
 @pytest.mark.parametrize("kind", SUSPENDABLE, ids=lambda kind: f"{kind.name}.{kind.group}")
@@ -67,6 +69,58 @@ def test_policies_leave_wrong_specs_to_the_schema(kind: Kind) -> None:
         said = refused(FRAMEWORK_POLICIES, kind, written(kind, labels=QUEUED))
         assert said.endswith("denied request: spec: Required value")  # if the schema does not require the spec
         assert suspended(kind, admitted(kind, {FRAMEWORKS[kind].suspend[0]: None}, QUEUED)) is True
+
+
+@pytest.mark.parametrize("kind", NESTED, ids=lambda kind: kind.name)
+def test_policies_leave_a_wrong_part_with_the_suspend_field_to_the_schema(kind: Kind) -> None:
+    part = FRAMEWORKS[kind].suspend[0]
+    for wrong in ("text", [1], 1, False):
+        for params in (None, DEFAULT, MANAGES):
+            labels = None if params else QUEUED
+            assert admitted(kind, {part: wrong}, labels, params)["spec"] == {part: wrong}
+        said = refused(FRAMEWORK_POLICIES, kind, written(kind, {part: wrong}, labels=QUEUED))
+        assert f"spec.{part}: Invalid value: must be an object" in said  # if the kind has no schema
+
+
+TFJOB = next(each.kind for each in TRAINING if each.kind.name == "TFJob")
+HEAD = {"headGroupSpec": {"template": {}}}
+# (kind, a spec that lacks the field, the field)
+NO_PODS: list[tuple[Kind, Any, str]] = [
+    (RAY_CLUSTER.kind, {"suspend": True}, "headGroupSpec"),
+    (RAY_CLUSTER.kind, {"headGroupSpec": None}, "headGroupSpec"),
+    (RAY_CLUSTER.kind, {"headGroupSpec": "text"}, "headGroupSpec"),
+    (RAY_JOB.kind, {"suspend": True}, "rayClusterSpec"),
+    (RAY_JOB.kind, {"clusterSelector": None}, "rayClusterSpec"),
+    (RAY_SERVICE.kind, {"rayClusterConfig": {"suspend": True}}, "rayClusterConfig.headGroupSpec"),
+    (SPARK.kind, {"suspend": True}, "driver"),
+    (SPARK.kind, {"driver": {}}, "executor"),
+    (TFJOB, {"runPolicy": {"suspend": True}}, "tfReplicaSpecs"),
+    *((kind, spec, "") for kind in (RAY_JOB.kind, SPARK.kind) for spec in (None, "text", [1])),
+]
+WITH_PODS: list[tuple[Kind, Any]] = [
+    (RAY_CLUSTER.kind, HEAD),
+    (RAY_JOB.kind, {"rayClusterSpec": HEAD}),
+    (RAY_JOB.kind, {"clusterSelector": {"ray.io/cluster": "c"}}),
+    (RAY_SERVICE.kind, {"rayClusterConfig": HEAD}),
+    (SPARK.kind, {"driver": {}, "executor": {}}),
+    (TFJOB, {"tfReplicaSpecs": {}}),
+]
+
+
+@pytest.mark.parametrize(("kind", "spec", "field"), NO_PODS)
+def test_a_queued_job_whose_spec_defines_no_pods_is_refused(kind: Kind, spec: Any, field: str) -> None:
+    said = refused(FRAMEWORK_POLICIES, kind, admitted(kind, spec, QUEUED))
+    assert f"spec.{field}" in said
+    assert "Required value: an object" in said
+    stored = written(kind, spec, labels=QUEUED)
+    assert refused(FRAMEWORK_POLICIES, kind, stored, old=stored) == ""
+    for others in ({"labels": {}}, {"labels": QUEUED, "ownerReferences": OWNED}):
+        assert refused(FRAMEWORK_POLICIES, kind, written(kind, spec, **others)) == ""
+
+
+@pytest.mark.parametrize(("kind", "spec"), WITH_PODS)
+def test_a_queued_job_whose_spec_defines_pods_is_allowed(kind: Kind, spec: Any) -> None:
+    assert refused(FRAMEWORK_POLICIES, kind, admitted(kind, spec, QUEUED)) == ""
 
 
 def test_a_stored_job_without_a_spec_may_change_if_its_labels_stay() -> None:

@@ -30,6 +30,7 @@ from phalanx.dialects.job_kinds.appwrapper.job_form import APP_WRAPPER, IBM_APP_
 from phalanx.dialects.job_kinds.ray import RAY_CLUSTER, RAY_JOB, RAY_SERVICE
 from phalanx.dialects.job_kinds.replica_types import MPI_JOB, TRAINING
 from phalanx.dialects.job_kinds.sent_volcano_job import VOLCANO_JOB
+from phalanx.dialects.job_kinds.spark import SPARK
 from phalanx.dialects.job_kinds.supported import FRAMEWORKS
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.gangs import GROUP_COUNT, GROUP_NAME, ROLE_HASH
@@ -56,9 +57,10 @@ _SUSPEND = (
     'type(object.spec) == map ? [JSONPatch{op: "add", path: "/spec/suspend", value: true}] : []'
 )
 _SUSPEND_POLICY = (
-    "has(object.spec.runPolicy) && object.spec.runPolicy != null ? "
-    '[JSONPatch{op: "add", path: "/spec/runPolicy/suspend", value: true}] : '
-    '[JSONPatch{op: "add", path: "/spec/runPolicy", value: {"suspend": true}}]'
+    "!has(object.spec.runPolicy) || object.spec.runPolicy == null ? "
+    '[JSONPatch{op: "add", path: "/spec/runPolicy", value: {"suspend": true}}] : '
+    "type(object.spec.runPolicy) == map ? "
+    '[JSONPatch{op: "add", path: "/spec/runPolicy/suspend", value: true}] : []'
 )
 _SUSPEND_CLUSTER = _SUSPEND_POLICY.replace("runPolicy", "rayClusterConfig")
 
@@ -75,6 +77,40 @@ def _are_objects(path: str) -> str:
 _HAS_SPEC = {"has-spec": _are_objects("object.spec")}
 # The schema of a project may accept a job without a spec. No policy could suspend this job.
 _NEEDS_SPEC = {"spec: Required value": 'request.operation != "CREATE" || has(object.spec)'}
+# The fields of the spec that define the pods. The projects' schemas require them, and Kueue's webhook requires them of
+# a RayJob. But `phalanx up --kinds` defines these kinds without a schema.
+_POD_FIELDS: dict[Kind, tuple[str, ...]] = {
+    RAY_CLUSTER.kind: ("headGroupSpec",),
+    RAY_JOB.kind: ("rayClusterSpec",),
+    RAY_SERVICE.kind: ("rayClusterConfig.headGroupSpec",),
+    SPARK.kind: ("driver", "executor"),
+    **{each.kind: (each.specs,) for each in TRAINING},
+}
+_OTHER_CLUSTER = "has(object.spec.clusterSelector) && object.spec.clusterSelector != null"
+
+
+def _pod_fields() -> list[tuple[Kind, Object]]:
+    """Return a policy that refuses new jobs whose spec defines no pods. A RayJob that uses an existing RayCluster needs
+    no pods."""
+    checks = {}
+    for kind, fields in _POD_FIELDS.items():
+        others = f'request.resource.resource != "{kind.plural}"'
+        if kind == RAY_JOB.kind:
+            others = f"{others} || ({_HAS_SPEC['has-spec']} && {_OTHER_CLUSTER})"
+        for field in fields:
+            checks[f"spec.{field}: Required value: an object"] = f"{others} || ({_are_objects(f'object.spec.{field}')})"
+    rules = [rule(kind.group, kind.plural, "CREATE", versions=(kind.version,)) for kind in _POD_FIELDS]
+    return validating("required-fields", rules, _CONDITIONS, checks)
+
+
+def _typed(suspend: tuple[str, ...]) -> dict[str, str]:
+    """Return the check that the part of the spec that contains the suspend field is a JSON object, if it is set. The
+    policies do not change a value of another type, so that the schema names it. But a kind may have no schema."""
+    if len(suspend) < 2:
+        return {}
+    path = f"object.spec.{suspend[0]}"
+    absent = f"!({_HAS_SPEC['has-spec']}) || !has({path}) || {path} == null"
+    return {f"spec.{suspend[0]}: Invalid value: must be an object": f"{absent} || type({path}) == map"}
 
 
 def _rules(suspend: tuple[str, ...], *operations: str) -> list[Object]:
@@ -108,7 +144,7 @@ def _suspended(name: str, suspend: tuple[str, ...], change: str) -> list[tuple[K
         mutating(f"managed-{name}", of_kueue, {**UNQUEUED, **IS_MANAGED, **condition}, marked, patch=True)
     )
     found += mutating(name, created, {**_CONDITIONS, **condition}, change, patch=True)
-    checks = {**needs, **label_checks(suspend, "job")}
+    checks = {**needs, **_typed(suspend), **label_checks(suspend, "job")}
     return found + validating(
         f"checked-{name}",
         _rules(suspend, "CREATE", "UPDATE"),
@@ -183,6 +219,7 @@ FRAMEWORK_POLICIES: Final[tuple[tuple[Kind, Object], ...]] = (
     *_suspended("suspended", ("suspend",), _SUSPEND),
     *_suspended("suspended-run-policy", ("runPolicy", "suspend"), _SUSPEND_POLICY),
     *_suspended("suspended-ray-services", ("rayClusterConfig", "suspend"), _SUSPEND_CLUSTER),
+    *_pod_fields(),
     *_serving(),
 )
 
