@@ -34,6 +34,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from phalanx.client.connection import ApiError, ApiRefusal, Connection
+from phalanx.client.informer import Change
 from phalanx.clusters.question import (
     ClusterOffer,
     StartOutlook,
@@ -231,6 +232,12 @@ class Choices:
         """Have every waiting gang read again, because an offer may have changed."""
         for gang in list(self._waiting):
             self._changed(gang)
+
+    def on_cluster(self, change: Change) -> None:
+        """Choose the clusters of waiting gangs again, if the offer of this cluster has changed."""
+        before, after = (None if one is None else offer_of(one) for one in (change.old, change.new))
+        if before != after:
+            self.renew()
 
     def _registered(self, sought: Sought) -> _Equals | None:
         namespace, text = sought.gang.partition("/")[0], question(sought)

@@ -3,9 +3,11 @@ reads this list."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Callable
 
-from phalanx.client.connection import ApiRefusal, Connection
+from phalanx.client.connection import ApiError, ApiRefusal, Connection
 from phalanx.client.informer import Informer
 from phalanx.client.kind import CONFIG_MAPS, Kind
 from phalanx.dialects.kueue import kinds
@@ -13,14 +15,33 @@ from phalanx.dialects.kueue.tree.checks import SENDING, sending_queues
 from phalanx.dialects.kueue.tree.configuration import CONFIGURATIONS
 from phalanx.kube.read.labels import FIELD_MANAGER
 
+log = logging.getLogger(__name__)
+
 _SPACE = "kueue-system"
-OF = (kinds.ADMISSION_CHECKS, kinds.CLUSTER_QUEUES, kinds.LOCAL_QUEUES)
+_READ = (kinds.ADMISSION_CHECKS, kinds.CLUSTER_QUEUES, kinds.LOCAL_QUEUES)
+_RETRY_S = 2.0  # the pause before the next attempt to write the list
 
 
-async def keep_list(api: Connection, informers: Callable[[Kind], Informer]) -> None:
+async def keep_sending_queues(api: Connection, informers: Callable[[Kind], Informer]) -> None:
+    """Keep the list up to date, until cancelled."""
+    changed = asyncio.Event()
+    for kind in _READ:
+        informers(kind).subscribe(lambda _: changed.set())
+    while True:
+        await changed.wait()
+        changed.clear()
+        try:
+            await _write_list(api, informers)
+        except ApiError as error:
+            log.warning("the list of queues that send their jobs to other clusters was not written: %s", error)
+            await asyncio.sleep(_RETRY_S)
+            changed.set()
+
+
+async def _write_list(api: Connection, informers: Callable[[Kind], Informer]) -> None:
     """Write the list into its ConfigMap if the list has changed. The ConfigMap is created as soon as a queue sends its
     jobs to other clusters. Raises ApiError."""
-    wanted = sending_queues({kind: informers(kind).objects for kind in OF})
+    wanted = sending_queues({kind: informers(kind).objects for kind in _READ})
     there = informers(CONFIGURATIONS).objects.get(f"{_SPACE}/{SENDING}")
     if wanted == ((there or {}).get("data") or {}).get("queues", ""):
         return

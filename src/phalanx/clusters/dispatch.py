@@ -7,32 +7,24 @@ present start is followed, and any other copy is deleted (`job_reconciler`)."""
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Sequence
 
-from phalanx.client.connection import ApiError, Connection
+from phalanx.client.connection import Connection
 from phalanx.client.informer import Change, Informer, key_of
 from phalanx.client.kind import Kind
-from phalanx.clusters import defaulting
 from phalanx.clusters.choices import Choices
 from phalanx.clusters.copies.sendable import Key
-from phalanx.clusters.question import offer_of
-from phalanx.clusters.sending.copy_writes import CopyWrites
-from phalanx.clusters.sending.job_reconciler import RETRY_S, JobReconciler
-from phalanx.clusters.sending.job_returns import JobReturns
+from phalanx.clusters.defaulting import keep_sending_queues
+from phalanx.clusters.sending.job_reconciler import JobReconciler
 from phalanx.clusters.sending.keys import Keys
 from phalanx.clusters.sending.sending_cluster import SendingCluster
 from phalanx.clusters.sending.sent_jobs import SentJobs
-from phalanx.clusters.workers.echo import Echo
 from phalanx.clusters.workers.fleet import Fleet, WorkerCalls
 from phalanx.clusters.workers.worker import Worker
-from phalanx.dialects.kueue.kinds import MULTI_CLUSTERS
 from phalanx.kube.gang.lifecycle.gang import GangLifecycle
 from phalanx.kube.gang.spec.elsewhere import Choose
 from phalanx.kube.world.capacity_sources import ManagerWorld
 from phalanx.model.event import Event
-
-log = logging.getLogger(__name__)
 
 AT_ONCE = 32  # the most jobs that are reconciled concurrently
 
@@ -54,10 +46,7 @@ class Dispatcher:
         self.fleet = Fleet(api, informers, now_s, fence, news, self.keys.put, resources, kinds)
         self.choices = Choices(self.fleet.workers, self.manager.clusters, now_s, self._choose_again)
         self.choose: Choose = self.choices.choose
-        parts = self.manager, self.fleet.workers
-        returns = JobReturns(*parts, now_s)
-        of_jobs = *parts, self.calls, returns, self.sent, self.keys
-        self.reconciler = JobReconciler(*of_jobs, CopyWrites(*of_jobs, now_s), Echo(now_s))
+        self.reconciler = JobReconciler(self.manager, self.fleet.workers, self.calls, self.sent, self.keys, now_s)
 
     # --- the interface for the world --------------------------------------------------------------------------------
 
@@ -81,7 +70,7 @@ class Dispatcher:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.fleet.run())
             group.create_task(self._look_again())
-            group.create_task(self._keep_list())
+            group.create_task(keep_sending_queues(self.manager.api, self.manager.informers))
             group.create_task(self.choices.run())
             for _ in range(AT_ONCE):
                 group.create_task(self.reconciler.work())
@@ -91,7 +80,7 @@ class Dispatcher:
         await self.manager.begin()
         self.fleet.own_uid = self.manager.uid
         self.manager.follow(self._on_job)
-        self.manager.informers(MULTI_CLUSTERS).subscribe(self._on_cluster)
+        self.manager.follow_clusters(self.choices.on_cluster)
 
     # --- changes of clusters and workers ----------------------------------------------------------------------------
 
@@ -103,12 +92,6 @@ class Dispatcher:
     def _choose_again(self, gang: str) -> None:
         self.manager.world.mark(gang)
 
-    def _on_cluster(self, change: Change) -> None:
-        """Choose the clusters of waiting gangs again, if the offer of this cluster has changed."""
-        before, after = (None if one is None else offer_of(one) for one in (change.old, change.new))
-        if before != after:
-            self.choices.renew()
-
     def _on_worker(self, worker: Worker) -> None:
         """Reconcile all jobs of a worker whose state has changed."""
         for key in (*dict(worker.jobs()), *self.sent.in_cluster(worker.name)):
@@ -119,21 +102,6 @@ class Dispatcher:
         while True:
             await asyncio.sleep(min(self.manager.settings().gc_s or 60.0, 60.0))
             self.look_again()
-
-    async def _keep_list(self) -> None:
-        """Keep the list of LocalQueues that send their jobs to other clusters, until cancelled."""
-        changed = asyncio.Event()
-        for kind in defaulting.OF:
-            self.manager.informers(kind).subscribe(lambda _: changed.set())
-        while True:
-            await changed.wait()
-            changed.clear()
-            try:
-                await defaulting.keep_list(self.manager.api, self.manager.informers)
-            except ApiError as error:
-                log.warning("the list of queues that send their jobs to other clusters was not written: %s", error)
-                await asyncio.sleep(RETRY_S)
-                changed.set()
 
     def look_again(self) -> None:
         """Reconcile every job that was sent, and every copy."""

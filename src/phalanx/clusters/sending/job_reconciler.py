@@ -7,7 +7,7 @@ continues correctly after a restart."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from phalanx.client.connection import ApiError
@@ -33,21 +33,21 @@ Object = dict[str, Any]
 
 class JobReconciler:
     """Reconciles jobs with their copies. `keys`: the jobs to reconcile. `sent`: the jobs that are meant for other
-    clusters."""
+    clusters. `now_s`: a function that returns the seconds since the epoch."""
 
     def __init__(
         self,
         manager: SendingCluster,
         workers: Mapping[str, Worker],
         calls: WorkerCalls,
-        returns: JobReturns,
         sent: SentJobs,
         keys: Keys,
-        copies: CopyWrites,
-        echoes: Echo,
+        now_s: Callable[[], float],
     ) -> None:
-        self._manager, self._workers, self._calls, self._returns = manager, workers, calls, returns
-        self._sent, self._keys, self._copies, self._echoes = sent, keys, copies, echoes
+        self._manager, self._workers, self._calls, self._sent, self._keys = manager, workers, calls, sent, keys
+        self._returns = JobReturns(manager, workers, now_s)
+        self._copies = CopyWrites(manager, workers, calls, self._returns, sent, keys, now_s)
+        self._echoes = Echo(now_s)
 
     async def work(self) -> None:
         """Reconcile one job after the other, until cancelled."""

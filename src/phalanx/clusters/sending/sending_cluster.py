@@ -51,6 +51,10 @@ class SendingCluster:
                 self._followed.add(kind)
                 self.informers(kind).subscribe(changed)
 
+    def follow_clusters(self, changed: Callable[[Change], None]) -> None:
+        """Subscribe to the changes of the MultiKueueClusters."""
+        self.informers(MULTI_CLUSTERS).subscribe(changed)
+
     def clusters(self) -> Mapping[str, Object]:
         return self.informers(MULTI_CLUSTERS).objects
 
