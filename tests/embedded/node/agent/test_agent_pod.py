@@ -20,7 +20,7 @@ RECORD = PodRecord(uid="u", namespace="default", name="p", pod_ip="", start_time
 @pytest.mark.parametrize("turns", range(4))
 def test_it_is_cancelled_also_when_news_comes_just_then(tmp_path: Path, turns: int) -> None:
     async def cancelled() -> bool:
-        around: Any = SimpleNamespace(pod_dir=lambda uid: tmp_path)
+        around: Any = SimpleNamespace(pod_dir=lambda uid: tmp_path, connection=None)
         supervised = AgentPod(pod(), RECORD, around, lambda gone: None)
         waiting = asyncio.create_task(_for_ever(supervised))
         await asyncio.sleep(0)

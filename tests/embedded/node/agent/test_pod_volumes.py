@@ -20,7 +20,7 @@ RECORD = PodRecord(uid="u", namespace="default", name="p", pod_ip="", start_time
 
 def of_pod(folder: Path, owner: Any = None) -> PodVolumes:
     around: Any = SimpleNamespace(
-        pod_dir=lambda uid: folder / uid, owner=lambda namespace: owner, allocatable={}, look_up=None, token=None
+        pod_dir=lambda uid: folder / uid, owner=lambda namespace: owner, allocatable={}, connection=None
     )
     return PodVolumes(pod(), RECORD, around)
 

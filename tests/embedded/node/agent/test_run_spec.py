@@ -35,7 +35,9 @@ class Node:
     gpus = ()
     has_gpus = False
     fence = None
-    settings = SimpleNamespace(address="127.0.0.1")
+    settings = SimpleNamespace(address="127.0.0.1", default_memory_bytes=64 * MIB, rdma={})
+    connection = None
+    rdma_cards = ()
     naming = SimpleNamespace(hosts=lambda pod: "/state/hosts")
 
     def __init__(self, folder: Path, refusal: str = "") -> None:
@@ -47,20 +49,11 @@ class Node:
     async def grant(self, named: Any) -> GrantedDevices:
         return GrantedDevices(env={"CARD": "0"})
 
-    async def look_up(self, *about: Any) -> None:
-        return None
-
     def device_files(self, gpus: Any) -> tuple[str, ...]:
         return ()
 
     def others_files(self, own: Any) -> tuple[str, ...]:
         return ("/dev/other",)
-
-    def limits(self, ask: Any, most: Any) -> CgroupLimits:
-        return CgroupLimits(memory_limit_bytes=64 * MIB)
-
-    def limits_of_pod(self, spec: Object) -> CgroupLimits:
-        return CgroupLimits(memory_limit_bytes=128 * MIB)
 
     def create(self, pod: str, name: str, limits: CgroupLimits, whole: CgroupLimits) -> ControlGroup:
         self.made.append((limits, whole))
@@ -118,7 +111,7 @@ def test_an_ephemeral_container_shares_the_memory_limit_of_its_pod(tmp_path: Pat
     node, debug = Node(tmp_path), container("debug", "sh")
     assert started(node, pod(ephemeralContainers=[debug]), "debug").memory_limit_bytes == 0
     [(limits, whole)] = node.made
-    assert (limits.memory_limit_bytes, whole.memory_limit_bytes) == (None, 128 * MIB)
+    assert (limits.memory_limit_bytes, whole.memory_limit_bytes) == (None, 64 * MIB)
 
 
 def test_a_container_of_a_user_runs_as_this_user_with_few_processes(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ class NodeSettings:
     static_cpus: bool = False  # like the kubelet's --cpu-manager-policy=static
     shared: bool = False
     fenced: bool = False  # True if users of a shared machine cannot connect to other users' pods (fence.py)
-    default_memory_bytes: int | None = None  # for containers without a limit; 0: no limit; None: see Surroundings
+    default_memory_bytes: int | None = None  # for containers without a limit; 0: no limit; None: see kernel_limits
     disk_reserve_bytes: int | None = None  # evict pods if less space is free; None: 1 GiB or 5 %
     max_pods: int = 110
     kept_log_bytes: int = 256 << 20  # the limit on logs of deleted pods in each namespace; 0: keep none

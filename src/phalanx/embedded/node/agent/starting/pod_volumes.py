@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from phalanx.client.connection import ApiError, Object
+from phalanx.embedded.node.agent.starting.api_objects import ApiObjects
 from phalanx.embedded.node.machine.surroundings import VOLUMES, Surroundings
 from phalanx.embedded.node.pod import volumes
 from phalanx.embedded.node.pod.environment import EnvironmentFault
@@ -20,7 +21,7 @@ class PodVolumes:
     """The folders of a pod's volumes and tokens, from `set_up` to `remove`."""
 
     def __init__(self, pod: Object, record: PodRecord, around: Surroundings) -> None:
-        self._record, self._around = record, around
+        self._record, self._around, self._objects = record, around, ApiObjects(around.connection)
         self._root = around.pod_dir(record.uid) / VOLUMES
         self._tokens = token_files(pod, self._root)
         self._is_ready = False
@@ -32,7 +33,7 @@ class PodVolumes:
         around, owner = self._around, self._around.owner(self._record.namespace)
         if owner is not None:
             volumes.check_paths_of_machine(pod)
-        parts = around.allocatable, around.look_up, around.token
+        parts = around.allocatable, self._objects.look_up, self._objects.token
         await volumes.set_up(with_addresses, self._root, *parts, confined=owner is not None)
         if owner is not None:
             volumes.give(self._root, owner.user, owner.group)
@@ -44,7 +45,7 @@ class PodVolumes:
         if not self._tokens:
             return None
         try:
-            return await renew(self._tokens, pod, self._around.token, now_s)
+            return await renew(self._tokens, pod, self._objects.token, now_s)
         except (ApiError, EnvironmentFault, OSError) as error:
             log.warning("pod %s/%s: its token was not renewed: %s", self._record.namespace, self._record.name, error)
             return now_s + _RENEW_AGAIN_S

@@ -6,33 +6,32 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from phalanx.client.quantity import amount
+from phalanx.embedded.node.agent.starting.api_objects import ApiObjects
 from phalanx.embedded.node.agent.starting.container_start import (
     ContainerStart,
     container_mounts,
     image_root,
     target_process,
 )
+from phalanx.embedded.node.agent.starting.kernel_limits import container_limits, pod_limits
 from phalanx.embedded.node.agent.starting.root import capabilities, security_context
 from phalanx.embedded.node.agent.starting.user import owner_user, requested_user
 from phalanx.embedded.node.container.attempt import RunSpec
 from phalanx.embedded.node.container.cgroup import CgroupLimits
-from phalanx.embedded.node.machine.cpus import listed
 from phalanx.embedded.node.machine.surroundings import Surroundings
 from phalanx.embedded.node.network.fence import Fenced
 from phalanx.embedded.node.network.names import host_name
-from phalanx.embedded.node.pod.admission import demand, is_ephemeral, limits, oom_score, requests
+from phalanx.embedded.node.pod.admission import demand, is_ephemeral, oom_score
 from phalanx.embedded.node.pod.allotment import device_variables
 from phalanx.embedded.node.pod.environment import command_line, environment
 from phalanx.embedded.node.pod.record import PodRecord
-
-_PIDS = 8192  # the limit on the processes of a container; so a fork bomb harms only its own user
 
 
 async def run_spec(start: ContainerStart) -> RunSpec:
     """Return the settings of the container's process, and create its files and its control group. Raises
     EnvironmentFault, ApiError, OSError."""
     around, spec, pod, image, owner = start.around, start.spec, start.pod, start.image, start.owner
-    asked = await environment(spec, pod, around.allocatable, around.look_up)
+    asked = await environment(spec, pod, around.allocatable, ApiObjects(around.connection).look_up)
     gpus = start.record.devices.get(start.name, ())
     granted = await around.devices.grant(start.record.named.get(start.name, {}))
     env = _variables(start, gpus) | dict(granted.env) | asked
@@ -40,8 +39,8 @@ async def run_spec(start: ContainerStart) -> RunSpec:
     mounts = container_mounts(start, asked, granted)
     own = around.device_files(gpus)
     root = await image_root(start, own, granted) if image.layers else None
-    limit = _limits(start, around.others_files((*own, *(one.source for one in granted.files))))
-    whole = around.limits_of_pod(pod["spec"]) if is_ephemeral(pod, start.name) else CgroupLimits()
+    limit = container_limits(start, around.others_files((*own, *(one.source for one in granted.files))))
+    whole = pod_limits(around, pod["spec"]) if is_ephemeral(pod, start.name) else CgroupLimits()
     whole = replace(whole, cpu_request_milli=demand(pod["spec"]).get("cpu", 0))
     group_of = around.cgroups.create(start.record.uid, f"{start.name}-{start.number}", limit, whole)
     own_processes = root is not None or owner is not None
@@ -90,17 +89,3 @@ def _variables(start: ContainerStart, gpus: Sequence[str]) -> dict[str, str]:
     terminal = {"TERM": "xterm"} if start.spec.get("tty") else {}
     env = around.variables(own_root=bool(image.layers)) | of_owner | dict(image.env) | terminal
     return env | {"HOSTNAME": host_name(start.pod)} | device_variables(gpus, uuids, on_gpu_node=around.has_gpus)
-
-
-def _limits(start: ContainerStart, others_files: tuple[str, ...]) -> CgroupLimits:
-    """Return the limits that the kernel enforces on the container. An ephemeral container has no memory limit of
-    its own: it shares the limit of its pod."""
-    around, name = start.around, start.name
-    found = around.limits(requests(start.spec), limits(start.spec))
-    return replace(
-        found,
-        memory_limit_bytes=None if is_ephemeral(start.pod, name) else found.memory_limit_bytes,
-        pids_limit=_PIDS if start.owner is not None else None,
-        cpus=listed(start.record.cpus.get(name) or around.shared_cpus),
-        others_files=others_files,
-    )
