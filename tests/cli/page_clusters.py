@@ -6,7 +6,7 @@ from typing import Any
 
 from phalanx.cli.cluster.live_state import Snapshot
 from phalanx.cli.files.policy_file import settings_from
-from phalanx.cli.views.page.following import snapshot_of
+from phalanx.cli.views.page.cached_snapshot import snapshot_of
 from phalanx.cli.views.page.rows import state_of
 from phalanx.cli.views.page.sooner import outlook
 from phalanx.client.kind import JOBS, NODES, PODS

@@ -54,9 +54,6 @@ WIDE = {
     "phalanx.embedded.node.run": 29,
     "phalanx.embedded.apiserver.endpoints.parts": 26,
     "phalanx.embedded.apiserver.registry.builtin": 25,
-    "phalanx.cli.views.page.following": 22,
-    "phalanx.clusters.dispatch": 21,
-    "phalanx.embedded.node.machine.surroundings": 20,
 }
 
 

@@ -11,40 +11,28 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
-import gc
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import TypeVar
-
-from msgspec.structs import replace
 
 from phalanx.cli.cluster import live_state
 from phalanx.cli.cluster.informers import Informers
 from phalanx.cli.cluster.live_state import Snapshot
 from phalanx.cli.cluster.numbers.answering import NumbersSource, job_numbers
 from phalanx.cli.cluster.numbers.starting import Present
-from phalanx.cli.files.policy_file import PolicySettings as Policies
-from phalanx.cli.views.entry_view import last_entry
-from phalanx.cli.views.page import rows, sooner
-from phalanx.cli.views.page.rows import Unit, state_of
+from phalanx.cli.views.page import sooner
+from phalanx.cli.views.page.cached_snapshot import decided, snapshot_of, uncollected
+from phalanx.cli.views.page.past_jobs import PastJobs
+from phalanx.cli.views.page.rows import state_of
 from phalanx.cli.views.page.sooner import Outlook, outlook
-from phalanx.client.connection import ApiError, ApiRefusal, Connection, Object
-from phalanx.client.informer import Change, Informer
-from phalanx.client.kind import JOBS, LEASES, Kind
-from phalanx.client.moment import MomentError, read_moment
-from phalanx.core.decide import decide
+from phalanx.cli.views.page.unwatched import UnwatchedFacts
+from phalanx.client.connection import Connection, Object
+from phalanx.client.informer import Change
+from phalanx.client.kind import JOBS, Kind
 from phalanx.dashboard.rows import Facts, PageState, PastRow
-from phalanx.kube.leader import NAME, NAMESPACE
 from phalanx.kube.routing.caches import REQUIRED, ObjectCaches
-from phalanx.kube.routing.settings import KubeSettings
-from phalanx.kube.status.usage import load_usage
-from phalanx.kube.world.kube_world import KubeWorld
-from phalanx.ledger.store import LedgerError
-from phalanx.model.event import Event, RunTold
 from phalanx.report.status import queue_statuses
 
 log = logging.getLogger(__name__)
@@ -58,8 +46,6 @@ _FORECAST_S = 30.0  # the shortest pause between two forecasts, unless they are 
 _CHEAP_FORECAST_S, _CHEAP_S = 3.0, 0.5  # the pause after a forecast that took no longer than `_CHEAP_S`
 _FORECAST_PART = 0.2  # the largest part of the time in which forecasts are computed
 _LISTING_S = 120.0
-_ANSWER_S = 10.0  # the longest wait for a response of the API server
-_RELOAD_S = 60.0  # the pause between two reads of the facts that are not watched: run times, past usage, the policy
 
 T = TypeVar("T")
 Publish = Callable[[PageState], None]
@@ -70,14 +56,10 @@ class Following:
     that the user may list; "" for all namespaces. `ledger`: the URL of the ledger with past jobs."""
 
     def __init__(self, connection: Connection, facts: Facts, namespace: str = "", ledger: str | None = None) -> None:
-        self._connection, self._facts, self._namespace, self._ledger = connection, facts, namespace, ledger
+        self._connection, self._namespace = connection, namespace
+        self._unwatched, self._past = UnwatchedFacts(connection, facts, ledger), PastJobs(ledger)
         self._kinds: tuple[Kind, ...] = ()
         self._news = asyncio.Event()
-        self._policies: Policies | None = None
-        self._usage: Sequence[Event] = ()
-        self._runs: Sequence[RunTold] = ()
-        self._backfilled: frozenset[tuple[str, float]] = frozenset()
-        self._reloaded_s = float("-inf")
         self._outlook: Outlook | None = None
         self._snapshot: Snapshot | None = None
         # the last snapshot with computed reasons; only used if there are many jobs
@@ -108,25 +90,11 @@ class Following:
     # --- Source -----------------------------------------------------------------------------------------------------
 
     async def past(self, from_s: float, to_s: float) -> Sequence[PastRow]:
-        snapshot, url = self._snapshot, self._ledger
-        if url is None or snapshot is None:
-            return ()
-        unit = Unit(node for node in snapshot.cluster.columns.nodes if node is not None)
-        try:
-            return await asyncio.to_thread(rows.read_past, url, unit, from_s, to_s)
-        except LedgerError as error:
-            log.warning("the past is not shown: %s", error)
-            return ()
+        snapshot = self._snapshot
+        return await self._past.rows(snapshot.cluster, from_s, to_s) if snapshot is not None else ()
 
     async def history(self, job: str) -> Sequence[tuple[float, str]]:
-        if self._ledger is None:
-            return ()
-        try:
-            entry = await asyncio.to_thread(last_entry, self._ledger, job)
-        except LedgerError as error:
-            log.warning("the history of a job is not shown: %s", error)
-            return ()
-        return [(change.at_s, change.code) for change in entry.reasons] if entry is not None else ()
+        return await self._past.reasons(job)
 
     async def whatif(self, job: str, change: str) -> Mapping[str, object]:
         snapshot = self._snapshot
@@ -169,8 +137,8 @@ class Following:
 
     async def _sync(self, informers: Informers) -> None:
         await live_state.require_queues(self._connection)
-        self._policies = await live_state.settings_of_leader(self._connection)
-        caches = ObjectCaches(informers, self._settings())
+        await self._unwatched.begin()
+        caches = ObjectCaches(informers, self._unwatched.settings)
         try:
             async with asyncio.timeout(_LISTING_S):
                 await caches.sync(self._connection)
@@ -178,18 +146,13 @@ class Following:
             raise live_state.not_listed(self._connection, _LISTING_S) from error
         self._kinds = (*REQUIRED, *sorted(caches.served, key=lambda kind: kind.plural))
 
-    def _settings(self) -> KubeSettings:
-        assert self._policies is not None
-        policies = self._policies
-        return KubeSettings(default_queue=policies.policy.default_queue, dialects=policies.dialects, patient=False)
-
     async def _once(self, informers: Informers, publish: Publish) -> None:
         """Compute a state, publish it, and wait until the next state is due."""
         loop = asyncio.get_running_loop()
         began_s = loop.time()
         self._news.clear()
-        await self._reload(began_s)
-        facts = await self._alive()
+        await self._unwatched.reload(began_s)
+        facts = await self._unwatched.alive()
         objects = {kind: dict(informers(kind).objects) for kind in self._kinds}
         try:
             self._snapshot, state = await self._in(self._stating, self._made, objects, facts, time.time())
@@ -207,54 +170,25 @@ class Following:
         self, objects: Mapping[Kind, Mapping[str, Object]], facts: Facts, now_s: float
     ) -> tuple[Snapshot, PageState]:
         """Return the snapshot of these objects, and the state that the page shows. This method runs in a thread."""
-        assert self._policies is not None
-        with _uncollected(many=len(objects[JOBS]) > MANY_JOBS):
+        with uncollected(many=len(objects[JOBS]) > MANY_JOBS):
             return self._folded(objects, facts, now_s)
 
     def _folded(
         self, objects: Mapping[Kind, Mapping[str, Object]], facts: Facts, now_s: float
     ) -> tuple[Snapshot, PageState]:
-        assert self._policies is not None
-        partial, few = bool(self._namespace), len(objects[JOBS]) <= MANY_JOBS
+        known, partial, few = self._unwatched, bool(self._namespace), len(objects[JOBS]) <= MANY_JOBS
         snapshot = snapshot_of(
-            objects, self._settings(), self._policies, now_s, self._usage, self._runs, partial=partial, decides=few
+            objects, known.settings, known.policies, now_s, known.usage, known.runs, partial=partial, decides=few
         )
         thought = self._thought if not few and not partial else None
-        return snapshot, state_of(snapshot, self._outlook, facts, thought, self._backfilled)
+        return snapshot, state_of(snapshot, self._outlook, facts, thought, known.backfilled)
 
     def _think(self, snapshot: Snapshot) -> Outlook:
         """Return the forecast of starts. If no cycle was decided on the snapshot (because there are many jobs), decide
         one now, so that `_thought` has new reasons. This method runs in a thread."""
         if snapshot.partial:
-            plan = decide(snapshot.cluster.copy(), snapshot.cluster.policy, snapshot.now_s).plan
-            self._thought = dataclasses.replace(snapshot, plan=plan, partial=False)
+            self._thought = decided(snapshot)
         return outlook(snapshot.cluster, snapshot.now_s)
-
-    async def _reload(self, at_s: float) -> None:
-        if at_s - self._reloaded_s < _RELOAD_S:
-            return
-        self._reloaded_s = at_s
-        with contextlib.suppress(ApiError):  # if the server does not answer, the earlier values stay
-            self._policies = await live_state.settings_of_leader(self._connection)
-        with contextlib.suppress(ApiError, TimeoutError):
-            async with asyncio.timeout(_ANSWER_S):  # without an answer in time, the earlier values stay
-                self._usage = await load_usage(self._connection)
-        self._runs = await asyncio.to_thread(live_state.past_runs_of, self._ledger)
-        if self._ledger is not None:
-            with contextlib.suppress(LedgerError):
-                self._backfilled = await asyncio.to_thread(rows.backfilled_starts, self._ledger)
-
-    async def _alive(self) -> Facts:
-        """Return the facts about the page, with the time at which the leading scheduler last renewed its Lease."""
-        try:
-            lease = await self._connection.get(LEASES, NAME, NAMESPACE)
-            alive_s = read_moment((lease.get("spec") or {}).get("renewTime") or "")
-        except (ApiRefusal, MomentError):  # there is no Lease, or this user may not read it
-            alive_s = None
-        except ApiError:
-            return self._facts
-        self._facts = replace(self._facts, alive_s=alive_s)
-        return self._facts
 
     def _foresee(self, now_s: float) -> None:
         """Start a forecast in its thread, if one is due and none is running."""
@@ -278,58 +212,3 @@ class Following:
 
     async def _in(self, pool: ThreadPoolExecutor, work: Callable[..., T], *arguments: object) -> T:
         return await asyncio.get_running_loop().run_in_executor(pool, work, *arguments)
-
-
-def snapshot_of(
-    objects: Mapping[Kind, Mapping[str, Object]],
-    settings: KubeSettings,
-    policies: Policies,
-    now_s: float,
-    usage: Sequence[Event] = (),
-    runs: Sequence[RunTold] = (),
-    *,
-    partial: bool = False,
-    decides: bool = True,
-) -> Snapshot:
-    """Return a snapshot: the cluster state that these objects describe, and the plan of a cycle on it. `partial`: True
-    if the user may read only one namespace. `decides`: if False, no cycle is decided, and the reasons are those that
-    the scheduler wrote."""
-    nowhere = Connection("http://nowhere.invalid", headers={}, tls=None)  # no request is ever sent on this connection
-    caches = {kind: Informer(nowhere, kind) for kind in objects}
-    with _quiet(partial):
-        for kind, each in objects.items():
-            for obj in each.values():
-                caches[kind].observe(obj)
-        world = KubeWorld(nowhere, caches.__getitem__, settings, lambda: now_s)
-        world.caches.look_up([kind for kind in objects if kind not in REQUIRED])
-        return live_state.think(
-            world, caches.__getitem__, now_s, policies.policy, runs, usage, partial=partial, decides=decides
-        )
-
-
-@contextmanager
-def _uncollected(*, many: bool) -> Iterator[None]:
-    """Disable the garbage collector while the context is open. All new objects are needed, so collections would waste a
-    third of the time. `many`: True to collect the garbage of the previous state at the end, so that memory does not
-    grow."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-        if many:
-            gc.collect()
-
-
-@contextmanager
-def _quiet(partial: bool) -> Iterator[None]:
-    """While the context is open and if `partial` is True, suppress warnings about objects that a user of one namespace
-    may not read. These warnings are expected."""
-    logger = logging.getLogger("phalanx.kube")
-    level = logger.level
-    if partial:
-        logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)

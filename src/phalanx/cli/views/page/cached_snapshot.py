@@ -1,0 +1,82 @@
+"""Make a snapshot of objects that caches hold: the state of the page is computed from it."""
+
+from __future__ import annotations
+
+import gc
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from phalanx.cli.cluster import live_state
+from phalanx.cli.cluster.live_state import Snapshot
+from phalanx.cli.files.policy_file import PolicySettings as Policies
+from phalanx.client.connection import Connection, Object
+from phalanx.client.informer import Informer
+from phalanx.client.kind import Kind
+from phalanx.core.decide import decide
+from phalanx.kube.routing.caches import REQUIRED
+from phalanx.kube.routing.settings import KubeSettings
+from phalanx.kube.world.kube_world import KubeWorld
+from phalanx.model.event import Event, RunTold
+
+
+def snapshot_of(
+    objects: Mapping[Kind, Mapping[str, Object]],
+    settings: KubeSettings,
+    policies: Policies,
+    now_s: float,
+    usage: Sequence[Event] = (),
+    runs: Sequence[RunTold] = (),
+    *,
+    partial: bool = False,
+    decides: bool = True,
+) -> Snapshot:
+    """Return a snapshot: the cluster state that these objects describe, and the plan of a cycle on it. `partial`: True
+    if the user may read only one namespace. `decides`: if False, no cycle is decided, and the reasons are those that
+    the scheduler wrote."""
+    nowhere = Connection("http://nowhere.invalid", headers={}, tls=None)  # no request is ever sent on this connection
+    caches = {kind: Informer(nowhere, kind) for kind in objects}
+    with _quiet(partial):
+        for kind, each in objects.items():
+            for obj in each.values():
+                caches[kind].observe(obj)
+        world = KubeWorld(nowhere, caches.__getitem__, settings, lambda: now_s)
+        world.caches.look_up([kind for kind in objects if kind not in REQUIRED])
+        return live_state.think(
+            world, caches.__getitem__, now_s, policies.policy, runs, usage, partial=partial, decides=decides
+        )
+
+
+def decided(snapshot: Snapshot) -> Snapshot:
+    """Return the snapshot with the plan of a cycle that is decided on a copy of its cluster state."""
+    plan = decide(snapshot.cluster.copy(), snapshot.cluster.policy, snapshot.now_s).plan
+    return replace(snapshot, plan=plan, partial=False)
+
+
+@contextmanager
+def uncollected(*, many: bool) -> Iterator[None]:
+    """Disable the garbage collector while the context is open. All new objects are needed, so collections would waste a
+    third of the time. `many`: True to collect the garbage of the previous state at the end, so that memory does not
+    grow."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        if many:
+            gc.collect()
+
+
+@contextmanager
+def _quiet(partial: bool) -> Iterator[None]:
+    """While the context is open and if `partial` is True, suppress warnings about objects that a user of one namespace
+    may not read. These warnings are expected."""
+    logger = logging.getLogger("phalanx.kube")
+    level = logger.level
+    if partial:
+        logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
