@@ -23,7 +23,7 @@ from phalanx.dialects.kueue.dialect import KUEUE
 from phalanx.dialects.kueue.tree.checks import CONTROLLER, SENDING
 from phalanx.dialects.volcano.kinds import QUEUES as VOLCANO_QUEUES
 from phalanx.kube.install.definitions import install_dialect
-from tests.dialects.kueue.written import cluster_queue, group, named
+from tests.dialects.kueue.written import cluster_queue, group, named, with_pods
 from tests.embedded.apiserver.process import ServerProcess
 
 pytestmark = pytest.mark.slow
@@ -187,7 +187,7 @@ def test_jobs_without_a_queue_are_suspended_if_the_configuration_manages_them(se
         framework = FRAMEWORKS[kind]
         send(server, CRDS, definition(framework))
         meta = {"name": "managed", "annotations": {"a": "b"}}
-        managed = sent_when_served(server, kind, {"metadata": meta, "spec": {}})
+        managed = sent_when_served(server, kind, {"metadata": meta, "spec": with_pods(kind, {})})
         assert at(managed["spec"], framework.suspend) is True, kind
         assert managed["metadata"]["annotations"] == {"a": "b", gangs.UNQUEUED: "true"}
     assert "annotations" not in made_pod(server, "without-pods")["metadata"]
@@ -208,7 +208,8 @@ def test_a_frameworks_job_without_a_queue_gets_the_local_queue_default(server: S
     send(server, kinds.LOCAL_QUEUES, named("default", spec={"clusterQueue": "a"}), "crew")
     for kind in (MPI_JOB.kind, RAY_SERVICE.kind, RAY_CLUSTER.kind):
         send(server, CRDS, definition(FRAMEWORKS[kind]))
-        made = sent_when_served(server, kind, {"metadata": {"name": "d", "labels": {"a": "b"}}, "spec": {}}, "crew")
+        obj = {"metadata": {"name": "d", "labels": {"a": "b"}}, "spec": with_pods(kind, {})}
+        made = sent_when_served(server, kind, obj, "crew")
         assert made["metadata"]["labels"] == {"a": "b", f"{PREFIX}queue-name": "default"}
         assert at(made["spec"], FRAMEWORKS[kind].suspend) is True
 
@@ -280,7 +281,8 @@ def test_a_frameworks_job_that_names_a_queue_is_created_suspended(server: Server
     send(server, CRDS, definition(framework))
     with_policy = nested(framework.suspend[:-1], {"x": 1}) if len(framework.suspend) > 1 else {"x": 1}
     for number, spec in enumerate(({}, with_policy, nested(framework.suspend, False))):
-        made = sent_when_served(server, kind, {"metadata": {"name": f"q{number}", "labels": QUEUED}, "spec": spec})
+        obj = {"metadata": {"name": f"q{number}", "labels": QUEUED}, "spec": with_pods(kind, spec)}
+        made = sent_when_served(server, kind, obj)
         assert at(made["spec"], framework.suspend) is True
     other = sent_when_served(server, kind, {"metadata": {"name": "other"}, "spec": {}})
     assert at(other["spec"], framework.suspend) is None
@@ -295,13 +297,12 @@ def test_the_words_of_a_frameworks_job_are_checked_and_stay_while_it_runs(server
     """Each refusal has Kueue's code. A running job that left its queue would keep its quota."""
     framework = FRAMEWORKS[kind]
     send(server, CRDS, definition(framework))
-    sent_when_served(server, kind, {"metadata": {"name": "words", "labels": QUEUED}, "spec": {}})
-    assert (
-        send(server, kind, {"metadata": {"name": "b", "labels": {f"{PREFIX}queue-name": "Bad_Name"}}, "spec": {}})
-        == 403
-    )
+    spec = with_pods(kind, {})
+    sent_when_served(server, kind, {"metadata": {"name": "words", "labels": QUEUED}, "spec": spec})
+    bad = {f"{PREFIX}queue-name": "Bad_Name"}
+    assert send(server, kind, {"metadata": {"name": "b", "labels": bad}, "spec": spec}) == 403
     wrong = {**QUEUED, f"{PREFIX}max-exec-time-seconds": "0"}
-    assert send(server, kind, {"metadata": {"name": "c", "labels": wrong}, "spec": {}}) == 403
+    assert send(server, kind, {"metadata": {"name": "c", "labels": wrong}, "spec": spec}) == 403
     running = {"spec": nested(framework.suspend, False)}
     for labels in ({"queue-name": None}, {"queue-name": "other"}, {"priority-class": "p"}):
         said = {"metadata": {"labels": {f"{PREFIX}{key}": text for key, text in labels.items()}}}
@@ -333,7 +334,7 @@ def test_a_job_says_who_put_it_into_its_queue(server: ServerProcess, kind: Kind)
     if kind is not JOBS:
         send(server, CRDS, definition(FRAMEWORKS[kind]))
     user = {"phalanx.dev/user": "somebody"}
-    spec = job("", {})["spec"] if kind is JOBS else {}
+    spec = job("", {})["spec"] if kind is JOBS else with_pods(kind, {})
     meta = {"name": "signed", "labels": QUEUED, "annotations": user}
     made = sent_when_served(server, kind, {"metadata": meta, "spec": spec})
     assert made["metadata"]["annotations"]["phalanx.dev/user"] == "admin"

@@ -18,6 +18,7 @@ from phalanx.dialects.kueue.gangs import GROUP_COUNT, GROUP_NAME, ROLE_HASH, UNQ
 from phalanx.dialects.kueue.policies.framework_rules import FRAMEWORK_POLICIES, SENDING_POLICIES
 from phalanx.dialects.kueue.tree.checks import CONTROLLER, SENDING
 from tests.dialects.admitted import changed, refused, written
+from tests.dialects.kueue.written import with_pods
 
 Object = dict[str, Any]
 QUEUE = "kueue.x-k8s.io/queue-name"
@@ -83,7 +84,6 @@ def test_policies_leave_a_wrong_part_with_the_suspend_field_to_the_schema(kind: 
 
 
 TFJOB = next(each.kind for each in TRAINING if each.kind.name == "TFJob")
-HEAD = {"headGroupSpec": {"template": {}}}
 # (kind, a spec that lacks the field, the field)
 NO_PODS: list[tuple[Kind, Any, str]] = [
     (RAY_CLUSTER.kind, {"suspend": True}, "headGroupSpec"),
@@ -97,13 +97,9 @@ NO_PODS: list[tuple[Kind, Any, str]] = [
     (TFJOB, {"runPolicy": {"suspend": True}}, "tfReplicaSpecs"),
     *((kind, spec, "") for kind in (RAY_JOB.kind, SPARK.kind) for spec in (None, "text", [1])),
 ]
-WITH_PODS: list[tuple[Kind, Any]] = [
-    (RAY_CLUSTER.kind, HEAD),
-    (RAY_JOB.kind, {"rayClusterSpec": HEAD}),
+WITH_PODS = [
+    *((kind, with_pods(kind, {})) for kind in SUSPENDABLE),
     (RAY_JOB.kind, {"clusterSelector": {"ray.io/cluster": "c"}}),
-    (RAY_SERVICE.kind, {"rayClusterConfig": HEAD}),
-    (SPARK.kind, {"driver": {}, "executor": {}}),
-    (TFJOB, {"tfReplicaSpecs": {}}),
 ]
 
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from phalanx.client.kind import NAMESPACES
+from phalanx.client.kind import NAMESPACES, Kind
 from phalanx.dialects.frame.dialect import Object, Objects
+from phalanx.dialects.job_kinds.form import nested, patched
+from phalanx.dialects.job_kinds.ray import RAY_CLUSTER, RAY_JOB, RAY_SERVICE
+from phalanx.dialects.job_kinds.replica_types import TRAINING
+from phalanx.dialects.job_kinds.spark import SPARK
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.tree.definitions import KueueDefinitions, define
 
@@ -13,6 +17,21 @@ from phalanx.dialects.kueue.tree.definitions import KueueDefinitions, define
 def named(name: str, namespace: str = "", **parts: Any) -> Object:
     space = {"namespace": namespace} if namespace else {}
     return {"metadata": {"name": name, "uid": f"uid-{name}", **space}, **parts}
+
+
+# The part of a spec without which Kueue or the kind's schema refuses a job.
+_PODS: dict[Kind, Object] = {
+    RAY_CLUSTER.kind: {"headGroupSpec": {}},
+    RAY_JOB.kind: {"rayClusterSpec": {}},
+    RAY_SERVICE.kind: nested(("rayClusterConfig", "headGroupSpec"), {}),
+    SPARK.kind: {"driver": {}, "executor": {}},
+    **{each.kind: {each.specs: {}} for each in TRAINING},
+}
+
+
+def with_pods(kind: Kind, spec: Object) -> Object:
+    """The spec with the fields that define the pods of a job of this kind."""
+    return patched(_PODS.get(kind, {}), spec)
 
 
 def group(**flavors: dict[str, Any]) -> Object:
