@@ -13,7 +13,6 @@ from math import inf, isclose
 from phalanx.core.fold import charging
 from phalanx.core.fold.charging import queue_charge, submitted_jobs
 from phalanx.core.placement.filters import matching as fit
-from phalanx.core.placement.filters import node_resources
 from phalanx.core.placement.packing_order import PackingOrder, ordered_nodes, usable_rows
 from phalanx.core.quota import shares
 from phalanx.model.job import Phase, pods_by_role
@@ -341,7 +340,7 @@ def room_is_true(cluster: Cluster) -> Iterator[str]:
     for number, demand in enumerate(known.demands):
         if demand is not None and number not in known.uncounted:
             matching = rows[fit.matching(columns.attributes, demand.where)[rows]]
-            if (true := int(node_resources.pods_held(columns.free, demand.asks, matching).sum())) != known.room[number]:
+            if (true := int(fit.pods_held(columns.free, demand.asks, matching).sum())) != known.room[number]:
                 yield f"{known.room[number]} pods are counted of a demand of which the nodes hold {true}"
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from phalanx.core.fold.fold import fold
-from phalanx.core.placement.filters import matching, node_resources
+from phalanx.core.placement.filters import matching
 from phalanx.model.event import NodeSeen
 from phalanx.model.node import Node, Taint
 from phalanx.model.pod import Operator, Requirement, Shape, Toleration
@@ -86,4 +86,4 @@ def test_tolerations(toleration: Toleration, expected: bool) -> None:
 def test_an_absurd_amount_fits_nowhere_and_breaks_nothing() -> None:
     book = cluster(node("a", cpu=1000))
     demand: Demand = book.interned.demand(Shape(requests=(("cpu", 10**30),)))
-    assert node_resources.empty_capacity(book.columns, demand) == 0
+    assert matching.empty_capacity(book.columns, demand) == 0

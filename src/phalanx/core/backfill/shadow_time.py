@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phalanx.core.placement.draft import SHUT, Draft
-from phalanx.core.placement.filters import matching, node_resources
+from phalanx.core.placement.filters import matching
 from phalanx.lazy import lazy
 from phalanx.model.job import Placement, Slot
 from phalanx.model.pod import MAX_AMOUNT, PODS, Amounts
@@ -140,8 +140,8 @@ def has_room(columns: NodeTable, free: Free, gang: Gang) -> bool:
 
 def pods_in_rows(free: Free, asks: Amounts, rows: NDArray[np.bool_]) -> int:
     """Return the number of pods with the requests `asks` that fit on the nodes of the mask `rows`."""
-    found = node_resources.rows_that_fit(free, asks, rows)
-    return int(node_resources.pods_held(free, asks, found).sum()) if len(found) else 0
+    found = matching.rows_that_fit(free, asks, rows)
+    return int(matching.pods_held(free, asks, found).sum()) if len(found) else 0
 
 
 class ReleaseTimeline:

@@ -298,7 +298,7 @@ class KnownFailures:
                 reason = next((each for each in others if each.code not in NEVER), reason)
             if said is None or (said.code in NEVER and reason.code not in NEVER):
                 reasons[offer.flavors] = reason
-        return no_quota.of_flavors(list(reasons), list(reasons.values()))
+        return reasons[offer.flavors] if len(reasons) == 1 else no_quota.of_flavors(reasons)
 
     def never(self, request_class: RequestClass, offer: FlavorAssignment) -> Reason | None:
         """Return the reason why the offer's gang could not even be placed on empty nodes; None if the gang could be

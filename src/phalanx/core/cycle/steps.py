@@ -210,17 +210,17 @@ class Cycle:
         if request_class in self.reserving.further_requests:
             self.reserve_or_block(head)
             return False
-        found, may_search = request_class.placement_class, self.may_search(request_class)
         if not self.state.is_within_limits(request_class):
-            if may_search:
+            if self.may_search(request_class):
                 return True
             asks = request_class.strict or self.reporter.has_no_report(request_class)
             asks = asks and head.entry.request not in self.reserving.reserved
             self.lose(head, holds_up=asks and self.reporter.holds_up_for_quota(head))
             return False
+        found = request_class.placement_class
         if self.known.counted(found, self.state.grants):
             return True
-        if may_search or self.known.explains(found):
+        if self.may_search(request_class) or self.known.explains(found):
             return True
         never = request_class.strict and self.known.never_starts(found)
         anew = not found.flavor_classes or self.reserving.may_reserve or self.reporter.has_no_report(request_class)

@@ -16,7 +16,6 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from phalanx.core.placement.filters import matching as fit
-from phalanx.core.placement.filters import node_resources
 from phalanx.core.placement.filters.affinity import PodAffinity, PodCounts
 from phalanx.core.placement.filters.devices import DeviceAllocation, DeviceDraft, asks_devices
 from phalanx.core.placement.packing_order import MOVED, Column, PackingOrder
@@ -311,7 +310,7 @@ class Draft:
         assert fits is not None  # every pod requests at least the resource `pods`
         fits = fits if within is None else fits & within
         found = fits.nonzero()[0]
-        return int(node_resources.pods_held(self.free, demand.asks, found).sum()) if len(found) else 0
+        return int(fit.pods_held(self.free, demand.asks, found).sum()) if len(found) else 0
 
     def room_up_to(self, most: int, demand: Demand) -> int:
         """Return the total number of pods of the demand that fit. Counting stops when the number reaches `most`. So a

@@ -38,7 +38,7 @@ import numpy as np
 
 from phalanx.core.placement import topology
 from phalanx.core.placement.draft import Draft
-from phalanx.core.placement.filters import matching, node_resources
+from phalanx.core.placement.filters import matching
 from phalanx.core.placement.filters.matching import Rows
 from phalanx.core.placement.scoring import constrained
 from phalanx.model.job import Role
@@ -204,7 +204,7 @@ def candidate_nodes(draft: Draft, demand: Demand, within: matching.Rows | None) 
     allowed = draft.allowed(demand.where)
     everywhere = np.ones(len(draft), np.bool_) if allowed is None else allowed
     everywhere = everywhere if within is None else everywhere & within
-    found: list[int] = node_resources.rows_that_fit(draft.free, demand.asks, everywhere).tolist()
+    found: list[int] = matching.rows_that_fit(draft.free, demand.asks, everywhere).tolist()
     return found[: SEARCH_NODES + 1]
 
 

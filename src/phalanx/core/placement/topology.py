@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phalanx.core.placement.draft import Draft
-from phalanx.core.placement.filters import matching, node_resources
+from phalanx.core.placement.filters import matching
 from phalanx.core.placement.filters.matching import Rows
 from phalanx.model.node import Topology, TopologyRequest
 from phalanx.state.classes import Demand
@@ -330,7 +330,7 @@ def when_empty(draft: Draft, style: TopologyConstraint, demand: Demand, depth: i
     """Return for each domain of the level the number of pods that it could hold if no pod ran in the cluster."""
     columns = draft.columns
     rows = matching.matching(columns.attributes, demand.where).nonzero()[0]
-    pods = np.minimum(node_resources.pods_held(columns.allocatable, demand.asks, rows), UNBOUNDED)
+    pods = np.minimum(matching.pods_held(columns.allocatable, demand.asks, rows), UNBOUNDED)
     known = domains_of_positions(draft, style, depth)
     return summed(known.codes[rows], pods, len(known))
 
@@ -347,7 +347,7 @@ def holding(draft: Draft, demand: Demand, within: Rows | None) -> tuple[Indices,
         fits = enough if fits is None else fits & enough
     assert fits is not None  # every pod requests at least the resource `pods`
     at = fits.nonzero()[0]
-    return at, np.minimum(node_resources.pods_held(draft.free, demand.asks, at), UNBOUNDED)
+    return at, np.minimum(matching.pods_held(draft.free, demand.asks, at), UNBOUNDED)
 
 
 def summed(codes: Indices, pods: Counts, size: int) -> Counts:

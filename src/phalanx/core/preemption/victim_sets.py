@@ -45,7 +45,7 @@ from numpy.typing import NDArray
 
 from phalanx.core.placement import gang
 from phalanx.core.placement.draft import Draft
-from phalanx.core.placement.filters import node_resources
+from phalanx.core.placement.filters import matching
 from phalanx.core.placement.gang import GangPlacement
 from phalanx.core.preemption.candidates import SURPLUS, VictimCandidates
 from phalanx.core.preemption.policy import PreemptionPolicy, PreemptionRule
@@ -311,7 +311,7 @@ class Choice:
         at = {position: number for number, position in enumerate(positions)}
         allowed = draft.allowed(demand.where)
         may = np.ones(len(draft), np.bool_) if allowed is None else allowed.astype(np.bool_)
-        room = np.where(may, np.maximum(0, node_resources.pods_held(draft.free, demand.asks, np.arange(len(draft)))), 0)
+        room = np.where(may, np.maximum(0, matching.pods_held(draft.free, demand.asks, np.arange(len(draft)))), 0)
         fits = np.full((len(self.sets), len(positions)), np.iinfo(np.int64).max, np.int64)
         for resource, ask in demand.asks:
             freed = np.zeros((len(self.pool), len(positions)), np.int64)

@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phalanx.core.placement.draft import Draft
-from phalanx.core.placement.filters import node_resources
+from phalanx.core.placement.filters import matching
 from phalanx.state.classes import Demand
 from phalanx.state.running import RunningPods
 
@@ -223,7 +223,7 @@ class VictimPackages:
         None if all groups are equal."""
         self.field, self.demand, self.need, self._rank_of = field, demand, need, rank
         free = self._free = field.draft.free
-        self._base = node_resources.pods_held(free, demand.asks, np.arange(len(field.draft)))
+        self._base = matching.pods_held(free, demand.asks, np.arange(len(field.draft)))
         lacks = {resource: ask - (free[resource] - self._base * ask) for resource, ask in demand.asks}
         nodes = {resource: int(np.count_nonzero(each > 0)) for resource, each in lacks.items()}
         self._lacks = {resource: each for resource, each in lacks.items() if nodes[resource]}

@@ -22,7 +22,6 @@ import numpy as np
 
 from phalanx.core.placement.draft import Draft
 from phalanx.core.placement.filters import matching as fit
-from phalanx.core.placement.filters import node_resources
 from phalanx.core.placement.gang import PlacementShortfall, place
 from phalanx.core.reasons.never import by_itself, filtered_out, never_fits, no_domain, singular
 from phalanx.core.reasons.no_capacity import CycleGrants, a_pod, no_room, nodes, written
@@ -100,7 +99,7 @@ def beyond_groups(cluster: Cluster, demand: Demand, role: Role) -> str:
         return f"a pod requests {'; '.join(short)}: add a node group with larger nodes" if short else ""
     rows = [int(row) for row in fit.matching(columns.attributes, demand.where).nonzero()[0]]
     others = [row for row in rows if (node := columns.nodes[row]) is not None and node.group not in useful]
-    beside = int(node_resources.pods_held(columns.allocatable, demand.asks, np.array(others, np.intp)).sum())
+    beside = int(fit.pods_held(columns.allocatable, demand.asks, np.array(others, np.intp)).sum())
     most = sum(each.max_nodes * pods_of_a_node(each, demand) for each in useful.values())
     if beside + most >= role.minimum:
         return ""
@@ -232,7 +231,7 @@ def backoff(record: JobRecord, now_s: float) -> Reason:
 
 def impossible(cluster: Cluster, demand: Demand, role: Role) -> Reason | None:
     """Return the reason why the role alone would not fit even on empty nodes; None if it would fit."""
-    most = node_resources.empty_capacity(cluster.columns, demand)
+    most = fit.empty_capacity(cluster.columns, demand)
     if most >= role.minimum:
         return None
     rows = fit.matching(cluster.columns.attributes, demand.where).nonzero()[0]

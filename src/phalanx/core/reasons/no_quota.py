@@ -350,20 +350,19 @@ def largest_jobs(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> Holders
     return tuple(sorted((each for each in found if each[1]), key=lambda each: (-each[1], each[0]))[:LARGEST])
 
 
-def of_flavors(flavors: Sequence[tuple[str, ...]], reasons: Sequence[Reason]) -> Reason:
+def of_flavors(reasons: Mapping[tuple[str, ...], Reason]) -> Reason:
     """Return one reason for all assignments of flavors. Its code is that of the first reason that can end without a
     change of settings or nodes. If no reason can end in this way, the code is that of the first reason. If the
     reasons differ, the text has one part for each reason."""
-    if len(reasons) == 1:
-        return reasons[0]
     met: dict[str, list[str]] = {}
-    for each, reason in zip(flavors, reasons, strict=True):
-        met.setdefault(reason.text, []).append("/".join(dict.fromkeys(each)))
+    for flavors, reason in reasons.items():
+        met.setdefault(reason.text, []).append("/".join(dict.fromkeys(flavors)))
+    all_ = list(reasons.values())
     if len(met) == 1:
-        return reasons[0]
-    first = next((each for each in reasons if each.code not in NEVER), reasons[0])
+        return all_[0]
+    first = next((each for each in all_ if each.code not in NEVER), all_[0])
     parts = [f"on {', '.join(ways)}: {text}" for text, ways in met.items()]
-    help_ = any(each.more_nodes_help for each in reasons)
+    help_ = any(each.more_nodes_help for each in all_)
     return Reason(code=first.code, text="; ".join(parts), numbers=first.numbers, more_nodes_help=help_)
 
 

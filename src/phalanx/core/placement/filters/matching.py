@@ -1,22 +1,23 @@
-"""Find the nodes that match a pod's node constraints.
+"""Find the nodes that match a pod's node constraints, and count how many pods each node holds.
 
 The rules are those of kube-scheduler's filters (k8s.io/component-helpers scheduling/corev1, plugins NodeAffinity,
-TaintToleration, NodeUnschedulable), as vector operations over the columns of `NodeAttributes`. A node that is not ready
-never matches. A filter is a pair (text for nodes that fail the filter, mask of rows that pass). So the filters that
-match nodes also explain to users why nodes do not match."""
+TaintToleration, NodeUnschedulable, NodeResourcesFit), as vector operations over the columns of `NodeAttributes` and
+`NodeTable`. A node that is not ready never matches. A filter is a pair (text for nodes that fail the filter, mask of
+rows that pass). So the filters that match nodes also explain to users why nodes do not match."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phalanx.model.node import HARD, Taint, taint_text, tolerates
-from phalanx.model.pod import NodeTerm, Operator, Requirement, Toleration
-from phalanx.state.classes import NodeConstraints
+from phalanx.model.pod import Amounts, NodeTerm, Operator, Requirement, Toleration
+from phalanx.state.classes import Demand, NodeConstraints
 from phalanx.state.nodes.attributes import ABSENT, NodeAttributes
+from phalanx.state.nodes.table import NodeTable
 
 Rows: TypeAlias = NDArray[np.bool_]
 
@@ -136,3 +137,39 @@ def _integer(text: str) -> int | None:
     and underscores are not allowed."""
     digits = text[1:] if text[:1] in {"+", "-"} else text
     return int(text) if digits.isascii() and digits.isdigit() else None
+
+
+def empty_capacity(columns: NodeTable, demand: Demand) -> int:
+    """Return how many pods of the demand would fit on all matching nodes together if no pod ran. The result is cached
+    with the node attributes."""
+    known: int | None = columns.attributes.derived.get(demand)
+    if known is None:
+        rows = matching(columns.attributes, demand.where).nonzero()[0]
+        known = int(pods_held(columns.allocatable, demand.asks, rows).sum())
+        cache_answer(columns.attributes, demand, known)
+    return known
+
+
+def pods_held(columns: Mapping[str, NDArray[np.int64]], asks: Amounts, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+    """Return for each row in `rows` the number of pods with the requests `asks` that fit into the row's amounts in
+    `columns`."""
+    most: NDArray[np.int64] | None = None
+    for resource, amount in asks:
+        column = columns.get(resource)
+        if column is None:
+            return np.zeros(len(rows), np.int64)
+        pods = column[rows] if amount == 1 else column[rows] // amount
+        most = pods if most is None else np.minimum(most, pods, out=most)
+    assert most is not None  # every pod requests at least the resource `pods`
+    return np.maximum(most, 0, out=most)
+
+
+def rows_that_fit(columns: Mapping[str, NDArray[np.int64]], asks: Amounts, allowed: Rows) -> NDArray[np.intp]:
+    """Return the allowed rows on which at least one pod with the requests `asks` fits."""
+    fits = allowed
+    for resource, amount in asks:
+        column = columns.get(resource)
+        if column is None:
+            return np.zeros(0, np.intp)
+        fits = fits & (column >= amount)
+    return fits.nonzero()[0]

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phalanx.core.placement.draft import Draft
-from phalanx.core.placement.filters import node_resources
+from phalanx.core.placement.filters import matching
 from phalanx.core.placement.filters.matching import Rows
 from phalanx.core.placement.scoring import score
 from phalanx.model.pod import DeviceShare
@@ -81,7 +81,7 @@ def own_domains(draft: Draft, demand: Demand, count: int, within: Rows | None) -
     if codes is None or not len(found):
         return
     by_position = codes[draft.rows]
-    held = np.bincount(by_position[found], weights=node_resources.pods_held(draft.free, demand.asks, found))
+    held = np.bincount(by_position[found], weights=matching.pods_held(draft.free, demand.asks, found))
     held[0] = 0
     enough = (held >= count).nonzero()[0]
     for code in enough[np.argsort(held[enough], kind="stable")][:DOMAINS].tolist():
@@ -94,7 +94,7 @@ def positions_with_room(draft: Draft, demand: Demand, within: Rows | None) -> Po
     allowed = draft.allowed(demand.where)
     if allowed is None:
         allowed = np.ones(len(draft), np.bool_)
-    return node_resources.rows_that_fit(draft.free, demand.asks, allowed if within is None else allowed & within)
+    return matching.rows_that_fit(draft.free, demand.asks, allowed if within is None else allowed & within)
 
 
 def best_position(draft: Draft, demand: Demand, within: Rows | None) -> int | None:
