@@ -16,7 +16,7 @@ from unittest.mock import patch
 from phalanx import loop
 from phalanx.core.cycle import candidates, known, report
 from phalanx.core.cycle.intake import receive
-from phalanx.core.cycle.intake.eligible import not_eligible
+from phalanx.core.cycle.intake.receive import not_eligible
 from phalanx.core.fold import fold as folding
 from phalanx.core.fold.memory import Decision
 from phalanx.core.placement import capacity, gang, packing_order

@@ -12,7 +12,7 @@ from phalanx.core.cycle.intake.receive import DETAILS, terms_of
 from phalanx.core.cycle.state import CycleState
 from phalanx.core.fold.fold import fold
 from phalanx.model.event import Adopted, QueueSeen, ReservationSeen, Submitted
-from phalanx.model.job import GangSize, Job, Phase, Placement, Slot
+from phalanx.model.job import Dependency, GangSize, Job, Phase, Placement, Slot
 from phalanx.model.node import Reservation
 from phalanx.model.policy import Policy
 from phalanx.model.queue import Limits, Queue, QueueOrder
@@ -114,6 +114,25 @@ def test_terms_name_every_detail_of_a_job() -> None:
     assert terms_of(asks("x"), branch, by_person=False) is PLAIN
     assert terms_of(asks("x", user="eve"), branch, by_person=False) is PLAIN
     assert terms_of(asks("x", user="eve"), branch, by_person=True).user == "eve"
+
+
+@pytest.mark.parametrize(
+    ("condition", "code"),
+    [
+        ({"deadline_s": 0.0}, ReasonCode.DEADLINE),
+        ({"after": (Dependency(job="gone"),)}, ReasonCode.DEPENDENCY),
+        ({"begin_s": NOW_S + 1}, ReasonCode.BEGIN_TIME),
+        ({"singleton": "s"}, ReasonCode.DEPENDENCY),
+        ({"array": "x", "array_cap": 0}, ReasonCode.ARRAY_LIMIT),
+    ],
+    ids=lambda one: next(iter(one)) if isinstance(one, dict) else "",
+)
+def test_a_job_with_a_condition_is_not_eligible_until_it_is_met(condition: dict[str, Any], code: ReasonCode) -> None:
+    """A condition that `CONDITIONS` left out would never be checked."""
+    first = asks("first", singleton="s")
+    assert received(cluster(node("a", cpu=4), first)).waits == {}
+    waits = received(cluster(node("a", cpu=4), first, asks("second", at=1.0, **condition))).waits
+    assert {name: reason.code for name, reason in waits.items()} == {"second": code}
 
 
 # --- slots of started jobs --------------------------------------------------------------------------------------------

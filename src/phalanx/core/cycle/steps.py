@@ -8,7 +8,7 @@ request. `core.order.next_job` chooses the next request. Slots that replace lost
 other requests. A request passes through these methods (`offers` is a method of `CycleState`, and `receive` a function
 of `core.cycle.intake`):
 
-    receive       report why the request is not eligible (`core.cycle.intake.eligible`), or add it to a request class
+    receive       report why the request is not eligible, or add it to a request class
     candidates    yield the next request, with its class: a `Candidate`
     offers        list the flavors that the queue tree allows, or the limit that is short (`core.quota`)
     place         place the request's whole gang on the draft (`core.placement.gang`)

@@ -3,10 +3,11 @@ the time at which enough of it is expected to be released.
 
 Parts, lowest first:
 
-    preempted    the reasons of victims and of preemptors
-    never        the gang would not fit on empty nodes
-    no_capacity  capacity is short now: the resource, the amounts, the jobs that hold it, and the time at which enough
-                 of it is expected to be released
-    explain      the choice among these reasons
-    no_quota     a setting, a limit or the quota of a queue does not allow the start
+    preempted       the reasons of victims and of preemptors
+    never           the gang would not fit on empty nodes
+    no_capacity     capacity is short now: the resource, the amounts, the jobs that hold it, and the time at which
+                    enough of it is expected to be released
+    explain         the choice among these reasons
+    no_quota        a limit or the quota of a queue does not allow the start now
+    queue_settings  the settings of a queue exclude the job, whatever runs
 """

@@ -1,4 +1,4 @@
-"""Compute the reason of a job that may not start because of a setting or a limit of a queue.
+"""Compute the reason of a job that may not start because of a limit or the quota of a queue, or because of its head.
 
 If quota is short, the reason states the limit, its queue or user, and the requested, used and allowed amounts. The
 reason also names the queues and jobs that use the quota, and the time at which enough quota is expected to be released.
@@ -20,14 +20,12 @@ from phalanx.core.quota.flavor_assignment import FlavorAssignment
 from phalanx.core.quota.ledger import QuotaLedger, QuotaShortfall, is_firm
 from phalanx.core.reasons import no_capacity
 from phalanx.model.pod import Amount, format_amount, json_number
-from phalanx.model.queue import Queue, QueueState
-from phalanx.model.reason import NEVER, LazyReason, Reason, ReasonCode, format_time
+from phalanx.model.reason import NEVER, LazyReason, Reason, ReasonCode
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster, JobRecord
 from phalanx.state.pending.headroom import Bound, Rule
 from phalanx.state.queues.branch import Branch
 from phalanx.state.queues.quota import Key
-from phalanx.state.queues.submitted import SubmitLimit
 
 Holders = tuple[tuple[str, Amount], ...]
 
@@ -160,44 +158,8 @@ SEARCHED = 16
 LOOKED_AT = 1000  # if a queue has at most this many jobs, all of them are examined to find the largest
 
 
-def misconfigured(branch: Branch) -> Reason:
-    return Reason(code=ReasonCode.QUEUE_MISCONFIGURED, text=branch.fault, numbers={"queue": branch.name})
-
-
-def held(queue: Queue, own: str) -> Reason:
-    """Return the reason of a job that waits because `queue` is held. `own`: the job's queue, which is `queue` or a
-    queue below it."""
-    what = "held" if queue.state is QueueState.HELD else "closed"
-    return Reason(
-        code=ReasonCode.QUEUE_HELD,
-        text=f"queue {whose(queue.name, own)} is {what}: it starts nothing",
-        numbers={"queue": queue.name, "state": str(queue.state)},
-    )
-
-
-def closed(queue: Queue, own: str, now_s: float) -> Reason:
-    return Reason(
-        code=ReasonCode.QUEUE_CLOSED,
-        text=f"queue {whose(queue.name, own)} is {queue.state} since {format_time(queue.state_since_s, now_s)}: "
-        "it takes no job submitted later",
-        numbers={"queue": queue.name, "state": str(queue.state), "since_s": queue.state_since_s},
-    )
-
-
 def never(text: str, **numbers: object) -> Reason:
     return Reason(code=ReasonCode.NEVER_WITHIN_LIMIT, text=text, numbers=numbers)
-
-
-def too_many(gate: SubmitLimit, own: str) -> Reason:
-    """Return the reason of a job that exceeds a limit on submitted jobs."""
-    owner = f"{gate.kind} {gate.whose!r}" if gate.whose else f"whoever names no {gate.kind}"
-    queue = f"queue {whose(gate.queue, own)}"
-    text = f"{queue} has" if gate.kind == "queue" else f"{owner} has in {queue}"
-    return Reason(
-        code=ReasonCode.QUEUE_LIMIT if gate.kind == "queue" else ReasonCode.USER_LIMIT,
-        text=f"{text} as many earlier submitted jobs as may be there at a time ({gate.allowed})",
-        numbers={"queue": gate.queue, "rule": f"submitted-{gate.kind}", "whose": gate.whose, "allowed": gate.allowed},
-    )
 
 
 def behind_head(cluster: Cluster, head: str, queue: str, why: Reason | None) -> Reason:

@@ -39,6 +39,7 @@ class Branch:
     `order`: the order of its jobs and children.
     `strict`: the highest strict queue on the path.
     `unbounded`: True if no limit or quota on the path can prevent the start of a job.
+    `restricts`: True if a setting on the path may exclude a job, whatever runs (`core.reasons.queue_settings`).
     `arena`: the highest branch on the path for which one job order decides between all jobs in and below it, as if they
     were in one queue.
     `split`: True if the branch is an arena, and at least one branch below it belongs to another arena.
@@ -50,7 +51,7 @@ class Branch:
 
     __slots__ = (
         *("account", "arena", "charged", "children", "fault", "name", "order", "parent", "path", "queue", "quota"),
-        *("relations", "request_class_queue", "rules", "split", "strict", "unbounded"),
+        *("relations", "request_class_queue", "restricts", "rules", "split", "strict", "unbounded"),
     )
 
     def __init__(self, name: str, queue: Queue | None, parent: Branch | None) -> None:
@@ -63,7 +64,7 @@ class Branch:
         if self.strict is None and queue is not None and queue.strict:
             self.strict = self
         self.fault = ""
-        self.unbounded = self.split = False
+        self.unbounded = self.restricts = self.split = False
         self.arena: Branch = self
         self.request_class_queue = name
         self.quota = BranchQuota(queue, {})

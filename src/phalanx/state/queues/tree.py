@@ -124,6 +124,9 @@ class QueueTree:
             above = branch.parent
             branch.fault = branch.fault or (above.fault if above is not None else "")
             branch.unbounded = above is None or (not self.keeps and above.unbounded and not branch.is_bounded())
+            rules, limits = branch.rules, branch.rules.limits
+            excludes = branch.fault or rules.states or limits.submissions or limits.longest_s is not None
+            branch.restricts = bool(not branch.unbounded or excludes)
             _join_arena(branch)
             branch.request_class_queue = _request_class_queue(branch)
         self.stricts = {name for name, queue in queues.items() if queue.strict}

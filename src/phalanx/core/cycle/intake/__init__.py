@@ -3,7 +3,6 @@ start.
 
 Parts, lowest first:
 
-    eligible   the reasons why a job may not start even with free capacity: begin times, dependencies, holds
-    receive    report why a request must wait, or add the request to its request class
+    receive    report why a request is not eligible, or add the request to its request class
     nominated  start nominated jobs when their victims have left
     surplus    place pods above the minimums of jobs that start, in a second pass"""

@@ -5,7 +5,7 @@ If a nomination is withdrawn, the next cycle decides about the job again."""
 
 from __future__ import annotations
 
-from phalanx.core.cycle.intake.eligible import not_eligible
+from phalanx.core.cycle.intake.receive import not_eligible
 from phalanx.core.cycle.preempt.search import CyclePreemption
 from phalanx.core.cycle.state import CycleState
 from phalanx.core.preemption import nomination

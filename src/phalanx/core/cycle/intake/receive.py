@@ -1,7 +1,8 @@
 """Receive a request that is in no request class: report why it must wait, or add it to its request class.
 
-A request that is not eligible (`core.cycle.intake.eligible`) waits for an event or for a certain time. An eligible
-request is a candidate from this cycle on. Equal requests of one queue are in the same request class
+A job is *eligible* if a cycle may try to start it. Eligibility does not depend on the free capacity. It changes only by
+an event or with time. A request that is not eligible waits for an event or for a certain time. An eligible request is a
+candidate from this cycle on. Equal requests of one queue are in the same request class
 (`state.pending.request_class.RequestClassKey`), and a decision about one request of a class applies to all of its
 requests."""
 
@@ -9,15 +10,17 @@ from __future__ import annotations
 
 from operator import attrgetter
 
-from phalanx.core.cycle.intake.eligible import not_eligible
+from phalanx.core.backfill import advance
 from phalanx.core.cycle.state import CycleState
 from phalanx.core.fold import job_dependencies
 from phalanx.core.placement import replacement
-from phalanx.core.reasons import explain
+from phalanx.core.reasons import explain, never, queue_settings
 from phalanx.model.job import GangSize, Job
 from phalanx.model.queue import QueueOrder
+from phalanx.model.reason import NotEligible
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster, JobRecord, is_growth
+from phalanx.state.dependencies import JobFamily
 from phalanx.state.pending.request_class import (
     BEHIND_ALL_S,
     PLAIN,
@@ -32,6 +35,9 @@ from phalanx.state.queues.branch import Branch
 # Returns the fields of a job that are part of the terms of its request (`Terms`); most jobs have the default values.
 DETAILS = attrgetter("limit_s", "estimate_s", "deadline_s", "preemptible", "preempts", "reservation")
 PLAIN_DETAILS = DETAILS(PLAIN)
+# Returns the conditions of a job that `core.fold.job_dependencies` checks; most jobs have none.
+CONDITIONS = attrgetter("deadline_s", "after", "begin_s", "singleton", "array_cap")
+NO_CONDITIONS = (None, (), None, "", None)
 
 
 def newcomers(state: CycleState) -> list[Request]:
@@ -79,6 +85,26 @@ def receive(state: CycleState, request: Request) -> None:
         # although the search of the first request has failed.
         del pending.searched[key]
     state.received.append(request)
+
+
+def not_eligible(
+    cluster: Cluster, branch: Branch, record: JobRecord, now_s: float, cleared: dict[JobFamily, int]
+) -> NotEligible | None:
+    """Return why a queued job of the branch is not eligible; None if it is eligible. `cleared`: array -> the number of
+    its jobs that were admitted, as in `job_dependencies.not_eligible`."""
+    job = record.job
+    if job.blocked is not None:
+        return NotEligible(job.blocked)
+    if record.gang.error:
+        return NotEligible(never.invalid(record.gang))
+    if branch.queue is None:
+        return NotEligible(explain.queue_unknown(cluster, record, cluster.policy.default_queue))
+    if branch.restricts and (reason := queue_settings.why_excluded(cluster, branch, record, now_s)):
+        return NotEligible(reason)
+    if job.reservation and (reserved := advance.reservation_not_eligible(cluster, job, now_s)):
+        return reserved
+    has_conditions = CONDITIONS(job) != NO_CONDITIONS
+    return job_dependencies.not_eligible(cluster, record, now_s, cleared) if has_conditions else None
 
 
 def request_class_of(

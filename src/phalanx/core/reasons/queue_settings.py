@@ -1,65 +1,48 @@
-"""Decide whether a queued job is *eligible*, that is, whether a cycle may try to start it. Eligibility does not depend
-on the free capacity. It changes only by an event or with time.
+"""Compute the reason of a job that the settings of its queue, or of a queue above it, exclude: whatever runs, no cycle
+may try to start the job.
 
-The reasons are checked in this order: the cluster blocks the job; the gang is invalid; the queue is unknown,
-misconfigured, held or closed; the requests exceed a limit of the queue or a limit for each job; too many jobs are
-submitted; the job must wait for its begin time, for another job, or for other jobs of its array
-(`core.fold.job_dependencies`)."""
+The reasons are checked in this order: the queue is misconfigured, held or closed; no flavor of the queue suits the
+pods; the requests exceed a limit of the queue or a limit for each job; too many jobs are submitted."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from phalanx.core.backfill import advance
-from phalanx.core.fold import job_dependencies
 from phalanx.core.quota import flavor_assignment, partial
-from phalanx.core.reasons import explain, never, no_quota
-from phalanx.core.reasons.no_quota import amount, whose
+from phalanx.core.reasons.no_quota import amount, never, whose
 from phalanx.model.pod import json_number
-from phalanx.model.queue import QueueState
-from phalanx.model.reason import NotEligible, Reason, ReasonCode
+from phalanx.model.queue import Queue, QueueState
+from phalanx.model.reason import Reason, ReasonCode, format_time
 from phalanx.state.cluster import Cluster, JobRecord
-from phalanx.state.dependencies import JobFamily
 from phalanx.state.queues.branch import Branch
 from phalanx.state.queues.quota import Cost, gang_cost
+from phalanx.state.queues.submitted import SubmitLimit
 
 
-def not_eligible(
-    cluster: Cluster, branch: Branch, record: JobRecord, now_s: float, cleared: dict[JobFamily, int]
-) -> NotEligible | None:
-    """Return why a queued job of the branch is not eligible; None if it is eligible. `cleared`: array -> the number of
-    its jobs that were admitted, as in `job_dependencies.not_eligible`."""
-    job = record.job
-    if job.blocked is not None:
-        return NotEligible(job.blocked)
-    if record.gang.error:
-        return NotEligible(never.invalid(record.gang))
-    if branch.queue is None:
-        return NotEligible(explain.queue_unknown(cluster, record, cluster.policy.default_queue))
-    if (branch.fault or branch.rules.states) and (reason := queue_state_reason(branch, record, now_s)):
-        return NotEligible(reason)
-    if branch.rules.flavors and (reason := no_suitable_flavor(cluster, branch, record)):
-        return NotEligible(reason)
-    if reason := beyond_limits(cluster, branch, record):
-        return NotEligible(reason)
-    if branch.rules.limits.submissions and (gate := cluster.tree.submitted.kept_out(branch, job)):
-        return NotEligible(no_quota.too_many(gate, branch.name))
-    if job.reservation and (reserved := advance.reservation_not_eligible(cluster, job, now_s)):
-        return reserved
-    return job_dependencies.not_eligible(cluster, record, now_s, cleared)
+def why_excluded(cluster: Cluster, branch: Branch, record: JobRecord, now_s: float) -> Reason | None:
+    """Return the reason why settings exclude the job of the branch; None if they do not. If `Branch.restricts` is
+    False, no setting excludes any job."""
+    if reason := (
+        queue_state_reason(branch, record, now_s)
+        or no_suitable_flavor(cluster, branch, record)
+        or beyond_limits(cluster, branch, record)
+    ):
+        return reason
+    limit = cluster.tree.submitted.kept_out(branch, record.job)
+    return None if limit is None else too_many(limit, branch.name)
 
 
 def queue_state_reason(branch: Branch, record: JobRecord, now_s: float) -> Reason | None:
     """Return the reason why the queue, or a queue above it, starts no jobs now; None if the queue and all queues above
     it start jobs."""
     if branch.fault:
-        return no_quota.misconfigured(branch)
+        return misconfigured(branch)
     for queue in branch.rules.states:
         if queue.state is not QueueState.HELD and record.job.submitted_s > queue.state_since_s:
-            return no_quota.closed(queue, branch.name, now_s)
+            return closed(queue, branch.name, now_s)
     for queue in branch.rules.states:
         if queue.state is not QueueState.DRAINING:
-            return no_quota.held(queue, branch.name)
+            return held(queue, branch.name)
     return None
 
 
@@ -68,13 +51,13 @@ def beyond_limits(cluster: Cluster, branch: Branch, record: JobRecord) -> Reason
     other job ran; None if they would allow it."""
     longest_s, limit_s = branch.rules.limits.longest_s, record.job.limit_s
     if longest_s is not None and limit_s is not None and limit_s > longest_s:
-        return no_quota.never(
+        return never(
             f"a time limit of {limit_s:.15g} s asked, but queue {branch.name!r} allows {longest_s:.15g} s",
             asked_s=limit_s,
             allowed_s=longest_s,
             queue=branch.name,
         )
-    if branch.unbounded and not branch.rules.limits.by_job:
+    if branch.unbounded:
         return None
     if not branch.rules.starts_whole:
         roles = range(len(record.gang.roles))
@@ -132,7 +115,7 @@ def ceiling_reason(branch: Branch, record: JobRecord, cost: Cost) -> Reason | No
                 ceilings.append((per_group.get(key[1]), "group", "a group"))
             for allowed, rule, what in ceilings:
                 if allowed is not None and asked > allowed:
-                    return no_quota.never(
+                    return never(
                         f"{amount(key, asked)} asked, but queue {whose(each.name, branch.name)} allows "
                         f"{amount(key, allowed)} {what}",
                         queue=each.name,
@@ -143,3 +126,39 @@ def ceiling_reason(branch: Branch, record: JobRecord, cost: Cost) -> Reason | No
                         allowed=allowed,
                     )
     return None
+
+
+def misconfigured(branch: Branch) -> Reason:
+    return Reason(code=ReasonCode.QUEUE_MISCONFIGURED, text=branch.fault, numbers={"queue": branch.name})
+
+
+def held(queue: Queue, own: str) -> Reason:
+    """Return the reason of a job that waits because `queue` is held. `own`: the job's queue, which is `queue` or a
+    queue below it."""
+    what = "held" if queue.state is QueueState.HELD else "closed"
+    return Reason(
+        code=ReasonCode.QUEUE_HELD,
+        text=f"queue {whose(queue.name, own)} is {what}: it starts nothing",
+        numbers={"queue": queue.name, "state": str(queue.state)},
+    )
+
+
+def closed(queue: Queue, own: str, now_s: float) -> Reason:
+    return Reason(
+        code=ReasonCode.QUEUE_CLOSED,
+        text=f"queue {whose(queue.name, own)} is {queue.state} since {format_time(queue.state_since_s, now_s)}: "
+        "it takes no job submitted later",
+        numbers={"queue": queue.name, "state": str(queue.state), "since_s": queue.state_since_s},
+    )
+
+
+def too_many(gate: SubmitLimit, own: str) -> Reason:
+    """Return the reason of a job that exceeds a limit on submitted jobs."""
+    owner = f"{gate.kind} {gate.whose!r}" if gate.whose else f"whoever names no {gate.kind}"
+    queue = f"queue {whose(gate.queue, own)}"
+    text = f"{queue} has" if gate.kind == "queue" else f"{owner} has in {queue}"
+    return Reason(
+        code=ReasonCode.QUEUE_LIMIT if gate.kind == "queue" else ReasonCode.USER_LIMIT,
+        text=f"{text} as many earlier submitted jobs as may be there at a time ({gate.allowed})",
+        numbers={"queue": gate.queue, "rule": f"submitted-{gate.kind}", "whose": gate.whose, "allowed": gate.allowed},
+    )

@@ -1,4 +1,4 @@
-"""`core/cycle/intake/eligible.py`: why a job may not be tried, whatever capacity is free."""
+"""`core/reasons/queue_settings.py`: why the settings of a queue exclude a job, whatever capacity is free."""
 
 from __future__ import annotations
 
