@@ -176,7 +176,7 @@ class GrowingCluster:
                 table.update(replace(group.node(name), ready=True))
         self.new = {name: group for group, names in self.new_of.items() for name in names}
         self.table = table
-        self.draft = Draft(table, cluster.topologies(policy), policy.score)
+        self.draft = Draft(table, policy.topologies + cluster.declared_topologies, policy.score)
         self.allowed = np.ones(table.capacity, np.bool_)
         self.allowed[[table.row_of[name] for name in self.new]] = False
 

@@ -61,7 +61,7 @@ def renominated(cluster: Cluster, policy: Policy) -> Iterator[Nominate]:
     if not waiting or changes == groups.tried_at:
         return
     groups.tried_at = changes
-    draft = Draft(columns, cluster.topologies(policy), policy.score)
+    draft = Draft(columns, policy.topologies + cluster.declared_topologies, policy.score)
     for record in islice(waiting, TRIED):
         flavored = cluster.with_flavors(record.gang, record.flavors) if record.flavors else record.gang
         gang = minimum_gang(cluster, flavored)

@@ -147,7 +147,7 @@ class Cluster:
     """The state of the cluster.
 
     `policy`, `declared_topologies`: the policy, and the topologies that objects of the cluster declare, both as the
-    world last reported them.
+    world last reported them. The topologies of the policy come before the declared ones.
     `foreign`: uid of a pod of another scheduler -> (its node, its requests).
     `foreign_identity`: uid -> (its affinity class, its host ports); `foreign_devices`: uid -> names of its devices.
     `residents`: the foreign pods that are resident (`event.Occupied`): a node with no other pods counts as empty.
@@ -333,10 +333,6 @@ class Cluster:
         request_class = self.pending.request_class_of.get(Request(job))
         known = None if request_class is None else self.pending.reason_of(request_class)
         return self.jobs[job].reason if known is None else known
-
-    def topologies(self, policy: Policy) -> tuple[Topology, ...]:
-        """Return all topologies: first those of the policy, then those that objects declare."""
-        return (*policy.topologies, *self.declared_topologies)
 
     def copy(self) -> Cluster:
         other = Cluster()

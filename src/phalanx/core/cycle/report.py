@@ -124,11 +124,14 @@ class ReasonReporter:
             if self.tournament.closed:
                 self.report_blocked_by_head()
             self.report_untried()
+        jobs = self.cluster.jobs
         for request in self.pending.unreported:
-            request_class = self.pending.request_class_of.get(request)
-            if request_class is None or not self.state.still_waits(request):
+            request_class, has_run = self.pending.request_class_of.get(request), bool(jobs[request.job].attempt)
+            # this cycle may have reported a reason for all requests of the class
+            has_reason = request.job in self.state.waits and request.slot is None and not has_run
+            if request_class is None or has_reason or not self.state.still_waits(request):
                 continue
-            reason, has_run = self.reason_of(request_class), bool(self.cluster.jobs[request.job].attempt)
+            reason = self.reason_of(request_class)
             if reason is not None and request.slot is None and has_run and reason.names(request.job):
                 # the stored reason names the job as a consumer, but the job no longer holds anything
                 reason = self.explain_again(request_class, reason)
@@ -224,15 +227,12 @@ class ReasonReporter:
             return
         request_class, lacking = candidate.request_class, list[Reason]()
         offers = self.state.offers(candidate)
-        for offer in offers:
-            way = self.known.class_of_offer(request_class, offer) if offer.short is None else None
-            if (
-                offer.short is None
-                and (said := None if way is None else self.known.explain_placement_class(way)) is None
-            ):
+        for offer in (each for each in offers if each.short is None):
+            way = self.known.class_of_offer(request_class, offer)
+            said = None if way is None else self.known.explain_placement_class(way)
+            if said is None:
                 return
-            if offer.short is None and said is not None:
-                lacking.append(said)
+            lacking.append(said)
         reason = self.known.why_not(request_class, offers, lacking)
         self.report(candidate, reason, Blocker.CAPACITY)
 

@@ -101,7 +101,8 @@ class CycleState:
         self.waiting_until: list[tuple[Request, float]] = []
         expected = policy.typical or (expected_pods(cluster) if policy.score in BY_FRAGMENTATION else ())
         order = ordered_nodes(cluster.columns, packed=policy.score is ScoringStrategy.PACK)
-        self.draft = Draft(cluster.columns, cluster.topologies(policy), policy.score, expected, order)
+        topologies = policy.topologies + cluster.declared_topologies
+        self.draft = Draft(cluster.columns, topologies, policy.score, expected, order)
         if cluster.nominated and cluster.leaving:
             wider = with_overcommitted(cluster, self.draft, self.leaving)
             if wider is not None:

@@ -265,7 +265,7 @@ def _order(queue: Queue | None) -> str:
 
 def _nodes(snapshot: Snapshot, nodes: Iterable[Node], unit: Unit) -> Iterator[NodeRow]:
     columns, cluster = snapshot.cluster.columns, snapshot.cluster
-    levels = [topology.levels for topology in cluster.topologies(cluster.policy)]
+    levels = [topology.levels for topology in cluster.policy.topologies + cluster.declared_topologies]
     for node in nodes:
         allocatable = dict(node.allocatable)
         row = columns.row_of[node.name]

@@ -62,7 +62,7 @@ def receive(state: CycleState, request: Request) -> None:
             # The request for the first slot of the group represents all slots of the group.
             state.waiting_for_event[request] = None
             return
-        slots = replacement.replacement_gang(cluster, cluster.topologies(state.policy), record, request.slot)
+        slots = replacement.replacement_gang(cluster, state.draft.topologies, record, request.slot)
     elif waits := not_eligible(cluster, branch, record, now_s, state.cleared):
         if waits.again_s is None:
             state.waiting_for_event[request] = None
