@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from phalanx.cli.cluster.live_state import Snapshot
+from phalanx.cli.cluster.live_state.cluster_snapshot import Snapshot
 from phalanx.cli.files.policy_file import settings_from
 from phalanx.cli.views.page.cached_snapshot import snapshot_of
 from phalanx.cli.views.page.rows import state_of

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from phalanx.cli.cluster.live_state import Snapshot, think
+from phalanx.cli.cluster.live_state.cluster_snapshot import Snapshot
+from phalanx.cli.cluster.live_state.decision import think
 from phalanx.cli.commands.status.jobs import JobFilter
 from phalanx.cli.terminal.output import table
 from phalanx.cli.views.job import job_view, reading

@@ -10,7 +10,8 @@ import pytest
 from phalanx.cli.cluster.jobs.attending import why_stuck
 from phalanx.cli.cluster.jobs.finding import FoundJob, Member
 from phalanx.cli.cluster.jobs.output import Followed
-from phalanx.cli.cluster.live_state import Snapshot, _with_events
+from phalanx.cli.cluster.live_state.cluster_snapshot import Snapshot
+from phalanx.cli.cluster.live_state.silent_pods import with_causes
 from phalanx.cli.commands.status.jobs import JobFilter
 from phalanx.cli.views.job import job_page, reading
 from phalanx.cli.views.job.job_view import short_row, wide_row
@@ -129,7 +130,7 @@ async def test_jobs_asks_for_the_events_of_pods_that_do_not_start() -> None:
 
     server: Any = Server()
     pods = {"default/web-0": pod, "default/other-0": running}
-    late = await _with_events(server, pods, NOW_S)
+    late = await with_causes(server, pods, NOW_S)
     assert asked == [f"default events {{'fieldSelector': 'involvedObject.uid={pod['metadata']['uid']}'}}"]
     assert [why_stuck([each]) for each in late.values()] == [f"pod web-0, container main: FailedMount: {MOUNT}", ""]
-    assert await _with_events(server, pods, epoch_s(CREATED) + 5) == pods
+    assert await with_causes(server, pods, epoch_s(CREATED) + 5) == pods

@@ -10,7 +10,7 @@ from phalanx.client.connection import ApiRefusal
 from phalanx.client.kind import JOBS, NODES, Kind
 from phalanx.kube.install.definitions import QUEUES
 from tests import clockwork
-from tests.cli.test_live_state import Shared
+from tests.cli.test_live_state_look import Shared
 from tests.kube import double
 from tests.kube.double import Api, Object
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from phalanx.cli.cluster.live_state import Snapshot
+from phalanx.cli.cluster.live_state.cluster_snapshot import Snapshot
 from phalanx.cli.commands.status.top import ScreenState, refresh
 from phalanx.cli.views import node_view, queue_view, top_view
 from phalanx.cli.views.job import reading

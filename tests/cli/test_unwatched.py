@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from phalanx.cli.cluster import live_state
+from phalanx.cli.cluster.live_state import installation
 from phalanx.cli.files.policy_file import settings_from
 from phalanx.cli.views.page import unwatched
 from phalanx.cli.views.page.unwatched import UnwatchedFacts
@@ -59,7 +59,7 @@ async def test_the_policy_is_read_once_a_minute_and_kept_without_an_answer(monke
             raise value
         return value
 
-    monkeypatch.setattr(live_state, "settings_of_leader", settings_of_leader)
+    monkeypatch.setattr(installation, "settings_of_leader", settings_of_leader)
     monkeypatch.setattr(unwatched, "load_usage", load_usage)
     found = unwatched_facts(None)
     await found.begin()

@@ -49,7 +49,6 @@ WIDE = {
     "phalanx.embedded.apiserver.app": 39,
     "phalanx.cli.commands.one_machine.control_plane": 39,
     "phalanx.cli.cluster.scheduling": 36,
-    "phalanx.cli.cluster.live_state": 35,
     "phalanx.embedded.controllers.run": 32,
     "phalanx.embedded.node.run": 29,
     "phalanx.embedded.apiserver.endpoints.parts": 26,

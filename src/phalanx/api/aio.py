@@ -18,7 +18,7 @@ from phalanx.api.simulation import run_simulations
 from phalanx.api.values import Explanation, Job, Queue, Result, Simulated, Table
 from phalanx.cli.cluster.jobs.output import Followed, LogWishes, read_lines
 from phalanx.cli.cluster.jobs.standing import RUNNING, recorded_standing
-from phalanx.cli.cluster.live_state import look
+from phalanx.cli.cluster.live_state.look import look
 from phalanx.cli.commands.attend.logs import log_sources
 from phalanx.cli.files.manifest import Document, job, queued
 from phalanx.cli.submission.job_options import JobOptions, WishOptions

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from phalanx import loop
-from phalanx.cli.cluster.live_state import think
+from phalanx.cli.cluster.live_state.decision import think
 from phalanx.cli.views.job.reading import views
 from phalanx.cli.views.job.served import ServedViews
 from phalanx.client.connection import Connection

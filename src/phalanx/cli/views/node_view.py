@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from phalanx.cli.cluster.live_state import Snapshot
+from phalanx.cli.cluster.live_state.cluster_snapshot import Snapshot
 from phalanx.cli.local.draining import is_simulated
 from phalanx.kube.read.node import read_node
 from phalanx.kube.read.pod import read_pod

@@ -7,7 +7,8 @@ import asyncio
 import os
 from collections.abc import Mapping
 
-from phalanx.cli.cluster.live_state import Snapshot, look
+from phalanx.cli.cluster.live_state.cluster_snapshot import Snapshot
+from phalanx.cli.cluster.live_state.look import look
 from phalanx.cli.cluster.numbers.fetching import fetch_summaries
 from phalanx.cli.cluster.target import current_namespace
 from phalanx.cli.views import node_view, queue_view

@@ -10,7 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
-from phalanx.cli.cluster.live_state import may_see_all, settings_of_leader
+from phalanx.cli.cluster.live_state.access import may_see_all
+from phalanx.cli.cluster.live_state.installation import settings_of_leader
 from phalanx.cli.cluster.target import Target, connected
 from phalanx.cli.commands.administer.cluster_findings import of_clusters, of_moves
 from phalanx.cli.commands.administer.node_group_findings import OK, PROBLEM, WARNING, Finding, hidden, of_node_groups

@@ -12,7 +12,7 @@ from cyclopts import App, Parameter
 
 from phalanx.cli.cluster.jobs.choosing import live_jobs
 from phalanx.cli.cluster.jobs.standing import OVER, standing
-from phalanx.cli.cluster.live_state import require_queues
+from phalanx.cli.cluster.live_state.installation import require_queues
 from phalanx.cli.cluster.target import Target, connected
 from phalanx.cli.commands.administer.queue_change import DRAINING, DryRun, QueueChange, carry_out, list_queues
 from phalanx.cli.submission.queue_spec import changed

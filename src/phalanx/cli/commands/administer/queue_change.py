@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from phalanx.cli.cluster.live_state import look
+from phalanx.cli.cluster.live_state.look import look
 from phalanx.cli.cluster.target import Target, find_ledger_of
 from phalanx.cli.files.manifest import Document
 from phalanx.cli.study.changes import Changes, altered, seconds

@@ -17,7 +17,7 @@ from typing import Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from phalanx.cli.cluster.live_state import seen_namespace
+from phalanx.cli.cluster.live_state.access import seen_namespace
 from phalanx.cli.cluster.target import Namespace, Target, connected, find_ledger_of
 from phalanx.cli.terminal.output import log_to_stderr, note
 from phalanx.cli.terminal.stopping import until_stopped

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from phalanx.cli.cluster.live_state import look
+from phalanx.cli.cluster.live_state.look import look
 from phalanx.cli.cluster.target import Target, connected
 from phalanx.cli.terminal.output import note, print_json, print_table
 from phalanx.cli.views.node_view import COLUMNS, GIVES_WAY, row, views

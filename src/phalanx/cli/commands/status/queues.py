@@ -42,7 +42,8 @@ async def _computed(connection: Connection) -> Object:
     """Compute the table in this process, because the scheduler does not serve it to this user. The table is made from
     all objects of the cluster or, if the user may not list all of them, from the published summaries. Raises
     PhalanxError."""
-    from phalanx.cli.cluster.live_state import look, may_see_all
+    from phalanx.cli.cluster.live_state.access import may_see_all
+    from phalanx.cli.cluster.live_state.look import look
     from phalanx.cli.views.queue_view import table_of, told_view, views
 
     if not await may_see_all(connection) and (summaries := await fetch_summaries(connection)) is not None:

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from phalanx.cli.cluster.live_state import Snapshot
+from phalanx.cli.cluster.live_state.cluster_snapshot import Snapshot
 from phalanx.cli.cluster.target import Target, connected, find_ledger_of, require_namespace
 from phalanx.cli.terminal.conversation import DOWN, QUIT, pressed_keys
 from phalanx.cli.terminal.output import console, note, print_json, print_table

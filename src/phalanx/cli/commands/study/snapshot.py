@@ -9,7 +9,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from phalanx.cli.cluster.live_state import look
+from phalanx.cli.cluster.live_state.look import look
 from phalanx.cli.cluster.target import Target, connected
 from phalanx.cli.files.recording import append, lines, open_private, step_of
 from phalanx.cli.terminal.output import counted, note

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from phalanx.cli.cluster.live_state import look
+from phalanx.cli.cluster.live_state.look import look
 from phalanx.cli.cluster.target import Namespace, Target, connected, find_ledger_of
 from phalanx.cli.files.manifest import read_files
 from phalanx.cli.files.policy_file import settings_of

@@ -10,14 +10,17 @@ from collections.abc import Iterator, Sequence
 
 from phalanx.cli.cluster.jobs.attending import failure, pod_failure
 from phalanx.cli.cluster.jobs.finding import kind_text
-from phalanx.cli.cluster.live_state import Snapshot
+from phalanx.cli.cluster.live_state.cluster_snapshot import Snapshot
 from phalanx.cli.views.job.job_view import GANG, JobView
 from phalanx.client.connection import Object
 from phalanx.client.kind import JOBS, PODS, Kind
 from phalanx.clusters.workers.reach import cluster_of
+from phalanx.kube.gang.spec.gang_spec import claim_on
+from phalanx.kube.gang.spec.members import GangMembers
 from phalanx.kube.read.labels import ARRAY, JOB, OURS, QUEUE, USER, option
 from phalanx.kube.read.wire import epoch_s
-from phalanx.kube.read.workload.adapter import TRAINING_KINDS, adapters
+from phalanx.kube.read.workload.adapter import TRAINING_KINDS, JobAdapter, adapters
+from phalanx.kube.read.workload.batch_job import read_job
 
 _OVER = ("Succeeded", "Failed")
 
@@ -31,7 +34,7 @@ def ended_views(snapshot: Snapshot) -> list[JobView]:
     found = []
     for kind, obj in _job_objects(snapshot):
         forms = adapters(kind, obj)
-        queue = snapshot.queue_of(forms[0], obj) if forms else None
+        queue = _queue_of(snapshot, forms[0], obj) if forms else None
         if queue is not None:
             pods = sorted(owned[obj["metadata"]["uid"]], key=_ended_s)
             found.append(_over(kind, queue, [form.read(obj) for form in forms], pods))
@@ -117,3 +120,17 @@ def _over(kind: Kind, queue: str, shown: Sequence[Object], pods: Sequence[Object
                 cluster=cluster_of(shown),
             )
     return None
+
+
+def _queue_of(snapshot: Snapshot, form: JobAdapter, obj: Object) -> str | None:
+    """Return the queue of an object, also if a label of another scheduler names it; None if the object is in no
+    queue. `form`: the adapter that reads this kind of object as a Job."""
+    said = (obj["metadata"].get("labels") or {}).get(QUEUE)
+    if said is not None or snapshot.reading is None:
+        return said
+    admission, defaults = snapshot.reading
+    job = read_job(obj, admission, form)
+    if not job.queued:
+        return None
+    claim = claim_on(GangMembers(id=job.key, jobs=[job], pods=()), defaults)
+    return (claim.queue if claim is not None else job.options.get(QUEUE)) or defaults.default_queue

@@ -64,7 +64,7 @@ async def explained(connection: Connection, found: FoundJob, ledger: str | None)
 
 
 async def _computed(connection: Connection, found: FoundJob, ledger: str | None) -> Explained | None:
-    from phalanx.cli.cluster.live_state import look
+    from phalanx.cli.cluster.live_state.look import look
     from phalanx.cli.views.job.job_page import page, whole_record
     from phalanx.cli.views.job.reading import views
     from phalanx.cli.views.job.served import without_effect

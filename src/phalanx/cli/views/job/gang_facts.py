@@ -6,7 +6,7 @@ state, its time limit, and texts about other clusters.
 from __future__ import annotations
 
 from phalanx.cli.cluster.jobs.finding import controller_of, kind_text, reference_text
-from phalanx.cli.cluster.live_state import Snapshot
+from phalanx.cli.cluster.live_state.cluster_snapshot import Snapshot
 from phalanx.cli.views.job.job_view import GANG
 from phalanx.client.connection import Object
 from phalanx.client.kind import PODS

@@ -7,7 +7,7 @@ from math import inf
 
 from phalanx.cli.cluster.jobs.attending import obstacles
 from phalanx.cli.cluster.jobs.standing import STUCK
-from phalanx.cli.cluster.live_state import Snapshot
+from phalanx.cli.cluster.live_state.cluster_snapshot import Snapshot
 from phalanx.cli.terminal.output import amounts_text, counted, duration
 from phalanx.cli.views.job import job_view
 from phalanx.cli.views.job.job_view import MANY_JOBS, RUNS, WAITS, JobView, interval, said, start_record

@@ -30,7 +30,7 @@ async def look_at_rows(
     served = await fetch_rows(connection, namespace, finished=finished, recorded=recorded)
     if served is not None:
         return served["now_s"], msgspec.convert(served["items"], list[JobTableRow])
-    from phalanx.cli.cluster.live_state import look
+    from phalanx.cli.cluster.live_state.look import look
     from phalanx.cli.views.job.reading import expected_starts, views
 
     snapshot = await look(connection, namespace, ledger)

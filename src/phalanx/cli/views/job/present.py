@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from math import inf
 
-from phalanx.cli.cluster.live_state import Snapshot
+from phalanx.cli.cluster.live_state.cluster_snapshot import Snapshot
 from phalanx.client.informer import Informer
 from phalanx.client.kind import JOBS, NODES, PODS, Kind
 from phalanx.kube.install.definitions import QUEUES

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from phalanx.cli.cluster.jobs.attending import why_stuck
 from phalanx.cli.cluster.jobs.standing import STUCK
-from phalanx.cli.cluster.live_state import Snapshot
+from phalanx.cli.cluster.live_state.cluster_snapshot import Snapshot
 from phalanx.cli.views.job.ended import ended_views
 from phalanx.cli.views.job.gang_facts import (
     cluster_texts,

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from phalanx.cli.cluster.live_state import Snapshot
+from phalanx.cli.cluster.live_state.cluster_snapshot import Snapshot
 from phalanx.cli.cluster.numbers.fetching import ALL, VERSION
 from phalanx.cli.cluster.visibility import Ask
 from phalanx.cli.views import queue_view

@@ -17,7 +17,7 @@ from phalanx.cli.cluster.jobs.changing import cancel_job, require_changeable, re
 from phalanx.cli.cluster.jobs.finding import Finder, FoundJob, pod_selectors, pods_of
 from phalanx.cli.cluster.jobs.output import LogWishes, attempts, kept_sources, read_lines, sources_of
 from phalanx.cli.cluster.jobs.standing import OVER, state_of
-from phalanx.cli.cluster.live_state import may_list
+from phalanx.cli.cluster.live_state.access import may_list
 from phalanx.client.connection import ApiError, ApiRefusal, Connection, Object
 from phalanx.client.kind import PODS, Kind
 from phalanx.client.quantity import parse

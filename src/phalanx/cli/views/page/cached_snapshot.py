@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from phalanx.cli.cluster import live_state
-from phalanx.cli.cluster.live_state import Snapshot
+from phalanx.cli.cluster.live_state.cluster_snapshot import Snapshot
+from phalanx.cli.cluster.live_state.decision import think
 from phalanx.cli.files.policy_file import PolicySettings as Policies
 from phalanx.client.connection import Connection, Object
 from phalanx.client.informer import Informer
@@ -43,9 +43,7 @@ def snapshot_of(
                 caches[kind].observe(obj)
         world = KubeWorld(nowhere, caches.__getitem__, settings, lambda: now_s)
         world.caches.look_up([kind for kind in objects if kind not in REQUIRED])
-        return live_state.think(
-            world, caches.__getitem__, now_s, policies.policy, runs, usage, partial=partial, decides=decides
-        )
+        return think(world, caches.__getitem__, now_s, policies.policy, runs, usage, partial=partial, decides=decides)
 
 
 def decided(snapshot: Snapshot) -> Snapshot:

@@ -17,9 +17,9 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from phalanx.cli.cluster import live_state
 from phalanx.cli.cluster.informers import Informers
-from phalanx.cli.cluster.live_state import Snapshot
+from phalanx.cli.cluster.live_state import installation
+from phalanx.cli.cluster.live_state.cluster_snapshot import Snapshot
 from phalanx.cli.cluster.numbers.answering import NumbersSource, job_numbers
 from phalanx.cli.cluster.numbers.starting import Present
 from phalanx.cli.views.page import sooner
@@ -136,14 +136,14 @@ class Following:
         self._news.set()
 
     async def _sync(self, informers: Informers) -> None:
-        await live_state.require_queues(self._connection)
+        await installation.require_queues(self._connection)
         await self._unwatched.begin()
         caches = ObjectCaches(informers, self._unwatched.settings)
         try:
             async with asyncio.timeout(_LISTING_S):
                 await caches.sync(self._connection)
         except TimeoutError as error:
-            raise live_state.not_listed(self._connection, _LISTING_S) from error
+            raise installation.not_listed(self._connection, _LISTING_S) from error
         self._kinds = (*REQUIRED, *sorted(caches.served, key=lambda kind: kind.plural))
 
     async def _once(self, informers: Informers, publish: Publish) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from phalanx import __version__
-from phalanx.cli.cluster.live_state import Snapshot
+from phalanx.cli.cluster.live_state.cluster_snapshot import Snapshot
 from phalanx.cli.views import queue_view
 from phalanx.cli.views.job import reading
 from phalanx.cli.views.job.job_view import JobView

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from phalanx import loop
-from phalanx.cli.cluster.live_state import Snapshot
+from phalanx.cli.cluster.live_state.cluster_snapshot import Snapshot
 from phalanx.cli.views.page.rows import Unit, past_rows, state_of
 from phalanx.cli.views.page.sooner import outlook
 from phalanx.client.kind import JOBS, NODES, PODS

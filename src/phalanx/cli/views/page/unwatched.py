@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from phalanx.cli.cluster import live_state
+from phalanx.cli.cluster.live_state import installation
 from phalanx.cli.files.policy_file import PolicySettings
 from phalanx.cli.views.page import rows
 from phalanx.client.connection import ApiError, ApiRefusal, Connection
@@ -39,7 +39,7 @@ class UnwatchedFacts:
 
     async def begin(self) -> None:
         """Read the policy for the first time. Raises ApiError."""
-        self._policies = await live_state.settings_of_leader(self._connection)
+        self._policies = await installation.settings_of_leader(self._connection)
 
     @property
     def policies(self) -> PolicySettings:
@@ -58,11 +58,11 @@ class UnwatchedFacts:
             return
         self._reloaded_s = at_s
         with contextlib.suppress(ApiError):  # if the server does not answer, the earlier values stay
-            self._policies = await live_state.settings_of_leader(self._connection)
+            self._policies = await installation.settings_of_leader(self._connection)
         with contextlib.suppress(ApiError, TimeoutError):
             async with asyncio.timeout(_ANSWER_S):  # without an answer in time, the earlier values stay
                 self.usage = await load_usage(self._connection)
-        self.runs = await asyncio.to_thread(live_state.past_runs_of, self._ledger)
+        self.runs = await asyncio.to_thread(installation.past_runs_of, self._ledger)
         if self._ledger is not None:
             with contextlib.suppress(LedgerError):
                 self.backfilled = await asyncio.to_thread(rows.backfilled_starts, self._ledger)
