@@ -44,7 +44,10 @@ def judge(facts: Facts, plan: Plan) -> Fault | None:
 
 
 class Walk(Execution):
-    """One cycle, held against its plan: the requests in the order of the rules, and the outcome of each."""
+    """One cycle, held against its plan: the requests in the order of the rules, and the outcome of each.
+    `in_second_pass`: the last decision placed a pod above a minimum (R10)."""
+
+    in_second_pass = False
 
     def walk(self) -> None:
         self.nominations()
@@ -116,7 +119,8 @@ class Walk(Execution):
             request = contest.first()
             further = [each for each in waiting if each.kind is Kind.SURPLUS]
             further = [each for each in further if request is None or self.comes_first(each, main, contest)]
-            if self.place_surplus(further):
+            self.in_second_pass = self.place_surplus(further)
+            if self.in_second_pass:
                 continue
             if request is None:
                 return
@@ -134,10 +138,12 @@ class Walk(Execution):
 
     def comes_first(self, further: Request, main: list[Request], contest: Contest) -> bool:
         """R10: return whether a pod above a minimum that the plan places comes before all requests that are left: after
-        the minimums of all jobs of its priority or a higher one."""
+        the minimums of all jobs of its priority or a higher one. A request that finds victims only since such a pod was
+        placed may be tried before the next such pod, or after all of them."""
         priority = further.work.job.priority
-        left = (each for each in main if each.work.job.priority >= priority and contest.may_be_tried(each))
-        return bool(further.work.surplus) and next(left, None) is None
+        left = [each for each in main if each.work.job.priority >= priority and contest.may_be_tried(each)]
+        may_wait = self.in_second_pass and all(self.demand(each) is Demand.PREEMPT for each in left)
+        return bool(further.work.surplus) and (not left or (may_wait and bool(self.choices.choose(2))))
 
     def place_surplus(self, further: list[Request]) -> bool:
         """R10: place a pod above the minimum of a job that starts in this cycle, for the queue with the smaller share.
@@ -246,9 +252,7 @@ class Walk(Execution):
             return "R5" if any(self.left.values()) else "R11"
         if any(work.surplus for work in self.facts.works.values()):
             return "R10"
-        if self.held is not None:
-            return "R13"
-        return "R7" if any(self.left.values()) else "R11"
+        return "R13" if self.held is not None else "R7" if any(self.left.values()) else "R11"
 
     def imagine(self, request: Request) -> Demand:
         """Place a pod of a job that the same plan preempts later: the plan need not mention that pod."""
@@ -286,9 +290,8 @@ class Walk(Execution):
         what = self.said(self.left[job][0]) if self.left[job] else f"gets pods {sorted(work.surplus)}"
         if work.phase is Phase.STOPPING:
             return "R24", f"{job} is preempted, and {what}"
-        kind = Kind.JOB if work.phase is Phase.QUEUED else Kind.GROWTH
-        request, facts = Request(kind, work), self.facts
-        if kind is Kind.JOB and not is_eligible(facts, work):
+        request, facts = Request(Kind.JOB if work.phase is Phase.QUEUED else Kind.GROWTH, work), self.facts
+        if request.kind is Kind.JOB and not is_eligible(facts, work):
             return "R1", f"{job} does not take part, and {what}"
         if self.left[job] and self.left[job][0].losers:
             search = Search(facts, request, self.holder_for(request))
@@ -301,7 +304,7 @@ class Walk(Execution):
         if not fits(left, work.asks, request.pods):
             return "R10", f"nodes have no capacity for {job}, and it {what}"
         if is_nomination and not may_search(facts, request):
-            return "R22" if kind is Kind.GROWTH else "R17", f"{job} may not preempt, and it {what}"
+            return "R22" if request.kind is Kind.GROWTH else "R17", f"{job} may not preempt, and it {what}"
         if not may_take(facts, self.holder_for(request), request, left):
             return "R13", f"{job} delays the reservation of {self.held and self.held.request.name}, and {what}"
         return "R14" if self.blocked else "R11", f"{job} {what}"
