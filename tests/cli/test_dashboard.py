@@ -18,7 +18,7 @@ from phalanx.errors import PhalanxError
 
 def test_the_options_are_checked_before_libraries_are_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "require", lambda tell: pytest.fail("libraries were installed"))
-    with pytest.raises(PhalanxError, match="is no address to listen on"):
+    with pytest.raises(PhalanxError, match="is not an address to listen on"):
         asyncio.run(module.dashboard(entrance=Entrance(sign_in=True, address="here")))
 
 

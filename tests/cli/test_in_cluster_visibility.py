@@ -33,5 +33,5 @@ def test_an_invalid_address_is_refused_before_anything_starts(
 ) -> None:
     monkeypatch.setattr(module, "log_to_stderr", lambda level: None)
     monkeypatch.setattr(module.asyncio, "run", lambda work: pytest.fail("it was started"))
-    with pytest.raises(PhalanxError, match="is no address to listen on"):
+    with pytest.raises(PhalanxError, match="is not an address to listen on"):
         module.visibility(**options)

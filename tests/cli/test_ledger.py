@@ -119,7 +119,7 @@ def test_jobs_move_into_an_archive_and_back(url: str, capsys: pytest.CaptureFixt
         ("there", "2001-01-01", r"there exists already\. Nothing was written"),
         ("new", "2h", r"--before 2h is less than a day ago\. Nothing was written"),
         ("new", "2999-01-01", "is less than a day ago"),
-        ("new", "yesterday", "--before 'yesterday' is no time in the past"),
+        ("new", "yesterday", "--before 'yesterday' is not a time in the past"),
         ("none/new", "2001-01-01", r"none/new cannot be written: .*Nothing was purged"),
     ],
 )

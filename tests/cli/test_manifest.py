@@ -115,7 +115,7 @@ def test_a_job_without_a_template_says_where(tmp_path: Path) -> None:
             JOB.replace("  name: train", "  name: train\n  labels: [a]"),
             "job.yaml:5: metadata.labels is missing or not a",
         ),
-        ("apiVersion: v1\nkind: List\nitems: 3\n", "job.yaml:3: items is no list"),
+        ("apiVersion: v1\nkind: List\nitems: 3\n", "job.yaml:3: items is not a list"),
     ],
 )
 def test_what_has_another_form_than_it_must_is_told_with_its_line(tmp_path: Path, text: str, said: str) -> None:

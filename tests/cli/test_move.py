@@ -332,7 +332,7 @@ def test_a_target_that_cannot_be_moved_to_is_refused(lab: Lab, tmp_path: Path) -
     same = lab.up.phalanx("move", "--to", str(lab.at[0]))
     assert "is the source cluster itself" in same.stderr
     (tmp_path / "broken").write_text("{")
-    assert "no kubeconfig" in lab.up.phalanx("move", "--to", str(tmp_path / "broken")).stderr
+    assert "not a kubeconfig" in lab.up.phalanx("move", "--to", str(tmp_path / "broken")).stderr
     assert "there is no such file" in lab.up.phalanx("move", "--to", str(tmp_path / "none")).stderr
     assert "the full path" in lab.move("--image", "x", "--mount", "home").stderr
     assert "cannot be used" in lab.move("--ledger", "postgresql://nobody@127.0.0.1:1/none").stderr

@@ -15,7 +15,7 @@ from phalanx.simulator.cluster.disturbance import Faults
 def test_a_source_has_what_was_given() -> None:
     found = Given(load=2.0, limits=RunLimits.IGNORE, shake="5m").source(Path("t.swf"))
     assert (found.load, found.overruns, found.shake_s) == (2.0, True, 300.0)
-    with pytest.raises(PhalanxError, match="--shake: 'much' is no length of time"):
+    with pytest.raises(PhalanxError, match="--shake: 'much' is not a length of time"):
         Given(shake="much").source(Path("t.swf"))
 
 
@@ -32,11 +32,11 @@ def test_faults() -> None:
     ("fault", "why"),
     [
         ("disk=1", "there is no fault 'disk'; known are "),
-        ("lost", "--fault lost: '' is no number of at least 0"),
-        ("lost=-1", "'-1' is no number of at least 0"),
-        ("lost=nan", "'nan' is no number of at least 0"),
+        ("lost", "--fault lost: '' is not a number of at least 0"),
+        ("lost=-1", "'-1' is not a number of at least 0"),
+        ("lost=nan", "'nan' is not a number of at least 0"),
         ("lost=1.5", "a probability is from 0 to 1"),
-        ("node-mtbf=x", "--fault node-mtbf: 'x' is no length of time"),
+        ("node-mtbf=x", "--fault node-mtbf: 'x' is not a length of time"),
     ],
 )
 def test_faults_that_there_are_not(fault: str, why: str) -> None:

@@ -36,7 +36,7 @@ def test_what_one_process_says_another_decides_by(tmp_path: Path) -> None:
     ("text", "complaint"),
     [
         ("score: pack\nbackfil: easy\n", ":2: backfil: there is no such field; did you mean backfill?"),
-        ("factors:\n  age: 1\n  size: big\n", ":3: factors.size: 'big' is no number of at least 0"),
+        ("factors:\n  age: 1\n  size: big\n", ":3: factors.size: 'big' is not a number of at least 0"),
         ("topologies:\n- levels: [a]\n- levels: []\n", ":3: topologies[1].levels: a topology has one level"),
         ("- a\n", ":1: ['a'] is not a mapping of names to values"),
         ("a: [\n", " is no YAML: while parsing"),

@@ -295,7 +295,7 @@ def test_results_as_csv_and_parquet(tmp_path: Path, capsys) -> None:
         ([KTH, "--estimates", "guess"], "--estimates guess: not one of"),
         ([KTH, "--fault", "flood=1"], "there is no fault 'flood'"),
         ([KTH, "--fault", "late=2"], "a probability is from 0 to 1"),
-        ([KTH, "--shake", "soon"], "--shake: 'soon' is no length of time"),
+        ([KTH, "--shake", "soon"], "--shake: 'soon' is not a length of time"),
         ([DATA / "philly.csv"], "the trace does not describe a cluster"),
         ([DATA / "philly.csv", "--cluster", "0x8"], "write 1x1 to"),
         ([DATA / "philly.csv", "--cluster", "nothing.yaml"], "nothing.yaml: "),
@@ -322,7 +322,7 @@ def test_what_is_wrong_is_said(words: list[object], complaint: str) -> None:
             "own.yaml:3: jobs[1].id: an earlier entry is already named 'a'",
         ),
         ("jobs:\n- {id: a, run: -1}\n", "own.yaml:2: jobs[0].run: -1 is not from 0 s to a hundred years"),
-        ("jobs:\n- id: a\n  run: 1\n  pods: 0\n", "own.yaml:4: jobs[0].pods: 0 is no whole number from 1"),
+        ("jobs:\n- id: a\n  run: 1\n  pods: 0\n", "own.yaml:4: jobs[0].pods: 0 is not a whole number from 1"),
         ("jobs:\n- {id: a, run: 1, requests: {cpu: -1}}\n", "own.yaml:2: jobs[0].requests.cpu: -1 is negative"),
         (
             "jobs:\n- id: a\n  run: 1\n  after:\n  - {job: b}\n",

@@ -28,7 +28,7 @@ def test_half_a_pair_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("address", ["8443", "127.0.0.1", "127.0.0.1:port", ":8443", "127.0.0.1:99999"])
 def test_what_is_no_address_is_told(address: str) -> None:
-    with pytest.raises(PhalanxError, match="is no address to listen on"):
+    with pytest.raises(PhalanxError, match="is not an address to listen on"):
         webhook(address=address)
 
 

@@ -62,7 +62,7 @@ def test_a_file_that_is_no_kubeconfig_is_named(tmp_path: Path, content: bytes) -
         ("{client-certificate: a.crt}", "belong together"),
         ("{exec: {command: x, apiVersion: client.authentication.k8s.io/v1alpha1}}", "supported are"),
         ("{exec: {command: x, apiVersion: client.authentication.k8s.io/v1}}", "interactiveMode ''"),
-        ('{token: "a\\nb"}', "cannot stand in a header"),
+        ('{token: "a\\nb"}', "is not valid in a request header"),
     ],
 )
 def test_what_cannot_be_carried_out_is_refused(tmp_path: Path, user: str, said: str) -> None:

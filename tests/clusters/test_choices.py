@@ -126,7 +126,7 @@ async def test_a_worker_without_such_answers_counts_as_free_and_is_not_asked_aga
     async with Board(w1=refused(code)) as board:
         found = await board.chosen()
         assert found.clusters is None
-        assert found.facts == {"w1": "expected start not told"}
+        assert found.facts == {"w1": "expected start not reported"}
         board.now_s += 100.0
         board.choices._news.set()
         await asyncio.sleep(0.005)
@@ -169,8 +169,8 @@ def test_the_cheaper_cluster_gets_the_job_and_the_job_says_why() -> None:
             assert here.where("default/one") == ["w2"]
             said = here.api.job("one")["metadata"]["annotations"][CLUSTER_CHOICE]
             assert said == (
-                "w2: expected start not told, price 2/h; w3: no room, expected start not told, price 0.2/h; "
-                "w1: after it in the order, expected start not told, price 4/h"
+                "w2: expected start not reported, price 2/h; w3: no room, expected start not reported, price 0.2/h; "
+                "w1: after it in the order, expected start not reported, price 4/h"
             )
             assert CLUSTER_CHOICE not in here.apis["w2"].job("one")["metadata"]["annotations"]
 

@@ -150,7 +150,7 @@ async def test_each_fault_is_said_with_how_to_mend_it_and_a_mended_one_connects(
         await connection.create(SECRETS, secret("x", key="other"), "kueue-system")
         await until("w1", says("has no key kubeconfig"))
         await write("{")
-        await until("w1", says("no kubeconfig"))
+        await until("w1", says("not a kubeconfig"))
         await write(
             inline(
                 worker,

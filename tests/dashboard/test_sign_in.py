@@ -338,7 +338,7 @@ async def test_the_command_serves_the_page_with_a_certificate_of_its_own(server:
         (Entrance(sign_in=True, address="0.0.0.0:8443", proxy_name=("proxy",)), "need each other"),
         (Entrance(sign_in=True, proxy_name=("proxy",), proxy_ca=Path("ca.crt")), "need each other"),
         (Entrance(sign_in=True, tls_cert=Path("tls.crt"), tls_key=Path("tls.key")), "need each other"),
-        (Entrance(sign_in=True, address="8443"), "no address to listen on"),
+        (Entrance(sign_in=True, address="8443"), "not an address to listen on"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(entrance: Entrance, said: str) -> None:

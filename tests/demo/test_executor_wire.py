@@ -51,5 +51,5 @@ async def test_a_driver_without_executors_says_so() -> None:
         await send(writer, Hello("token", "doomed"))
         await receive(reader)
         writer.close()
-        with pytest.raises(PhalanxError, match="3 parts are not counted and every executor is lost"):
+        with pytest.raises(PhalanxError, match="3 parts are not counted, and all executors are lost"):
             await job.finished()

@@ -15,11 +15,11 @@ from phalanx.dialects.schema.queue import read_queue
     [
         ({"wieght": 2}, "spec.wieght: there is no such field; did you mean weight?"),
         ({"parent": "q"}, "spec.parent: 'q' is the queue itself; name another, or none for one at the top"),
-        ({"weight": -1}, "spec.weight: -1 is no number of at least 0"),
-        ({"weight": float("nan")}, "spec.weight: nan is no number of at least 0"),
+        ({"weight": -1}, "spec.weight: -1 is not a number of at least 0"),
+        ({"weight": float("nan")}, "spec.weight: nan is not a number of at least 0"),
         ({"strict": "yes"}, "spec.strict: 'yes' is neither true nor false"),
         ({"order": "random"}, "spec.order: 'random' is none of priority, fifo, fair, tiered, fill, multifactor"),
-        ({"priority": 2**40}, "spec.priority: 1099511627776 is no whole number from -2147483648 to 2147483647"),
+        ({"priority": 2**40}, "spec.priority: 1099511627776 is not a whole number from -2147483648 to 2147483647"),
         ({"limits": {"perJob": {"running": 2}}}, "spec.limits.perJob.running: a job is one job; say it of all (total)"),
         ({"quotas": {}}, "spec.quotas: {} is not a list"),
         (
@@ -48,12 +48,12 @@ from phalanx.dialects.schema.queue import read_queue
         ),
         (
             {"preemption": {"minRun": "soon"}},
-            "spec.preemption.minRun: 'soon' is no length of time; write seconds (90) or for instance 90s, 15m, 1h30m, "
-            "2d",
+            "spec.preemption.minRun: 'soon' is not a length of time; write seconds (90) or for instance 90s, 15m, "
+            "1h30m, 2d",
         ),
         ({"preemption": {"minRun": -1}}, "spec.preemption.minRun: -1 is not from 0 s to a hundred years; write"),
         ({"limits": {"perUsers": {}}}, "spec.limits.perUsers: there is no such field; did you mean perUser?"),
-        ({"limits": {"perUser": {"running": -1}}}, "spec.limits.perUser.running: -1 is no whole number from 0 to"),
+        ({"limits": {"perUser": {"running": -1}}}, "spec.limits.perUser.running: -1 is not a whole number from 0 to"),
         ([], "spec: [] is not a mapping of names to values"),
     ],
 )

@@ -66,7 +66,7 @@ def test_without_names_every_certificate_of_the_authority_counts() -> None:
         ({"requestheader-client-ca-file": ""}, "--requestheader-client-ca-file"),
         ({"requestheader-username-headers": "[]"}, "username-headers is empty"),
         ({"requestheader-allowed-names": "front-proxy"}, "Expecting value"),
-        ({"requestheader-group-headers": '{"a": 1}'}, "is no list of names"),
+        ({"requestheader-group-headers": '{"a": 1}'}, "is not a list of names"),
     ],
 )
 def test_a_configuration_that_says_nobody_is_refused_with_what_is_wrong(change: dict[str, str], words: str) -> None:

@@ -179,7 +179,7 @@ def test_an_authority_and_a_certificate_that_are_replaced_count_no_more() -> Non
             with pytest.raises(aiohttp.ClientError):
                 await port.ask(PENDING, tls=client_of(following, port.shown.certificate_pem))
             assert (await port.ask(PENDING, tls=client_of(following, shown.certificate_pem)))[0] == 200
-            with pytest.raises(ValueError, match="no certificate in PEM"):
+            with pytest.raises(ValueError, match="not a certificate in PEM"):
                 port.handshakes.believe("nonsense")
             assert (await port.ask(PENDING, tls=client_of(following, shown.certificate_pem)))[0] == 200
 

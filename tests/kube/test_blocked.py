@@ -36,7 +36,7 @@ def test_a_running_job_of_another_scheduler_is_told_how_to_be_queued() -> None:
     manifest = double.job("j", 1, scheduler="default-scheduler")
     manifest["spec"]["suspend"] = False
     text = why(declared(manifest))
-    assert text.startswith("Invalid: the pods of Job j ask for the scheduler 'default-scheduler', and it runs without")
+    assert text.startswith("Invalid: the pods of Job j name the scheduler 'default-scheduler', and the Job runs")
     assert "suspend: true" in text
 
 
@@ -60,5 +60,5 @@ def test_a_job_that_is_being_moved_is_held() -> None:
     manifest = double.job("j", 1)
     manifest["metadata"]["annotations"] = {"phalanx.dev/moving": "a-cluster"}
     assert why(declared(manifest)) == (
-        "Held: j is being moved to another cluster: `phalanx move` goes on with that or takes it back"
+        "Held: j is being moved to another cluster: `phalanx move` can continue or undo the move"
     )

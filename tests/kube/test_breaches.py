@@ -59,6 +59,6 @@ def test_a_breach_in_each_cycle_is_not_a_list_in_each(caplog: pytest.LogCaptureF
     with caplog.at_level(logging.WARNING):
         asyncio.run(scene())
     assert [record.message for record in caplog.records] == [
-        "a decision broke a promise, so all is listed again before it is carried out",
+        "a decision overcommits a node; all objects are listed again before the decision is carried out",
         "it could not be listed again: no answer",
     ]

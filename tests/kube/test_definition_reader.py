@@ -53,17 +53,17 @@ def test_an_unreadable_definition_counts_as_it_was_before() -> None:
     assert read.queues() == ["a", "b"]
     objects["b"] = queue("odd")
     assert read.queues() == ["a", "b"]
-    assert read.invalid == ["it counts as it was before: it cannot be read: ValueError: a defect"]
+    assert read.invalid == ["its last valid version is used: it cannot be read: ValueError: a defect"]
 
 
 def test_an_unreadable_definition_that_is_new_counts_as_absent() -> None:
     read = Read(Sample(), {"a": queue("a"), "b": queue("odd")})
     assert read.queues() == ["a"]
-    assert read.invalid == ["it counts as absent: it cannot be read: ValueError: a defect"]
+    assert read.invalid == ["it is ignored: it cannot be read: ValueError: a defect"]
 
 
 def test_definitions_that_cannot_be_read_together_stay_as_they_were(caplog: pytest.LogCaptureFixture) -> None:
     read = Read(Sample(most=1), {"a": queue("a"), "b": queue("b")})
     assert read.queues() is None
     assert not read.invalid
-    assert "stay as they were" in caplog.text
+    assert "the earlier definitions stay in effect" in caplog.text

@@ -52,17 +52,17 @@ async def test_everything_that_can_be_said_of_a_queue_is_kept_and_read(kubeconfi
 @pytest.mark.parametrize(
     ("spec", "complaint"),
     [
-        ({"parent": "q"}, "a queue is not its own parent"),
-        ({"quotas": [{"guaranteed": {"cpu": "-1"}}]}, "spec.quotas[0].guaranteed: Invalid value: no amount may be neg"),
-        ({"quotas": [{"limit": {"cpu": -1}}]}, "spec.quotas[0].limit: Invalid value: no amount may be negative"),
-        ({"quotas": [{"guaranteed": {"cpu": 4}, "limit": {"cpu": "3900m"}}]}, "a limit may not be below what is guara"),
-        ({"quotas": [{"guaranteed": {"cpu": 4}, "lend": {"cpu": "4100m"}}]}, "no more may be lent than is guaranteed"),
-        ({"quotas": [{"lend": {"cpu": "1"}}]}, "no more may be lent than is guaranteed"),
+        ({"parent": "q"}, "a queue must not be its own parent"),
+        ({"quotas": [{"guaranteed": {"cpu": "-1"}}]}, "spec.quotas[0].guaranteed: Invalid value: an amount must not"),
+        ({"quotas": [{"limit": {"cpu": -1}}]}, "spec.quotas[0].limit: Invalid value: an amount must not be negative"),
+        ({"quotas": [{"guaranteed": {"cpu": 4}, "limit": {"cpu": "3900m"}}]}, "a limit must not be lower than the"),
+        ({"quotas": [{"guaranteed": {"cpu": 4}, "lend": {"cpu": "4100m"}}]}, "lend must not exceed the guarantee"),
+        ({"quotas": [{"lend": {"cpu": "1"}}]}, "lend must not exceed the guarantee"),
         ({"quotas": [{"limit": {"cpu": "x"}}]}, "spec.quotas[0].limit.cpu in body should match"),
         ({"quotas": [{"flavor": "a"}, {"flavor": "a"}]}, 'spec.quotas[1]: Duplicate value: {"flavor":"a"}'),
         ({"order": "random"}, 'supported values: "priority", "fifo", "fair", "tiered", "fill", "multifactor"'),
         ({"state": "shut"}, 'supported values: "open", "held", "draining", "closed"'),
-        ({"preemption": {"minRun": -1}}, "spec.preemption.minRun: Invalid value: -1: no length of time is negative"),
+        ({"preemption": {"minRun": -1}}, "spec.preemption.minRun: Invalid value: -1: a length of time must not be neg"),
         ({"preemption": {"grace": "soon"}}, "spec.preemption.grace in body should match"),
         ({"preemption": {"within": "always"}}, 'supported values: "never", "lower", "lower-or-newer"'),
         ({"weight": -1}, "spec.weight in body should be greater than or equal to 0"),
@@ -87,9 +87,9 @@ async def test_flavors_and_reservations_are_read(kubeconfig: Path) -> None:
     assert read_reservation("night", made["spec"]) == Reservation(
         name="night", start_s=60.0, end_s=120.0, nodes=("a",), users=("u",)
     )
-    with pytest.raises(ApiRefusal, match="a reservation ends after it begins"):
+    with pytest.raises(ApiRefusal, match="the end of a reservation must be after its start"):
         await tried(kubeconfig, RESERVATIONS, "r", {**spec, "end": spec["start"]})
-    with pytest.raises(ApiRefusal, match="without a key, which tolerates every taint, the operator is Exists"):
+    with pytest.raises(ApiRefusal, match=r"without a key \(every taint is tolerated\), the operator must be Exists"):
         await tried(kubeconfig, FLAVORS, "f", {"tolerations": [{"operator": "Equal"}]})
 
 

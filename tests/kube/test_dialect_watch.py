@@ -52,4 +52,4 @@ def test_that_a_configuration_is_refused_is_said_on_its_config_map() -> None:
     assert found.startswith(
         "ConfigMap yunikorn-configs: queues.yaml is invalid as a whole: line 2: there is no field 'colour'"
     )
-    assert found.endswith("the last valid one stays in force")
+    assert found.endswith("the last valid version stays in effect")

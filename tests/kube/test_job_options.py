@@ -124,27 +124,31 @@ def test_a_priority_class_that_preempts_nobody_is_heeded() -> None:
 @pytest.mark.parametrize(
     ("word", "value", "complaint"),
     [
-        ("time-limit", "soon", "j says phalanx.dev/time-limit 'soon': 'soon' is no length of time; write seconds (90)"),
-        ("time-limit", "0", "j says phalanx.dev/time-limit '0': it must be longer than nothing"),
-        ("begin", "tomorrow", "j says phalanx.dev/begin 'tomorrow': tomorrow is not a time; write for instance 2026-"),
-        ("begin", "2026-01-01T00:00:00", "j says phalanx.dev/begin '2026-01-01T00:00:00': 2026-01-01T00:00:00 has no "),
-        ("after", "a:later", "j says phalanx.dev/after 'a:later': it is none of start, ok, not-ok, any"),
-        ("after", ":ok", "j says phalanx.dev/after ':ok': a dependency names a job"),
-        ("after-any", "maybe", "j says phalanx.dev/after-any 'maybe': it is neither true nor false"),
-        ("array-cap", "0", "j says phalanx.dev/array-cap '0': it is no whole number from 1 to 2147483647"),
-        ("nice", "much", "j says phalanx.dev/nice 'much': it is no whole number from -2147483648"),
-        ("preemptible", "never", "j says phalanx.dev/preemptible 'never': it is neither true nor false"),
-        ("size", "large", "j says phalanx.dev/size 'large': it is none of elastic, in-turn, fixed-at-start, in-steps"),
-        ("slice", "4", "j says phalanx.dev/slice '4': write PODS@LEVEL, for instance 4@kubernetes.io/hostname"),
-        ("slice", "0@host", "j says phalanx.dev/slice '0@host': it is no whole number from 1"),
+        (
+            "time-limit",
+            "soon",
+            "j sets phalanx.dev/time-limit to 'soon': 'soon' is not a length of time; write seconds (90)",
+        ),
+        ("time-limit", "0", "j sets phalanx.dev/time-limit to '0': it must be longer than 0 seconds"),
+        ("begin", "tomorrow", "j sets phalanx.dev/begin to 'tomorrow': tomorrow is not a time; write for instance 20"),
+        ("begin", "2026-01-01T00:00:00", "j sets phalanx.dev/begin to '2026-01-01T00:00:00': 2026-01-01T00:00:00 has"),
+        ("after", "a:later", "j sets phalanx.dev/after to 'a:later': it must be one of start, ok, not-ok, any"),
+        ("after", ":ok", "j sets phalanx.dev/after to ':ok': a dependency must name a job"),
+        ("after-any", "maybe", "j sets phalanx.dev/after-any to 'maybe': it must be true or false"),
+        ("array-cap", "0", "j sets phalanx.dev/array-cap to '0': it is not a whole number from 1 to 2147483647"),
+        ("nice", "much", "j sets phalanx.dev/nice to 'much': it is not a whole number from -2147483648"),
+        ("preemptible", "never", "j sets phalanx.dev/preemptible to 'never': it must be true or false"),
+        ("size", "large", "j sets phalanx.dev/size to 'large': it must be one of elastic, in-turn, fixed-at-start"),
+        ("slice", "4", "j sets phalanx.dev/slice to '4': write PODS@LEVEL, for instance 4@kubernetes.io/hostname"),
+        ("slice", "0@host", "j sets phalanx.dev/slice to '0@host': it is not a whole number from 1"),
         (
             "role-slice",
             "4@rack,",
-            "j says phalanx.dev/role-slice '4@rack,': write PODS@LEVEL, for instance 4@kubernete",
+            "j sets phalanx.dev/role-slice to '4@rack,': write PODS@LEVEL, for instance 4@kubernete",
         ),
-        ("subgroups", "left", "j says phalanx.dev/subgroups 'left': it is no JSON list"),
-        ("subgroups", "[{}]", "j says phalanx.dev/subgroups '[{}]': a group has a name"),
-        ("subgroups", '[{"nam": "x"}]', 'j says phalanx.dev/subgroups \'[{"nam": "x"}]\': there is no such field'),
+        ("subgroups", "left", "j sets phalanx.dev/subgroups to 'left': it is not a JSON list"),
+        ("subgroups", "[{}]", "j sets phalanx.dev/subgroups to '[{}]': a group must have a name"),
+        ("subgroups", '[{"nam": "x"}]', 'j sets phalanx.dev/subgroups to \'[{"nam": "x"}]\': there is no such field'),
     ],
 )
 def test_a_value_that_cannot_be_names_object_word_and_what_is_allowed(word: str, value: str, complaint: str) -> None:
@@ -156,13 +160,13 @@ def test_a_value_that_cannot_be_names_object_word_and_what_is_allowed(word: str,
 
 def test_a_level_is_required_or_preferred_and_not_both() -> None:
     both = {"phalanx.dev/closeness": "rack", "phalanx.dev/preferred-closeness": "zone"}
-    assert why(declared(annotated(both))).endswith("say one of both")
+    assert why(declared(annotated(both))).endswith("set only one of them")
 
 
 def test_members_that_contradict_each_other_wait() -> None:
     said = {"job": "t", "job_roles": "2"}
     contrary = declared(double.job("a", 1, **said, qos="high"), double.job("b", 1, **said, qos="low"))
-    assert "contradict each other: a says phalanx.dev/qos high, b says low" in why(contrary)
+    assert "contradict each other: a sets phalanx.dev/qos to high, b to low" in why(contrary)
 
 
 def test_bare_pods_say_their_limit_themselves() -> None:

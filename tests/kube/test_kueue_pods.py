@@ -119,6 +119,6 @@ def test_pods_that_cannot_be_read_have_no_workload(group: str) -> None:
             await stage.until(lambda: [*stage.api.bound()] == ["well"])
             owners = [one["metadata"]["ownerReferences"] for one in stage.api.objects[kinds.WORKLOADS].values()]
             assert [one["name"] for listed in owners for one in listed] == ["well"]
-            assert stage.reason(group or "pod:a").startswith("Invalid: a says phalanx.dev/role-slice '2@'")
+            assert stage.reason(group or "pod:a").startswith("Invalid: a sets phalanx.dev/role-slice to '2@'")
 
     play(scene())

@@ -31,7 +31,7 @@ def test_a_stall_is_logged_with_what_ran_and_its_length(caplog: pytest.LogCaptur
         asyncio.run(scene())
     told, over = (record.getMessage() for record in caplog.records[:2])
     assert "keep_the_loop" in told
-    assert over.startswith("the event loop turns again, after")
+    assert over.startswith("the event loop runs again, after")
 
 
 def test_a_loop_that_turns_is_not_told(caplog: pytest.LogCaptureFixture) -> None:

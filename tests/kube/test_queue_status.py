@@ -55,7 +55,7 @@ def test_the_condition_says_why_nothing_starts_and_since_when() -> None:
 
     assert active() == ("True", "Ready", "1970-01-01T00:01:00Z")
     assert active(fault="queue 'q' is below itself")[:2] == ("False", "Misconfigured")
-    assert active("spec.weight: -1 is no number")[:2] == ("False", "Misconfigured")
+    assert active("spec.weight: -1 is not a number")[:2] == ("False", "Misconfigured")
     assert active(state=QueueState.HELD)[:2] == active(held_by="lab")[:2] == ("False", "Held")
     assert active(state=QueueState.DRAINING)[:2] == ("True", "Draining")
     assert active(state=QueueState.CLOSED)[:2] == ("False", "Closed")

@@ -34,7 +34,7 @@ def test_a_gang_that_its_quota_would_refuse_is_not_resumed() -> None:
             await settle(stage)
             assert stage.reason("big") == (
                 "NamespaceQuota: the quota team of namespace default leaves too little: pods asked 4, used 0 of 3; "
-                "it allows less than this at all: ask for less, or have the quota raised"
+                "its hard limit is lower than this: request less, or have the quota raised"
             )
             assert "patch jobs/big" not in stage.api.writes
 

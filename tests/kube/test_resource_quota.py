@@ -58,7 +58,7 @@ def test_containers_must_say_what_the_quota_limits() -> None:
         stage.put(job("j", 1))
         async with stage.scheduler():
             await settle(stage)
-            assert "whose containers do not say limits.memory: add it to the template" in stage.reason("j")
+            assert "whose containers do not set limits.memory: add it to the template" in stage.reason("j")
             assert stage.api.bound() == {}
 
     play(scene())

@@ -59,7 +59,7 @@ def test_what_is_left_is_evicted_when_its_grace_period_is_over(said: dict[str, s
             assert "default/pair" not in stage.cluster.jobs
             first, last = events(stage)
             assert first.startswith(
-                "1 of the 2 pods that it needs run; unless the others come back, it is taken back at"
+                "1 of the 2 pods that it needs run; unless the missing pods return, it is taken back at"
             )
             assert "only 1 of the 2 pods that it needs ran, for" in last
 

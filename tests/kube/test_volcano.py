@@ -321,11 +321,11 @@ def test_what_another_dialect_would_say_is_said_on_the_pod() -> None:
     both = member("a", "g")["metadata"] | {"labels": {"kueue.x-k8s.io/queue-name": "q"}, "uid": "u", "name": "a"}
     assert watch.options_of("Pod", both, "volcano")[DIALECT] == "volcano"
     assert said == [
-        "Pod a: words of several schedulers: those of volcano count, since its scheduler is volcano; those of kueue "
-        "have no effect"
+        "Pod a: it has settings of several schedulers: those of volcano are used, because its scheduler is volcano; "
+        "those of kueue have no effect"
     ]
     assert watch.options_of("Pod", both, "phalanx")[DIALECT] == "kueue"
-    assert said[1].startswith("Pod a: words of several schedulers: those of kueue count, since it is first; ")
+    assert "those of kueue are used, because it is first; " in said[1]
     assert watch.options_of("Pod", {"name": "a"}, "volcano") == {}
 
 

@@ -255,7 +255,7 @@ def test_a_configuration_that_is_refused_leaves_the_last_one_in_force() -> None:
             assert "r" not in stage.api.bound()
             (told,) = [one for one in stage.world.effects.reporter._events if one["reason"] == "Invalid"]
             assert (told["type"], told["involvedObject"]["name"]) == ("Warning", "yunikorn-configs")
-            assert told["message"].endswith("the last valid one stays in force")
+            assert told["message"].endswith("the last valid version stays in effect")
 
     play(scene())
 

@@ -126,7 +126,7 @@ def test_a_token_that_others_may_read_is_refused(tmp_path: Path) -> None:
                 read_token(file)
     file.chmod(0o600)
     file.write_text("two\nlines\n")
-    with pytest.raises(PhalanxError, match="holds no token"):
+    with pytest.raises(PhalanxError, match="contains no token"):
         read_token(file)
 
 

@@ -158,7 +158,7 @@ def test_an_instance_that_others_delete_is_not_bought_again(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("target", "ids", "error"),
     [
-        (2**31 - 1, (), "says 0 instances, and a target size of 2147483647 of group g; at most"),
+        (2**31 - 1, (), "reports 0 instances, and a target size of 2147483647 of group g; at most"),
         (-1, (), "a target size of -1"),
         (1, ("",), "without id, or twice"),
         (1, ("+0",), "without id, or twice"),

@@ -77,7 +77,7 @@ def test_programs_are_called_with_a_hostlist_as_slurmctld_does(tmp_path: Path) -
         site.join("c1")
         assert [each.name for each in (await provider.status("g")).requested] == ["g-2", "g-3"]
         assert site.api.objects[NODES]["c1"]["metadata"]["labels"]["group"] == "g"
-        assert await provider.scale("g", (), ["c1", "g-2", "c2"]) == {"c2": "SuspendExcNodes has it"}
+        assert await provider.scale("g", (), ["c1", "g-2", "c2"]) == {"c2": "SuspendExcNodes contains it"}
         assert site.called()[1:] == ["suspend c[1,3]"], "a node that runs, and one that was cancelled"
         await provider.scale("g", (), ["c1"])
         assert len(site.called()) == 2, "a repeated call changes nothing"

@@ -8,7 +8,7 @@ from itertools import islice
 from phalanx.core.fold.fold import fold
 from phalanx.model.event import RunTold, Submitted
 from phalanx.model.job import Dependency, Job
-from phalanx.report.forecast import MOST_LATER, anew, later_jobs, once_more
+from phalanx.report.forecast import MOST_LATER, later_jobs, once_more, resubmitted
 from phalanx.state.cluster import Cluster
 from phalanx.state.run_times import Window, name_of_kind
 from tests.core.builders import cluster, job, node, role
@@ -37,7 +37,7 @@ def test_a_play_has_no_end_of_them_but_a_bound() -> None:
 
 def test_each_is_of_its_kind_and_waits_for_nothing_but_its_turn() -> None:
     old = replace(at(150.0, "ns/train-7"), after=(Dependency(job="ns/x"),), begin_s=160.0, array="a", array_cap=1)
-    new = anew(old, 12, 250.0)
+    new = resubmitted(old, 12, 250.0)
     assert new.id != old.id
     assert name_of_kind(new.id) == name_of_kind(old.id)
     assert (new.user, new.roles, new.limit_s) == (old.user, old.roles, old.limit_s)

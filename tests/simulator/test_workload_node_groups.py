@@ -176,7 +176,7 @@ def packs(nodes: list[int], pods: list[int]) -> bool:
         ("spot=4x8gpu,max=2", "max=2: write a number of nodes from 4 to 10000"),
         ("spot=0,colour=red", "there is no field 'colour'; the fields are max, price, cpu"),
         ("spot=0,price=-1", "price=-1: write a number from 0 to 1e+09"),
-        ("spot=0,delay=soon", "delay: 'soon' is no length of time"),
+        ("spot=0,delay=soon", "delay: 'soon' is not a length of time"),
         ("spot=0,delay=1h,timeout=5m", "timeout=300s is shorter than delay=3600s"),
         ("spot=0,cpu=0", "cpu=0: the amount must be more than 0"),
         ("spot=0,refused=0.7,never=0.7", "the sum of refused and never is more than 1"),

@@ -89,7 +89,7 @@ async def wait(name: Name, *, running: bool = False, timeout_s: float | None = N
 
 async def logs(name: Name, *, tail: int | None = None, previous: bool = False, cluster: Cluster = HERE) -> str:
     """Return the output of a job. If it has several pods, each line begins with the pod's index. The output of deleted
-    pods is included if their node keeps it. `previous`: the logs of the attempt before the last one."""
+    pods is included if their node keeps it. `previous`: True for the output of the attempt before the last one."""
     async with cluster.connected() as connection:
         found = await cluster.find(connection, name)
         sources = await log_sources(connection, found, "", previous)

@@ -17,7 +17,7 @@ Answer = TypeVar("Answer")
 
 def _blocking(call: Callable[Parameters, Coroutine[Any, Any, Answer]]) -> Callable[Parameters, Answer]:
     """Return a function that runs the coroutine function `call` and waits for its result. If the caller's thread has a
-    running event loop (as in notebooks), another thread runs it."""
+    running event loop (as in notebooks), another thread runs the coroutine."""
 
     @wraps(call)
     def wait(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Answer:

@@ -39,7 +39,7 @@ class Cluster:
         return find_ledger_of(self.target, os.environ)
 
     def connected(self) -> AbstractAsyncContextManager[Connection]:
-        """Return a connection that is open as long as the context."""
+        """Return a context manager. It yields a connection, which is closed when the context ends."""
         return connected(self.target)
 
     async def find(self, connection: Connection, name: Name) -> FoundJob:

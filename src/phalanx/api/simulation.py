@@ -1,4 +1,4 @@
-"""Run the simulations of `phalanx.simulate`, one after the other. The simulator is imported only for the first call."""
+"""Run the simulations of `phalanx.simulate`, one after the other. The simulator is imported at the first call."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ class Row(Protocol):
     """A value that is a row of a table."""
 
     def cells(self) -> Mapping[str, str]:
-        """Return column -> text."""
+        """Return the text of each column."""
 
 
 Value = TypeVar("Value", bound=Row)
@@ -23,9 +23,9 @@ Value = TypeVar("Value", bound=Row)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A job that is pending, runs, or has ended. `pods`: the number of its pods; `placed`: how many of them have a
-    node. `reason`: why it is pending; `message`: how it failed, or why it is stuck. `record`: its entry in `phalanx
-    jobs --json` (docs/guide/command-line.md)."""
+    """A job that is pending, runs, or has ended. `pods`: the number of its pods. `placed`: the number of its pods that
+    have a node. `reason`: why it is pending; `message`: how it failed, or why it is stuck. `record`: its entry in
+    `phalanx jobs --json` (docs/guide/command-line.md)."""
 
     namespace: str
     name: str

@@ -4,13 +4,13 @@ Each call has one of three outcomes, which decide whether a write may be repeate
 
 - 2xx: the write was executed and is durable;
 - 4xx: `ApiRefusal`; the write was not executed;
-- 5xx or no response: `ApiUnknown`; the write may have been executed, and only reading the object can show it.
+- 5xx or no response: `ApiUnknown`; the write may have been executed; only reading the object shows whether it was.
 
 A call that was certainly not executed is sent again in two cases. After a 429 of an overloaded server, all calls wait
 for the time in `Retry-After`. After a 401, the call is sent once more with new credentials. Reads are also repeated
 after a 5xx.
 
-A 429 may also be about one object: a PodDisruptionBudget forbids an eviction, or a webhook refuses a write. An
+A 429 may also concern only one object: a PodDisruptionBudget forbids an eviction, or a webhook refuses a write. An
 overloaded server sends a 429 in plain text before it reads the call. Every other 429 has a Status as its body; it is an
 `ApiRefusal` and delays no other call. (Source: k8s.io/apiserver/pkg/server/filters, `tooManyRequests`.)
 
@@ -116,7 +116,7 @@ class ObjectCalls(ABC):
 
     async def list(self, kind: Kind, namespace: str = "", **params: str) -> Object:
         """Return the whole list as one List object, joined from its pages. If the pages expire before the last is read
-        (410), the list is read again in one piece."""
+        (410), the list is read again without pages."""
         try:
             pages = [page async for page in self.pages(kind, namespace, **params)]
         except ApiRefusal as error:
@@ -203,9 +203,9 @@ class Connection(ObjectCalls):
         proxy: HttpProxy | None = None,
         acting: Sequence[str] = (),
     ) -> None:
-        """Make a connection. `headers`: sent with every call, together with the headers of `identity`. `acting`: a user
-        and the user's groups to impersonate in every call. Raises PhalanxError if these names are not valid in a
-        header."""
+        """Make a connection. `headers`: headers that are sent with every call, in addition to the headers of
+        `identity`. `acting`: a user and the user's groups to impersonate in every call. Raises PhalanxError if these
+        names are not valid in a header."""
         self.server = server.rstrip("/")
         self.tally = Tally()
         self.lists_by_watch = True  # False after the server refused a watch that begins with all objects (KEP-3157)
@@ -214,13 +214,13 @@ class Connection(ObjectCalls):
         self._identity = identity
         self._fence: Callable[[], float] | None = None
         self._tls, self._server_name, self._proxy = tls, server_name, proxy
-        self._calm_s = 0.0  # no call is sent before this time (of the event loop), because the server is overloaded
+        self._calm_s = 0.0  # no call is sent before this time (event loop's clock), because the server is overloaded
         self._http = Http(self.server, tls=tls, limit=_CONNECTIONS, server_name=server_name, proxy=proxy)
 
     @classmethod
     async def open(cls, kubeconfig: str | Path | None = None, context: str | None = None) -> Self:
-        """Return a connection with the first of these credentials that exist: of the file `kubeconfig`, of $KUBECONFIG,
-        of ~/.kube/config, or of the pod's service account.
+        """Return a connection with the credentials from the first of these sources that exists: the file `kubeconfig`,
+        $KUBECONFIG, ~/.kube/config, the pod's service account.
 
         Raises PhalanxError if there is no kubeconfig or the credentials cannot be obtained."""
         return await cls.of(*read_credentials(kubeconfig, context))
@@ -271,8 +271,8 @@ class Connection(ObjectCalls):
         )
 
     def fence(self, until: Callable[[], float]) -> None:
-        """From now on, refuse each write at or after the time that `until` returns (in the event loop's time), for
-        example the expiry of a Lease."""
+        """From now on, refuse each write at or after the time that `until` returns, for example the expiry of a Lease.
+        The time is that of the event loop's clock."""
         self._fence = until
 
     async def __aenter__(self) -> Self:
@@ -365,7 +365,7 @@ class Connection(ObjectCalls):
                 if answer.status >= 300:
                     content = b"".join([chunk async for chunk in chunks])
                     if answer.status == 401 and self._identity is not None and self._identity.renewable:
-                        # This renews the credentials. The caller repeats the watch after the error that follows.
+                        # This renews the credentials. The error below makes the caller repeat the watch.
                         await self._ready(self._identity.lines)
                     if answer.status == 429 and not _is_json(answer.headers):
                         self._calm_down(answer.headers.get("retry-after"), 1)
@@ -380,7 +380,7 @@ class Connection(ObjectCalls):
     ) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
         """Open a WebSocket, for exec or port-forward, with the first of these subprotocols that the server supports.
         Raises the errors of `request`."""
-        import aiohttp  # imported here, because few commands need it and its import takes long
+        import aiohttp  # imported here, because few commands need it and importing it takes long
 
         head = await self._ready()
         lines = [line.partition(": ") for line in head.splitlines()]
@@ -411,7 +411,7 @@ class Connection(ObjectCalls):
             finally:
                 await socket.close()
 
-    # --- inside ---------------------------------------------------------------------------------------------------
+    # --- internal -------------------------------------------------------------------------------------------------
 
     def _unknown(self, method: str, path: str, error: OSError) -> ApiUnknown:
         return ApiUnknown(f"{method} {self.server}{path}: {str(error) or type(error).__name__}")

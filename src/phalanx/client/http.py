@@ -1,14 +1,15 @@
-"""An HTTP/1.1 client for one server, with the features that an API client needs: keep-alive, bodies, streams.
+"""An HTTP/1.1 client for one server. It supports what an API client needs: keep-alive, request and response bodies, and
+streams.
 
 A scheduler sends thousands of small writes a second, and a general HTTP client would use most of the scheduler's
-processor time (docs/decisions/0012-http-of-the-client.md). This client does little work for a call: it sends the
+processor time (docs/decisions/0012-http-of-the-client.md). This client does little work for each call: it sends the
 request with one write to an `asyncio.Protocol`, and parses the response. httptools parses the responses, and the
 standard library provides TLS.
 
 - A connection carries one call at a time. If it carried several calls, one lost response would make the outcomes of the
   following calls unknown as well. If `limit` calls are in progress, further calls wait for a connection.
-- A connection that was idle for more than 20 seconds is not used again, because the server may close it at that moment,
-  and then the outcome of a write would be unknown.
+- A connection that was idle for more than 20 seconds is not used again, because the server may close it at that moment.
+  The outcome of a write would then be unknown.
 - Every failure is an `OSError` (`ConnectionError`, `TimeoutError`). The request may or may not have been executed.
 """
 
@@ -121,7 +122,7 @@ class Http:
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append(turn)
             try:
-                await turn  # until a call that ends lets this one begin (`_pass_on`)
+                await turn  # wait until another call ends and `_pass_on` lets this call begin
             except asyncio.CancelledError:
                 if turn.done() and not turn.cancelled():
                     self._pass_on()
@@ -248,7 +249,7 @@ class _Channel(asyncio.Protocol):
         self._transport.write(request)
         try:
             await self._done
-        except BaseException:  # also after a cancellation: no later call may get the rest of this response
+        except BaseException:  # also if the call was cancelled: a later call must not get the rest of this response
             self.close()
             raise
         finally:
@@ -269,7 +270,7 @@ class _Channel(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
-            self._fail(ConnectionError(f"what the server sent is not HTTP: {error}"))
+            self._fail(ConnectionError(f"the server's response is not valid HTTP: {error}"))
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None

@@ -3,10 +3,10 @@
 - The protocol is that of client-go's reflector. The informer lists once (consistently, without a resourceVersion), and
   then watches from the list's version, with bookmarks. It resumes a broken watch from the last version, and lists again
   after a 410. Differences between a list and the cache are reported to the subscribers as ordinary changes.
-- If the server supports KEP-3157, the watch begins with all objects and replaces the list. Then neither side holds the
-  whole list in memory.
+- If the server supports KEP-3157, the watch begins with all objects and replaces the list. Then neither the server nor
+  the informer holds the whole list in memory.
 - A watch without events may be dead, because a load balancer dropped it or the server hangs. So the kernel probes the
-  peer (`http`), and each watch ends after some minutes.
+  connection (`http`), and each watch ends after some minutes.
 - The watch and the responses to writes both contain new states of an object, and an older state may arrive later. So
   `observe` keeps the state with the highest resourceVersion, which is an integer in every known server.
 - If an object is replaced by an object with the same name and another uid, a deletion and an addition are reported.
@@ -29,8 +29,8 @@ log = logging.getLogger(__name__)
 
 _WATCH_S = (120, 180)  # the range of a watch's duration; random, so that the watches do not all end at once
 _QUIET_S = 15.0  # a watch that is silent for this time after its end counts as dead
-_SHORT_S = 10.0  # after a shorter watch without events the informer pauses before the next one
-_PATIENCE = 6  # after this number of failed or empty watches, list again: the server may have been restored
+_SHORT_S = 10.0  # after a watch that is shorter than this and has no events, the informer pauses
+_PATIENCE = 6  # after this number of failed or empty watches, list again: the server may be restored from a backup
 _FORGOTTEN = 410
 _SPECS = 10_000  # the size of the cache of decoded specs
 _INITIAL = "k8s.io/initial-events-end"
@@ -72,7 +72,7 @@ def _decoder(lean: type | None) -> Callable[[bytes], Any]:
     of_spec = msgspec.json.Decoder(fields.get("spec", Any)).decode
     fields["spec"] = msgspec.Raw
     parts = TypedDict("Parts", fields, total=False)  # type: ignore[misc]  # made at run time
-    typed = msgspec.json.Decoder(TypedDict("Event", {"type": str, "object": parts})).decode  # type: ignore[operator]  # too
+    typed = msgspec.json.Decoder(TypedDict("Event", {"type": str, "object": parts})).decode  # type: ignore[operator]  # likewise
 
     def decode(line: bytes) -> Any:
         try:
@@ -221,7 +221,7 @@ class Informer:
             if key not in listed and version_of(obj) <= version:
                 self._remove(key, obj, version)
 
-    # --- inside ---------------------------------------------------------------------------------------------------
+    # --- internal -------------------------------------------------------------------------------------------------
 
     def _refused(self, error: ApiRefusal) -> bool:
         """Handle a refused list or watch. Return whether to pause before the next attempt."""
@@ -336,14 +336,14 @@ class Informer:
                 if self._listed is not None and _INITIAL in (obj["metadata"].get("annotations") or {}):
                     self._version = obj["metadata"]["resourceVersion"]
                     self._complete()
-        if self._listed is None:  # before the list is complete, a broken watch must start from the beginning
+        if self._listed is None:  # until the list is complete, a broken watch must start again from the beginning
             self._version = obj["metadata"]["resourceVersion"]
             self._highest = max(self._highest, int(self._version))
 
     def _remove(self, key: str, last: Object, version: int) -> None:
         del self.objects[key]
         self._deleted[last["metadata"]["uid"]] = version
-        if len(self._deleted) > 100_000:  # no response is older than the oldest 50,000 of them
+        if len(self._deleted) > 100_000:  # no late response is expected about the oldest 50,000 deletions
             for uid in list(self._deleted)[:50_000]:
                 del self._deleted[uid]
         self._tell(Change(kind=self.kind, old=last, new=None))
@@ -360,4 +360,6 @@ class Informer:
         except Exception:  # a defect of the subscriber
             obj = change.new or change.old
             key = "" if obj is None else key_of(obj)
-            log.exception("%s %s: a subscriber failed on a change, and continues without it", self.kind.name, key)
+            log.exception(
+                "%s %s: a subscriber failed on a change, and continues without this change", self.kind.name, key
+            )

@@ -19,8 +19,8 @@ class Kind(NamedTuple):
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """Return the URL path: /api/v1/… for the core group, otherwise /apis/GROUP/VERSION/…. Without a namespace, it
-        is the path of the objects in all namespaces."""
+        """Return the URL path: /api/v1/… for the core group, otherwise /apis/GROUP/VERSION/…. Without a namespace, the
+        path is that of the objects in all namespaces."""
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         space = f"/namespaces/{namespace}" if self.namespaced and namespace else ""
         tail = "".join(f"/{part}" for part in (name, subresource) if part)

@@ -1,10 +1,11 @@
 """Count the calls to an API server, with their status codes and durations. The metrics and tests read the counters.
 
-The counters are plain numbers without a lock or a registry, so counting takes about 2 µs for a call of 100 µs. The keys
-contain no object names, so their number is limited by the kinds and verbs that the program uses.
+The counters are plain numbers without a lock or a registry, so counting a call takes about 2 µs; the call itself takes
+about 100 µs. The keys contain no object names, so the number of keys is limited by the kinds and verbs that the program
+uses.
 
-Verbs and resources have the names of the server's audit log and of RBAC: `create pods/binding`, `patch jobs` in the
-group `batch`, `list nodes`.
+Verbs and resources have the same names as in the server's audit log and in RBAC: `create pods/binding`, `patch jobs` in
+the group `batch`, `list nodes`.
 """
 
 from __future__ import annotations

@@ -4,11 +4,10 @@ capacity.
 Parts, lowest first:
 
     copies      the copies of jobs in other clusters: their kinds, their content
-    workers     the clusters themselves: connections, states, nodes, calls
-    question    ask a worker when it would start a gang, and read the answer; the price and the data of a cluster
-    choices     choose a worker for each waiting gang, and keep the choice up to date; the order of the clusters for one
-                gang
+    workers     the other clusters: connections to them, their states and nodes, calls to them
+    question    ask a worker when it would start a gang, and read the answer; read the prices and data of a cluster
+    choices     choose a worker for each waiting gang, and keep the choice up to date; order the clusters for one gang
     sending     sends jobs, follows their copies, returns jobs to the queue
-    defaulting  the list of LocalQueues that send their jobs away
+    defaulting  the list of LocalQueues whose jobs are sent to other clusters
     dispatch    combines all parts, for the scheduler of one cluster
 """

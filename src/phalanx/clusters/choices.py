@@ -4,26 +4,28 @@ sent; the *manager* is the cluster that sends them.
 `kube.gang.spec.gang_spec` calls `choose` whenever it reads a gang that is meant for another cluster. If a worker's
 scheduler can answer when it would start a gang, it is asked once for all equal gangs. It is asked again every `AGAIN_S`
 while such a gang waits. The gang waits until each worker has answered once, has failed, or has not answered for
-`ASK_S`. When an answer changes the choice for a gang, the gang is marked, so that the manager reads it again.
+`ASK_S`. When an answer changes the choice for a gang, this module reports the gang to the manager, which then reads it
+again.
 
 A worker gets one question at a time. At most `MOST` different questions are kept. A worker may refuse questions,
-because it runs Kueue or an older Phalanx, or because this user has no right to ask. It is then not asked again over the
-same connection. A worker that does not answer in time is not asked for `REST_S`. If there is no answer, the choice
-assumes that the worker would start the gang as soon as its nodes have enough free capacity.
+because it runs Kueue or an older Phalanx, or because this user has no right to ask. The worker is then not asked again
+over the same connection. A worker that does not answer in time is not asked for `REST_S`. If there is no answer, the
+choice assumes that the worker would start the gang as soon as its nodes have enough free capacity.
 
 The order of the clusters for one gang depends on three values, the most important first: the time at which the
 cluster's scheduler expects to start the job, the amount of preferred data that the cluster has, and the price of the
 cluster. Clusters that are equal in all three values have the same rank. Among these, the core takes the cluster in
-which the job fits most tightly. Quota and free capacity do not affect this order. The core considers them, over the
-nodes of all clusters.
+which the job fits most tightly. Quota and free capacity do not affect this order: the core compares these when it
+places the job on the nodes of all clusters.
 
 A cluster is excluded if it lacks data that the job requires. It is also excluded if its scheduler reports that the job
 would not start soon, and the reason is not visible in the cluster's nodes: for example, a quota in that cluster, or a
-missing queue. If the reason is that nodes are full, the cluster is not excluded: the core sees this itself, and may
-preempt jobs.
+missing queue. If the reason is that nodes are full, the cluster is not excluded, because the core knows these nodes,
+and may preempt jobs on them.
 
 Some commands run a cycle on a snapshot and have no connection to workers. For these commands, `FiguredClusters` makes
-one node for each worker, from the figures that the scheduler has written to the MultiKueueCluster."""
+one node for each worker. The capacity of this node comes from the figures that the scheduler has written to the
+MultiKueueCluster."""
 
 from __future__ import annotations
 
@@ -54,7 +56,7 @@ from phalanx.kube.world.capacity_sources import ManagerWorld
 from phalanx.model.event import Event, NodeSeen
 from phalanx.model.reason import Reason, ReasonCode
 
-LATE_S = 300.0  # a job is not sent yet to a cluster that would start it after a longer wait than this
+LATE_S = 300.0  # a job is not sent to a cluster yet if it would wait there for longer than this
 SOON_S = 60.0  # start times are compared in steps of this length
 SEEN_BY_THE_CORE: Final = frozenset({ReasonCode.NO_ROOM, ReasonCode.PREEMPTING})
 
@@ -74,8 +76,8 @@ Gist: TypeAlias = tuple[str, bool, float]
 
 
 def gist(outlook: StartOutlook | None, now_s: float) -> Gist:
-    """Return the part of an outlook that determines the order of the clusters. As long as this part does not change,
-    the order does not change."""
+    """Return the part of an outlook that affects the order of the clusters. While this part stays the same, the order
+    stays the same."""
     if outlook is None:
         return "", False, 0.0
     off_s = max(0.0, outlook.start_s - now_s)
@@ -131,7 +133,7 @@ def _facts(
     if one.trouble:
         pass
     elif one.outlook is None:
-        yield "expected start not told"
+        yield "expected start not reported"
     elif off_s <= SOON_S:
         yield "would start it at once"
     else:
@@ -152,16 +154,16 @@ log = logging.getLogger(__name__)
 
 ASK_S = 5.0  # the longest time to wait for an answer
 AGAIN_S = 15.0  # the age of an answer at which the question is sent again
-REST_S = 30.0  # how long a worker that did not answer is not asked
-MOST = 256  # the most different questions that are kept; no worker is asked about further gangs
+REST_S = 30.0  # a worker that did not answer gets no question for this time
+MOST = 256  # the maximum number of different questions; workers are not asked about gangs with further questions
 _ASKING = Reason(code=ReasonCode.BACKOFF, text="the clusters are being asked when each would start it", brief=True)
 
 
 @dataclass(slots=True)
 class _Equals:
     """A class of equal gangs. `answers`: cluster -> its outlook, that is, when it expects to start the gang; None if
-    the cluster gave no outlook. `asked_s`: cluster -> when it was asked. `gists`: cluster -> the part of its answer on
-    which the present choice is based."""
+    the cluster gave no outlook. `asked_s`: cluster -> when it was asked. `gists`: cluster -> the part of its answer
+    that the present choice depends on."""
 
     namespace: str
     text: str
@@ -229,7 +231,7 @@ class Choices:
             self._equals.pop((equals.namespace, equals.text), None)
 
     def renew(self) -> None:
-        """Have every waiting gang read again, because an offer may have changed."""
+        """Have every waiting gang read again, because a cluster's offer may have changed."""
         for gang in list(self._waiting):
             self._changed(gang)
 
@@ -347,8 +349,8 @@ class Choices:
 
 
 class FiguredClusters:
-    """The other clusters of a snapshot. The class implements `OtherClusters` of `kube.world`. `clusters`: returns
-    the MultiKueueClusters by name."""
+    """The other clusters of a snapshot. The class implements `OtherClusters` of `kube.world`. `clusters`: a function
+    that returns the MultiKueueClusters by name."""
 
     def __init__(self, clusters: Callable[[], Mapping[str, dict[str, Any]]]) -> None:
         self._clusters = clusters
@@ -369,9 +371,9 @@ class FiguredClusters:
                 total[resource] = total.get(resource, 0) + role.count * amount
 
     def events(self) -> Sequence[Event]:
-        """Return one node for each worker. The amounts that a figure states as used include the pods of jobs that this
-        manager has sent. The core charges these jobs to the node as well. So their requests are added to the capacity
-        of the node."""
+        """Return one node for each worker. The used amounts in a worker's figures include the jobs that this manager
+        has sent. The core charges these jobs to the node as well. So that they do not count twice, their requests are
+        added to the capacity of the node."""
         found = list[Event]()
         for name, obj in self._clusters().items():
             figures, ours = read_figures(obj), self._ours.get(name, {})

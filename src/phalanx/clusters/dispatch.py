@@ -1,8 +1,8 @@
 """Send jobs to the clusters on whose nodes the core has placed them, follow their copies, and delete copies.
 
 The scheduler writes its choice of a cluster to the start record of the Job before this module writes anything (decision
-73). So after a crash between two writes, the objects show the remaining steps. A missing copy is created, a copy of the
-present start is followed, and any other copy is deleted (`job_reconciler`)."""
+73). So after a crash between two writes, the remaining steps can be derived from the objects. A missing copy is
+created, a copy of the present start is followed, and any other copy is deleted (`job_reconciler`)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from phalanx.kube.gang.spec.elsewhere import Choose
 from phalanx.kube.world.capacity_sources import ManagerWorld
 from phalanx.model.event import Event
 
-AT_ONCE = 32  # the most jobs that are reconciled concurrently
+AT_ONCE = 32  # the maximum number of jobs that are reconciled concurrently
 
 
 class Dispatcher:

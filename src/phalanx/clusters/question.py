@@ -1,11 +1,11 @@
 """Ask the scheduler of a worker (a cluster to which jobs may be sent) when it would start a gang, and read the answer.
-The module has the formats of the question and of the answer.
+The module defines the formats of the question and of the answer.
 
     GET /apis/visibility.phalanx.dev/v1/namespaces/NAMESPACE/jobs/-/start?job=QUESTION
 
 The question is JSON. It contains the gang's options for queueing, its priority, its time limit and its pods. It
-contains no names, so that equal gangs have the same question. The start in the answer is in seconds from now, so that
-the clocks of the two clusters need not agree.
+contains no names, so equal gangs have the same question. The start in the answer is in seconds from now, so that the
+clocks of the two clusters need not agree.
 
 The module also reads the prices and the data of a cluster from the labels and annotations of its MultiKueueCluster:
 
@@ -14,7 +14,7 @@ The module also reads the prices and the data of a cluster from the labels and a
       annotations: {phalanx.dev/cluster-price: "cpu=0.04,memory=0.005,nvidia.com/gpu=2.5"}
 
 A price is the price of one CPU, one GiB or one device for an hour, in any currency. A cluster without prices costs
-nothing. Values that cannot be read are reported in `ClusterOffer.wrong`; the other values of the offer are used."""
+nothing. A value that cannot be read is reported in `ClusterOffer.wrong`; the other values are used."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from phalanx.model.pod import CPU, MEMORY
 from phalanx.model.reason import NEVER, ReasonCode
 
 API: Final = "/apis/visibility.phalanx.dev/v1"
-_LONGEST, _LONGEST_TEXT = 3000, 300  # the most characters of a question, because it is part of a URL; of a reason
+_LONGEST, _LONGEST_TEXT = 3000, 300  # most characters of a question (it is part of a URL); of a reason
 _OPTIONS: Final = (
     *(labels.QUEUE, "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class", labels.GROUP, labels.QOS),
     *(labels.ESTIMATE, labels.PREEMPTIBLE, labels.RESERVATION, labels.DEADLINE),
@@ -65,8 +65,8 @@ class StartQuestion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 class StartOutlook(NamedTuple):
     """When a cluster expects to start the gang. `start_s`: the start in seconds since the epoch; infinite if it is not
-    known. `code`, `text`: why the gang does not start at once. `never`: True if the gang can start only after a change
-    in that cluster."""
+    known. `code`, `text`: why the gang does not start immediately. `never`: True if the gang can start only after a
+    change in that cluster."""
 
     start_s: float
     code: str = ""
@@ -104,9 +104,9 @@ def read_question(text: str) -> StartQuestion:
     """Return the question in the text. Raises ValueError."""
     asked = msgspec.json.decode(text[: _LONGEST + 1], type=StartQuestion)
     if not asked.pods or any(each.count < 1 for each in asked.pods):
-        raise ValueError("it asks for no pods")
+        raise ValueError("it requests no pods")
     if sum(each.count for each in asked.pods) > MOST_PODS:
-        raise ValueError(f"it asks for more than {MOST_PODS} pods")
+        raise ValueError(f"it requests more than {MOST_PODS} pods")
     return asked
 
 
@@ -181,8 +181,8 @@ def offer_of(cluster: Mapping[str, Any]) -> ClusterOffer:
         price = _price(text) if resource and equals else None
         if price is None:
             wrong = wrong or (
-                f"its annotation {PRICE} has {entry[:60]!r}, which is no RESOURCE=PRICE and is ignored: write, for "
-                "example, cpu=0.04,memory=0.005,nvidia.com/gpu=2.5"
+                f"its annotation {PRICE} has {entry[:60]!r}, which does not have the form RESOURCE=PRICE and is "
+                f"ignored: write, for example, cpu=0.04,memory=0.005,nvidia.com/gpu=2.5"
             )
         else:
             prices[resource] = price
@@ -201,7 +201,7 @@ def data_names(text: str) -> tuple[str, ...]:
     """Return the names in a job's comma-separated list of data. Raises ValueError."""
     names = tuple(dict.fromkeys(filter(None, map(str.strip, text.split(",")))))
     if (bad := next((name for name in names if not _NAME.fullmatch(name)), None)) is not None:
-        raise ValueError(f"{bad[:60]!r} is no name of data: letters, digits, '-', '_' and '.', at most 63")
+        raise ValueError(f"{bad[:60]!r} is not a valid name of data: use letters, digits, '-', '_' and '.', at most 63")
     if len(names) > _MOST_NAMES:
-        raise ValueError(f"it names {len(names)} data; the most is {_MOST_NAMES}")
+        raise ValueError(f"it has {len(names)} names of data; at most {_MOST_NAMES} are allowed")
     return names

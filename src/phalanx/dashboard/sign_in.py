@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 REVIEW_S = 60.0  # the interval between two reads of a viewer's rights
 _NEW_S = 5.0  # the interval while the rights in a new namespace are unknown
 IDLE_S = 12 * 3600.0
-_AT_ONCE = 16  # how many identities are looked up at a time
+_AT_ONCE = 16  # the maximum number of concurrent lookups of identities
 _MOST_CHARS = 8192  # the longest token
 _MOST_GROUPS = 200
 _OWN = frozenset({"localhost", "127.0.0.1", "[::1]"})  # the hosts in the URLs of `kubectl port-forward`
@@ -62,7 +62,7 @@ Admit: TypeAlias = Callable[[Credential], Awaitable[Viewer | None]]
 
 class SignIn:
     """The sessions of all viewers of a server in a cluster. `hosts`: the host names under which browsers reach this
-    server, besides the loopback address. `proxies`: the common names of the certificates of trusted proxies.
+    server, in addition to the loopback address. `proxies`: the common names of the certificates of trusted proxies.
     `namespaces`: a function that returns the namespaces that contain jobs."""
 
     def __init__(
@@ -99,7 +99,7 @@ class SignIn:
         host = request.headers.get("Host", "").lower()
         name = host if host.endswith("]") else host.rpartition(":")[0] or host
         if name not in self._hosts:
-            return "the request names another host than this server"
+            return "the request has a Host header that does not name this server"
         return foreign(request, {f"http://{host}", f"https://{host}"})
 
     def leaves(self, request: web.Request) -> bool:
@@ -199,7 +199,7 @@ def _cookie(request: web.Request) -> str:
 
 
 def _common_name(request: web.Request) -> str:
-    """Return the common name of the client certificate that the handshake verified. It is empty if there was none."""
+    """Return the common name of the client certificate that the handshake verified. Return "" if there was none."""
     found = None if request.transport is None else request.transport.get_extra_info("peercert")
     pairs = (pair for part in (found or {}).get("subject", ()) for pair in part)
     return next((str(value) for name, value in pairs if name == "commonName"), "")

@@ -27,7 +27,7 @@ from phalanx.errors import PhalanxError
 
 class WordCount:
     """The parts of the text that are not counted yet, and the sum of the counts so far. `token`: the secret that
-    executors must send. `executors`: their number."""
+    executors must send. `executors`: the number of executors."""
 
     def __init__(self, texts: Iterable[str], token: str, executors: int) -> None:
         self.counts: Counter[str] = Counter()
@@ -41,7 +41,9 @@ class WordCount:
         async with self._change:
             await self._change.wait_for(lambda: not self._open or not self._executors_left)
         if self._open:
-            raise PhalanxError(f"{self._open} parts are not counted and every executor is lost; see their logs")
+            raise PhalanxError(
+                f"{self._open} parts are not counted, and all executors are lost; see the logs of the executors"
+            )
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one executor until all parts are counted or its connection ends. A connection without the token is
@@ -68,14 +70,14 @@ class WordCount:
                         await self._take(counts)
                         work = None
                     case _:
-                        raise ConnectionLost("not an answer to what was asked")
+                        raise ConnectionLost("the executor did not send the counts of the requested part")
             await send(writer, Goodbye())
         except ConnectionLost:
             await self._lost(work)
 
     async def _next(self) -> tuple[int, str] | None:
         """Return a part to count; None if all parts are counted. While other executors count the last parts, this call
-        waits: if one of them is lost, its part must be counted again."""
+        waits, because the part of a lost executor must be counted again."""
         async with self._change:
             await self._change.wait_for(lambda: self._waiting or not self._open)
             return self._waiting.pop() if self._waiting else None
@@ -96,7 +98,7 @@ class WordCount:
 
 async def drive(connection: Connection, name: str, namespace: str, address: str) -> None:
     """Listen on a free port, create the executors, read the text while they start, and print the result. `name`,
-    `namespace`, `address`: of the driver's pod."""
+    `namespace`, `address`: the name, the namespace and the address of the driver's pod."""
     token = secrets.token_urlsafe(32)
     work: asyncio.Future[WordCount] = asyncio.get_running_loop().create_future()
     serving: set[asyncio.Task[None]] = set()

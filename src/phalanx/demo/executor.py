@@ -86,7 +86,7 @@ async def work(host: str, port: int, token: str, name: str) -> int:
                 case Goodbye():
                     return done
                 case unexpected:
-                    raise ConnectionLost(f"the driver says {type(unexpected).__name__}, which is not its part")
+                    raise ConnectionLost(f"the driver sent {type(unexpected).__name__}, which a driver must not send")
     finally:
         writer.close()
 

@@ -272,6 +272,6 @@ def _driver(application: TrialApplication) -> Text:
 
 def _executors(application: TrialApplication) -> Text:
     if not application.executors:
-        return Text("not asked for yet", style="dim")
+        return Text("not created yet", style="dim")
     states = [executor.state for executor in application.executors.values()]
     return Text(", ".join(states), style=_COLOURS[min(states, key=list(DemoPodState).index)])

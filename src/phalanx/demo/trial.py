@@ -1,5 +1,5 @@
-"""Run one trial: submit six applications to one queue at the same time, and observe them through the API, as any user
-could.
+"""Run one trial: submit six applications to one queue at the same time, and observe them through the API like an
+ordinary user.
 
 A trial ends when all drivers have ended, or in a deadlock. It counts as a deadlock if drivers hold all CPUs, all
 executors are pending, and no pod has changed for `QUIET_S` seconds.
@@ -138,7 +138,7 @@ class DemoPodState(StrEnum):
     """The state of a pod as the demo shows it."""
 
     WAITING = "waiting"  # the pod has no node
-    STARTING = "starting"  # the pod has a node, and does not run yet
+    STARTING = "starting"  # the pod has a node, but does not run yet
     RUNNING = "running"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
@@ -167,7 +167,7 @@ class PodStory:
         return self.moments[-1][1]
 
     def since(self, state: DemoPodState) -> float | None:
-        """Return when the pod first was in `state`; None if it never was."""
+        """Return the time at which the pod first was in `state`; None if it never was."""
         return next((at_s for at_s, seen in self.moments if seen is state), None)
 
 
@@ -329,7 +329,8 @@ async def _until_over(trial: Trial, began_s: float, show: Callable[[Trial], None
         if trial.seconds > LIMIT_S:
             states = ", ".join(f"{pod.name} {pod.state}" for pod in trial.pods)
             raise PhalanxError(
-                f"the trial in queue {trial.queue} neither finished nor stood still within {LIMIT_S:g} s ({states}). "
+                f"the trial in queue {trial.queue} neither finished nor came to a deadlock within {LIMIT_S:g} s "
+                f"({states}). "
                 "Run it again with --keep and look at the pods with kubectl."
             )
         await asyncio.sleep(_TICK_S)
@@ -341,7 +342,7 @@ async def clear(connection: Connection, trial: Trial) -> None:
     deadline_s = time.monotonic() + LIMIT_S
     while pods := (await connection.list(PODS, NAMESPACE, **selector))["items"]:
         if time.monotonic() > deadline_s:
-            raise PhalanxError(f"{len(pods)} pods of the trial are still there {LIMIT_S:g} s after their deletion")
+            raise PhalanxError(f"{len(pods)} pods of the trial still exist {LIMIT_S:g} s after their deletion")
         going = (pod for pod in pods if "deletionTimestamp" not in pod["metadata"])
         await asyncio.gather(*(_delete(connection, pod["metadata"]["name"]) for pod in going))
         await asyncio.sleep(_TICK_S)

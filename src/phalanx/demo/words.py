@@ -25,8 +25,8 @@ _NOT_THE_LIBRARY = {"site-packages", "dist-packages", "test", "tests", "idlelib"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """A summary of word counts, by which the counts of two processes can be compared. `words`: the number of words.
-    `distinct`: the number of different words. `digest`: a hash of all words and their counts."""
+    """A summary of word counts, to compare the counts of two processes. `words`: the number of words. `distinct`: the
+    number of different words. `digest`: a hash of all words and their counts."""
 
     words: int
     distinct: int

@@ -7,7 +7,7 @@ the headers. Every request is refused until these settings are known.
 
 The second part authorizes requests. It asks the API server with a SubjectAccessReview, as every aggregated API server
 does. A verdict, positive or negative, is cached for ten seconds, as in the API server's own library. So a newly granted
-right takes effect within ten seconds, and a client that polls does not double the API server's work.
+right takes effect within ten seconds, and a client that polls does not cause a SubjectAccessReview with each request.
 
 The third part keeps the front proxy's settings up to date by reading the ConfigMap every `PAUSE_S` seconds. If a read
 fails or the ConfigMap is invalid, the last valid settings stay in use, so that no client is locked out.
@@ -99,7 +99,7 @@ def read_front_proxy(data: Mapping[str, str]) -> FrontProxy:
     authority = data.get(f"{_PREFIX}client-ca-file") or ""
     if not authority:
         raise ValueError(
-            f"{_PREFIX}client-ca-file is not there: the API server is started without an authority of the front proxy "
+            f"{_PREFIX}client-ca-file is missing: the API server was started without an authority of the front proxy "
             "(--requestheader-client-ca-file), so no API can be aggregated"
         )
     user = _listed(data, "username-headers")
@@ -121,7 +121,7 @@ def _listed(data: Mapping[str, str], key: str) -> tuple[str, ...]:
     text = data.get(f"{_PREFIX}{key}") or "[]"
     found = json.loads(text)
     if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
-        raise ValueError(f"{_PREFIX}{key} is no list of names: {text[:80]}")
+        raise ValueError(f"{_PREFIX}{key} is not a list of names: {text[:80]}")
     return tuple(found)
 
 
@@ -218,7 +218,8 @@ class Belief:
 # --- HTTPS port -------------------------------------------------------------------------------------------------------
 
 Object = dict[str, Any]
-# Takes the path below the API group and the query; returns the response, or None if the objects are not read yet.
+# A function of the path below the API group and of the query. It returns the response, or None if the objects are not
+# read yet.
 View = Callable[[tuple[str, ...], Mapping[str, str]], Object | None]
 
 
@@ -246,7 +247,7 @@ class Handshakes:
         try:
             _strict().load_verify_locations(cadata=authority)
         except ssl.SSLError as error:
-            raise ValueError(f"the authority of the front proxy is no certificate in PEM: {error}") from error
+            raise ValueError(f"the authority of the front proxy is not a certificate in PEM: {error}") from error
         self._authority = authority
         self._renew()
 

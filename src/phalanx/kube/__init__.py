@@ -9,7 +9,7 @@ are listed before it):
     install/    install definitions of Phalanx's kinds and admission policies
     gang/       the life of one gang: its spec, its seats, the bind barrier, preemption, restart; no I/O
     write/      writes to the API server: concurrent, in order for each object, never repeated by mistake
-    leader      the Lease, by which only one scheduler leads, and the time after which it writes nothing
+    leader      elect one leader by a Lease; the leader writes nothing after its Lease may have expired
     routing/    map changed objects to the gangs that they belong to
     status/     publish the status of queues and PodGroups, and past usage
     world/      the `World` of `phalanx.loop`: it reports events, and carries out plans

@@ -1,4 +1,4 @@
-"""One leader at a time: a Lease of coordination.k8s.io, and the fence that makes it safe.
+"""Ensure that at most one scheduler process leads: a Lease of coordination.k8s.io, and a fence against late writes.
 
 A Lease alone does not prevent late writes: a process that was suspended during its renewals may resume just before it
 sends a write. So the leader has a deadline on its own monotonic clock, the *fence*. The fence is earlier than the end
@@ -11,16 +11,16 @@ was sent before the fence has 4 s to arrive.
 The module also logs which code runs when the event loop is blocked for too long.
 
 If the event loop is blocked, the process may fail to renew the Lease and lose the leadership. The API server may also
-disconnect a watch that the process does not read. Afterwards an administrator cannot find out which code blocked the
-loop, unless its stack was logged at that time. So a separate thread checks the loop. For each stall, the thread logs
-the current stack once, and the length of the stall when it has ended.
+disconnect a watch that the process does not read. Afterwards an administrator can find out which code blocked the loop
+only if its stack was logged at that time. So a separate thread checks the loop. For each stall, the thread logs the
+current stack once, and the length of the stall when it has ended.
 
 The module also gives the scheduler a time of day that never jumps.
 
 Time limits, timeouts and usage are measured by the time of day, because objects and records contain times of day, and
-users set the time of day at which a job may begin. But somebody may adjust a machine's clock by an hour or by years. If
-the scheduler used this clock, all timeouts would end at once after an adjustment forward, and the scheduler would take
-back all unfinished starts. After an adjustment backward, no timeout would end for a long time.
+users set the time of day at which a job may begin. But a machine's clock may be adjusted by an hour or by years. If the
+scheduler used this clock, all timeouts would end at once after an adjustment forward, and the scheduler would take back
+all unfinished starts. After an adjustment backward, no timeout would end for a long time.
 
 So the scheduler's time is derived from the monotonic clock and approaches the machine's clock: the scheduler's time
 runs twice as fast while it is behind the machine's clock, and half as fast while it is ahead of it. If the machine's
@@ -86,15 +86,17 @@ class _StallWatch:
         while not self._over.wait(self._limit_s / 2):
             turned_s = self._turned_s
             if told_s and turned_s != told_s:
-                log.warning("the event loop turns again, after %.1f s", turned_s - told_s)
+                log.warning("the event loop runs again, after %.1f s", turned_s - told_s)
                 told_s = 0.0
             if not told_s and time.monotonic() - turned_s > self._limit_s:
                 told_s = turned_s
-                log.warning("the event loop made no turn for %.1f s; it is in\n%s", self._limit_s, self._stack())
+                log.warning(
+                    "the event loop has been blocked for %.1f s; the stack is\n%s", self._limit_s, self._stack()
+                )
 
     def _stack(self) -> str:
         frame = sys._current_frames().get(self._thread_id)
-        return "".join(traceback.format_stack(frame)[-_FRAMES:]) if frame is not None else "a thread that is no more"
+        return "".join(traceback.format_stack(frame)[-_FRAMES:]) if frame is not None else "a thread that has ended"
 
 
 NAME, NAMESPACE = "phalanx", "kube-system"
@@ -111,8 +113,8 @@ class LeaseDurations:
 
 
 class Lease:
-    """The Lease of the leader, in a process that holds the Lease or waits for it. `identity`: a name that is unique to
-    the process (for example its host name and process id). `policy`: the leader's policy as text. It is written to an
+    """The leader's Lease, for a process that holds the Lease or waits for it. `identity`: a name that is unique to the
+    process (for example its host name and process id). `policy`: the leader's policy as text. It is written to an
     annotation of the Lease, so that commands such as `explain` can compute the same decisions."""
 
     def __init__(
@@ -155,7 +157,7 @@ class Lease:
             if not renewed and _now() + soon_s >= self._until:
                 raise LeaseLost(
                     f"the lease {self._namespace}/{self._name} could not be renewed for {self.terms.renew_s:g} s: "
-                    "this process stops scheduling, another may lead now; start it again to stand by"
+                    "this process stops scheduling, because another process may lead now; restart it to wait on standby"
                 )
 
     async def release(self) -> None:
@@ -170,9 +172,9 @@ class Lease:
                 if lease["spec"].get("holderIdentity") == self.identity:
                     await self._api.replace(LEASES, {**lease, "spec": {**lease["spec"], "holderIdentity": ""}})
         except (ApiError, TimeoutError) as error:
-            log.info("the lease was not given back: %s", error)
+            log.info("the lease was not released: %s", error)
 
-    # --- inside ---------------------------------------------------------------------------------------------------
+    # --- internal -------------------------------------------------------------------------------------------------
 
     async def _attempt(self) -> bool:
         """Acquire or renew the Lease. Return False if another process holds the Lease, or if the API server does not
@@ -228,8 +230,8 @@ class Lease:
 
 @asynccontextmanager
 async def leading(lease: Lease) -> AsyncIterator[Lease]:
-    """Be the leader as long as the context is open. LeaseLost ends the context when the Lease cannot be renewed. If
-    code blocks the event loop for too long, its stack is logged."""
+    """Acquire the Lease, and renew it while the context is open. LeaseLost ends the context when the Lease cannot be
+    renewed. If code blocks the event loop for too long, its stack is logged."""
     await lease.acquire()
     try:
         async with asyncio.TaskGroup() as group:
@@ -258,7 +260,7 @@ def _now() -> float:
 
 
 _AHEAD, _BEHIND = 0.5, 2.0  # the speed of this clock while it is ahead of the machine's clock, or behind it
-_AGREES_S = 1.0  # smaller adjustments, as by time servers, take effect at once
+_AGREES_S = 1.0  # smaller adjustments, such as those of time servers, take effect at once
 
 
 class SteadyClock:

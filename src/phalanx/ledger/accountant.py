@@ -160,7 +160,7 @@ class Accountant:
             entry = replace(entry, starts=(*before, StartEntry(at_s=told.started_s, state=state)))
         entry = replace(entry, state=state, starts=(*entry.starts[:-1], replace(entry.starts[-1], state=state)))
         eligible_s = entry.eligible_s if entry.eligible_s is not None else told.job.submitted_s
-        self._keep(self._allocated(replace(entry, eligible_s=eligible_s), told.placements, anew=True))
+        self._keep(self._allocated(replace(entry, eligible_s=eligible_s), told.placements, replaces=True))
 
     def _refused(self, event: Refused) -> None:
         entry = self.live.get(event.job)
@@ -198,12 +198,12 @@ class Accountant:
         limit_s = entry.limit_s if action.limit_s is None else action.limit_s
         entry = replace(entry, eligible_s=eligible_s, limit_s=limit_s, state=State.CONFIGURING, waits_for="")
         starts = (*entry.starts, StartEntry(at_s=action.at_s, state=State.CONFIGURING, backfilled=action.backfilled))
-        self._keep(self._allocated(replace(entry, starts=starts), action.placements, anew=True))
+        self._keep(self._allocated(replace(entry, starts=starts), action.placements, replaces=True))
 
     def _place(self, job: str, placements: Sequence[Placement]) -> None:
         entry = self.live.get(job)
         if entry is not None and entry.starts:
-            self._keep(self._allocated(entry, placements, anew=False))
+            self._keep(self._allocated(entry, placements, replaces=False))
 
     def _waits(self, action: Wait) -> None:
         entry = self.live.get(action.job)
@@ -216,8 +216,8 @@ class Accountant:
         self._keep(self._waiting(replace(entry, eligible_s=eligible_s), code))
 
     def _reserved(self, job: str) -> None:
-        """Record that the job has the first backfill reservation, once for each time that the job waits in the
-        queue."""
+        """Record that the job has the first backfill reservation. This is recorded at most once until the job
+        starts."""
         entry = self.live.get(job)
         if entry is None or entry.state is not State.PENDING:
             return
@@ -261,14 +261,14 @@ class Accountant:
             requested=_sum((role.shape.requests, role.count) for role in job.roles) or entry.requested,
         )
 
-    def _allocated(self, entry: JobEntry, placements: Sequence[Placement], *, anew: bool) -> JobEntry:
-        """Return the entry with the nodes and amounts of the placements in its last start. If `anew`, they replace the
-        earlier nodes and amounts of the start; otherwise they are added to the earlier ones."""
+    def _allocated(self, entry: JobEntry, placements: Sequence[Placement], *, replaces: bool) -> JobEntry:
+        """Return the entry with the nodes and amounts of the placements in its last start. `replaces`: True if they
+        replace the earlier nodes and amounts of the start, False if they are added to these."""
         sizes, start = self._sizes.get(entry.job, ()), entry.starts[-1]
         placed = [one for one in placements if one.role < len(sizes)]
         found = _sum((tuple(sizes[one.role].items()), 1) for one in placed)
         nodes = [one.node for one in placements]
-        if not anew:
+        if not replaces:
             found = _sum([(tuple(start.allocated.items()), 1), (tuple(found.items()), 1)])
             nodes += start.nodes
         start = replace(start, nodes=tuple(sorted(nodes)), allocated=found)
@@ -312,7 +312,7 @@ def _ended_start(entry: JobEntry, state: State, end_s: float, why: str, by: str 
 
 
 def _lost(start: StartEntry, next_s: float) -> StartEntry:
-    """Mark a start as ended that ended while no scheduler ran. `next_s`: the time of the job's next start, which is
+    """Mark a start as ended, if it ended while no scheduler ran. `next_s`: the time of the job's next start, which is
     recorded as the end, because the exact end is unknown."""
     return replace(start, state=State.REQUEUED, end_s=max(start.at_s, next_s))
 

@@ -29,7 +29,7 @@ from phalanx.model.plan import Plan
 
 log = logging.getLogger(__name__)
 
-_WAIT_S = 1.0  # the longest time for which a start waits for the ledger
+_WAIT_S = 1.0  # the longest time that a start waits for the ledger
 _AGAIN_S = (0.2, 1.0, 5.0)
 _STOP_S = 5.0  # the time limit for the last write
 
@@ -65,7 +65,7 @@ class LedgerWriter:
 
     def durable(self, batch: int, timeout_s: float) -> bool:
         """Wait until the batch is written, but not longer than `timeout_s` seconds. Return True if it is written. As
-        long as writes to the database fail, return False at once."""
+        long as writes to the database fail, return False without waiting."""
         with self._change:
             return self._change.wait_for(lambda: self._written >= batch or self._failing, timeout_s) and (
                 self._written >= batch
@@ -113,7 +113,8 @@ class LedgerWriter:
 
 
 class Accounted:
-    """A world that records the jobs of `world` in the ledger. `look`: returns the facts in the objects of a job."""
+    """A world that records the jobs of `world` in the ledger. `look`: a function that returns the facts in the objects
+    of a job."""
 
     def __init__(
         self, world: AccountedWorld, ledger: Ledger, look: Look, now_s: Callable[[], float] = time.time

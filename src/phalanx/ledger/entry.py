@@ -2,8 +2,8 @@
 
 The key of a job is the uid of its oldest object, because a name may be used again after a deletion. The key of a start
 is the time of its decision, which is also in the annotation `phalanx.dev/admitted`. So after a change of the leader,
-the new scheduler continues the row that its predecessor began. A write always replaces the whole record, so writing a
-record twice changes nothing.
+the new scheduler updates the row that the earlier leader created. A write always replaces the whole record, so writing
+a record twice changes nothing.
 
 The states are some of the states of Slurm's accounting (sacct(1), JOB STATE CODES).
 
@@ -45,7 +45,7 @@ class State(StrEnum):
 
 OBJECT = "object"  # key in `words`: KIND.GROUP/NAME of the object that the user created, if `job` has another name
 ARRAY = "task-of"  # key in `words`: the name of the array of which the job is a task
-MOST_REASONS = 50  # the most reasons that are kept for a job
+MOST_REASONS = 50  # the maximum number of reasons that are kept for a job
 RESERVED = "NodesReserved"  # the code in `reasons` that marks the time when the job got the first reservation
 FILE = "ledger.sqlite3"  # the name of the ledger file in a data directory
 LIVE = frozenset({State.PENDING, State.CONFIGURING, State.RUNNING})
@@ -90,10 +90,10 @@ class JobEntry:
     `job`: the job's id, `namespace/name`. `kind`: the kind of its object. `account`: the path of its queue when it was
     submitted, from the root: `company/research/vision`. `requested`: the requests of all its pods. `limit_s`: its time
     limit. `exit_code`: the highest exit code of its pods (0 to 255). `signal`: the signal that ended the pod with that
-    exit code, if one did. `cause`: why the job ended, as text. `waits_for`: the code of its last reason to wait.
+    exit code, if one did. `cause`: why the job ended, as text. `waits_for`: the code of the last reason why it waited.
     `exact_end`: False if the job ended while no scheduler ran; then `end_s` is the time at which this was noticed.
     `number`: Slurm's job number, if the job has one. `words`: further facts from its submitter (partition, comment,
-    command line), by name. `reasons`: the last changes of its reason to wait, at most `MOST_REASONS`, in order.
+    command line), by name. `reasons`: the last changes of the reason why it waits, at most `MOST_REASONS`, in order.
     `starts`: its starts in order; the last one is the present or final start."""
 
     uid: str

@@ -24,7 +24,7 @@ from phalanx.ledger.entry import ARRAY, FILE, LIVE, OBJECT, JobEntry, ReasonEntr
 from phalanx.ledger.schema import JOBS, STARTS, upgrade
 from phalanx.ledger.selection import Selection
 
-_AT_ONCE = 500  # the most jobs in one statement
+_AT_ONCE = 500  # the maximum number of jobs in one statement
 _RENEWED = (
     "state",
     "end_s",
@@ -54,7 +54,7 @@ class Ledger:
         create missing tables and run missing migrations. Raises LedgerError."""
         ledger = cls(_engine(url, read_only))
         if not read_only:
-            with _told(url), ledger._engine.begin() as connection:
+            with _database_errors(url), ledger._engine.begin() as connection:
                 upgrade(connection)
         return ledger
 
@@ -72,7 +72,7 @@ class Ledger:
     def put(self, entries: Sequence[JobEntry]) -> None:
         """Write the entries in one transaction. Raises LedgerError. After this error, either no entry was written, or
         it is unknown whether the entries were written."""
-        with _told(self._engine.url.render_as_string()), self._engine.begin() as connection:
+        with _database_errors(self._engine.url.render_as_string()), self._engine.begin() as connection:
             for at in range(0, len(entries), _AT_ONCE):
                 self._put(connection, entries[at : at + _AT_ONCE])
 
@@ -95,7 +95,7 @@ class Ledger:
         deletes only a few hundred jobs, so that a concurrent writer waits only briefly."""
         count = 0
         while True:
-            with _told(self._engine.url.render_as_string()), self._engine.begin() as connection:
+            with _database_errors(self._engine.url.render_as_string()), self._engine.begin() as connection:
                 old = select(JOBS.c.id).where(JOBS.c.end_s < before_s).order_by(JOBS.c.end_s).limit(_AT_ONCE)
                 ids = list(connection.execute(old).scalars())
                 connection.execute(delete(STARTS).where(STARTS.c.job_id.in_(ids)))
@@ -113,7 +113,7 @@ class Ledger:
     def ended(self, most: int) -> list[JobEntry]:
         """Return the `most` jobs that ended last, in the order of their ends. Raises LedgerError."""
         last = select(JOBS.c.end_s).where(JOBS.c.end_s.is_not(None)).order_by(JOBS.c.end_s.desc()).limit(1).offset(most)
-        with _told(self._engine.url.render_as_string()), self._engine.connect() as connection:
+        with _database_errors(self._engine.url.render_as_string()), self._engine.connect() as connection:
             since_s = connection.execute(last).scalar_one_or_none()
         found = [entry for entry in self.jobs(Selection(since_s=since_s)) if entry.end_s is not None]
         return sorted(found, key=lambda entry: entry.end_s or 0.0)[-most:]
@@ -121,7 +121,7 @@ class Ledger:
     def jobs(self, selection: Selection | None = None) -> Iterator[JobEntry]:
         """Yield the selected jobs in the order of their submission. Raises LedgerError."""
         asked = select(JOBS).where(*_conditions(selection or Selection())).order_by(JOBS.c.submit_s, JOBS.c.id)
-        with _told(self._engine.url.render_as_string()), self._engine.connect() as connection:
+        with _database_errors(self._engine.url.render_as_string()), self._engine.connect() as connection:
             for rows in connection.execute(asked).partitions(_AT_ONCE):
                 ids = [row.id for row in rows]
                 starts: dict[int, list[StartEntry]] = {}
@@ -247,7 +247,7 @@ def _json(value: object) -> str:
 # --- the database ---------------------------------------------------------------------------------------------------
 
 
-class _told:  # noqa: N801 - used as a statement
+class _database_errors:  # noqa: N801 - used as a statement
     """Turn the database's error into a LedgerError that names the database, without its password."""
 
     def __init__(self, url: str) -> None:

@@ -97,7 +97,7 @@ def _pieces(
             begin_s = midnight_s
 
 
-MOST = 5_000  # the most runs that are reported
+MOST = 5_000  # the maximum number of runs that are reported
 _RAN = frozenset({State.COMPLETED, State.FAILED, State.TIMEOUT, State.CANCELLED})
 
 

@@ -16,7 +16,7 @@ def address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     bare = host.removeprefix("[").removesuffix("]")
     if not bare or (":" in bare and not _is_ipv6(bare)) or not port.isdecimal() or int(port) > 65535:
-        raise PhalanxError(f"{text!r} is no address to listen on: write HOST:PORT, for instance 127.0.0.1:9090")
+        raise PhalanxError(f"{text!r} is not an address to listen on: write HOST:PORT, for instance 127.0.0.1:9090")
     return bare, int(port)
 
 
@@ -52,6 +52,6 @@ def taken(where: tuple[str, int], option: str, error: OSError) -> PhalanxError:
     it."""
     host, port = where
     return PhalanxError(
-        f"cannot listen on {host} port {port}: {error.strerror or error}. Name another address with "
-        f"{option} HOST:PORT, or stop the program that uses this one."
+        f"cannot listen on {host} port {port}: {error.strerror or error}. Name another address with {option} "
+        "HOST:PORT, or stop the program that uses this address."
     )

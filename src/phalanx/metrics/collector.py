@@ -1,8 +1,8 @@
 """All metrics of the scheduler: the name, the help text and the source of each.
 
 The scheduler never writes to a registry. `client.tally` and `metrics.decisions` count in plain numbers, and the metrics
-of a queue come from its last computed status. A scrape converts all of these to the exposition format, so only scrapes
-cost time.
+of a queue come from its last computed status. Each scrape converts these numbers to the exposition format, so metrics
+cost time only during a scrape.
 
 Labels are verbs, kinds, queues, flavors, resources and codes, never the names of jobs, pods, nodes or users. If the
 dialect of another scheduler is enabled, its metrics (`Leader.others`) have that scheduler's names and labels.
@@ -86,7 +86,7 @@ def registry(own: Collector) -> CollectorRegistry:
 
 
 def build_info() -> Metric:
-    found = Gauge("phalanx_build_info", "Always 1; the label says which version runs.", labels=("version",))
+    found = Gauge("phalanx_build_info", "Always 1; the label is the version that runs.", labels=("version",))
     found.add_metric((__version__,), 1.0)
     return found
 
@@ -102,7 +102,7 @@ def _calls(tally: Tally) -> Iterator[Metric]:
         add_spread(seconds, call, spread)
     yield seconds
     yield Gauge("phalanx_api_calls_in_flight", "Calls without a response yet.", tally.in_flight)
-    fills = Counter("phalanx_cache_lists", "Complete lists with which caches were filled.", labels=_CALL[1:])
+    fills = Counter("phalanx_cache_lists", "Complete lists that filled a cache.", labels=_CALL[1:])
     for call, count in tally.fills.items():
         fills.add_metric(call[1:], count)
     yield fills

@@ -19,7 +19,7 @@ from prometheus_client.registry import CollectorRegistry
 
 from phalanx.metrics.address import taken
 
-Verdict = Callable[[], str]  # returns a line about a problem; "" if there is none
+Verdict = Callable[[], str]  # a function that returns a line about a problem, or "" if there is none
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""Providers of node groups: they add and remove nodes of a cluster when the scheduler asks for them.
+"""Providers of node groups: they add nodes to a cluster and remove nodes when the scheduler requests it.
 
 Parts, lowest first:
 

@@ -26,9 +26,9 @@ log = logging.getLogger(__name__)
 
 SCHEDULER_NAME = "phalanx-node-request"  # the schedulerName of these pods; no scheduler has this name
 GROUP, REQUEST = "phalanx.dev/node-request-group", "phalanx.dev/node-request"  # labels: group; first node of a request
-GIVEN_UP = {"NotTriggerScaleUp", "FailedScheduling"}  # reasons of Events: the autoscaler adds no node for the pod
+GIVEN_UP = {"NotTriggerScaleUp", "FailedScheduling"}  # reasons of Events if the autoscaler adds no node
 MESSAGE = "Phalanx requests a node for a job that waits"
-_WRITES = 16  # the most writes at the same time
+_WRITES = 16  # the maximum number of concurrent writes
 _EXISTS, _GONE = 409, 404
 
 
@@ -126,7 +126,8 @@ class AutoscalerProvider:
         self._forget(here.group.name, name)
 
     async def _side_by_side(self, calls: Iterable[object]) -> None:
-        """Make the calls, at most `_WRITES` at the same time. When all have ended, raise the first error, if any."""
+        """Make the calls, at most `_WRITES` at the same time. When all calls have ended, raise the first error, if
+        there is one."""
         gate = asyncio.Semaphore(_WRITES)
 
         async def one(call: Any) -> None:

@@ -1,8 +1,8 @@
-"""The protocol of a *provider*, the part that adds nodes to the cluster and removes them. Every provider has the same
-two calls.
+"""The protocol of a *provider*, which adds nodes to the cluster and removes them. Every provider has the same two
+calls.
 
 `scale` requests nodes and removes nodes. If the answer was lost, the call may be repeated with the same names, and a
-repeated call changes nothing. `status` returns the requested nodes that have not arrived.
+repeated call changes nothing. `status` returns the requested nodes that have not arrived yet.
 
 Nodes are removed only when they are empty (`EmptyNodes`). First the node is cordoned and checked for pods. Then the
 provider removes the node, and its Node object is deleted.

@@ -4,8 +4,8 @@ The calls for one group are made one after the other, so that the removal of a n
 node. A call that fails is repeated after a pause. After `TRIES` attempts the requested nodes count as failed, and the
 job tries the next group. The provider is then also asked to remove these nodes, because it may have carried out a call
 whose answer was lost. A removal is repeated until it succeeds, because a node that is not removed costs money. Other
-calls are made in the meantime. As long as requested nodes have not arrived, the provider is asked for their status
-every `LOOK_S` seconds."""
+calls are made in the meantime. While requested nodes have not arrived, the provider is asked for their status every
+`LOOK_S` seconds."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class GroupCalls:
                     return await self._provider.status(self.group.name)
             except (ProviderError, TimeoutError) as error:
                 why = str(error) or f"no answer within {CALL_S:g} s"
-                log.warning("node group %s: its provider cannot be asked: %s", self.group.name, why)
+                log.warning("node group %s: its provider does not answer: %s", self.group.name, why)
                 self._refuse_waiting(why)
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
@@ -172,8 +172,8 @@ class GroupCalls:
         await self._remove()
 
     async def _remove(self) -> None:
-        """Make each pending call that removes nodes once. If a call with several nodes fails, each node gets a call of
-        its own next time, so that one node does not block the others."""
+        """Make each pending call that removes nodes once. If a call with several nodes fails, the next attempt makes a
+        separate call for each node, so that one node does not block the removal of the other nodes."""
         group, removals, self._removals = self.group.name, self._removals, []
         for names in removals:
             log.info("node group %s: removing %s", group, ", ".join(names))
@@ -198,7 +198,7 @@ class GroupCalls:
             async with asyncio.timeout(CALL_S):
                 status = await self._provider.status(self.group.name)
         except (ProviderError, TimeoutError) as error:
-            log.warning("node group %s: its provider cannot be asked: %s", self.group.name, error)
+            log.warning("node group %s: its provider does not answer: %s", self.group.name, error)
             return
         failed = {name: why for name, why in status.failed.items() if name in self._until_s}
         self._refused(failed.items())

@@ -5,7 +5,7 @@ The simulated scheduler knows only the time limits of jobs, like the real schedu
 reservations, dependencies and preemption affect the forecast exactly as they will affect the decision.
 
 - In the first play every job runs until its time limit, and no job is submitted. The result is the latest start of each
-  job, unless jobs that are submitted later overtake it.
+  job, unless jobs that are submitted later start before it.
 - In each further play a job runs for a time drawn from the learned run times (`state.run_times`). For each user, each
   of the n plays uses a different one of n quantiles. In one play all jobs of a user use the same quantile, because the
   jobs of a user resemble each other; the quantiles of different users are independent (Latin hypercube sampling: McKay,
@@ -46,7 +46,7 @@ from phalanx.model.reason import NEVER, ReasonCode, StartForecast
 from phalanx.state.cluster import Cluster, time_limit_s
 from phalanx.state.run_times import Window
 
-MOST_LATER = 256  # the most jobs that are submitted during one play
+MOST_LATER = 256  # the maximum number of jobs that are submitted during one play
 
 
 def later_jobs(cluster: Cluster, now_s: float, plays: int) -> Iterator[Iterator[Job]]:
@@ -68,11 +68,11 @@ def once_more(window: Window, part: float) -> Iterator[Job]:
     for number in range(MOST_LATER):
         if at == len(jobs):
             at, later_s = 0, later_s + length_s
-        yield anew(jobs[at], number, jobs[at].submitted_s + later_s)
+        yield resubmitted(jobs[at], number, jobs[at].submitted_s + later_s)
         at += 1
 
 
-def anew(job: Job, number: int, at_s: float) -> Job:
+def resubmitted(job: Job, number: int, at_s: float) -> Job:
     """Return a copy of the job that is submitted at `at_s` and has no dependency, hold or begin time. The id of the
     copy differs from the ids of all live jobs, but `name_of_kind` returns the same name for the copy and the job."""
     return replace(
@@ -92,7 +92,7 @@ def anew(job: Job, number: int, at_s: float) -> Job:
     )
 
 
-STEPS = 2_000  # the most cycles in one play
+STEPS = 2_000  # the maximum number of cycles in one play
 PLAYS, FEWEST_PLAYS = 15, 5
 FEW_JOBS = 1000  # with more live jobs than this there are fewer plays
 # Reasons that stay the same in every play, because queues and nodes do not change in it.
@@ -115,7 +115,7 @@ def forecast(
     """Return job -> the forecast of its start, not before `now_s` (seconds since the epoch). A job without a known
     start is left out.
 
-    `plays`: the number of plays after the first one, if run times are known; None for a number that depends on the
+    `plays`: the number of plays after the first one, if run times are known. With None, this number depends on the
     number of jobs."""
     asked = [job for job in jobs if job in cluster.jobs and cluster.jobs[job].phase is Phase.QUEUED]
     if not asked:
@@ -154,7 +154,7 @@ def of_plays(starts: Sequence[float], latest_s: float, after: str, now_s: float)
     `after`: the job's start in the first play, and the job whose end made this start possible. `now_s`: the time of
     the forecast (seconds since the epoch)."""
     earliest_s, last_s = nearly_sure(starts, now_s)
-    if starts[-1] <= latest_s:  # in no play does another job overtake this job
+    if starts[-1] <= latest_s:  # in no play does a later job delay this job
         last_s = min(last_s, latest_s)
     return StartForecast(
         start_s=quantile(starts, 0.5),

@@ -32,7 +32,7 @@ from phalanx.state.pending.request_class import Kind, Request
 from phalanx.state.queues.branch import Branch
 from phalanx.state.queues.quota import Key
 
-_MOST_SHOWN = 100_000  # the most jobs of one queue that are sorted to find its first pending jobs
+_MOST_SHOWN = 100_000  # the maximum number of jobs of one queue that are sorted to find its first pending jobs
 _STARTED = (Phase.STARTING, Phase.RUNNING)
 
 

@@ -1,15 +1,15 @@
-"""gRPC without its handlers of fork(2); the only module that imports the library.
+"""Import gRPC without its handlers for fork(2). No other module imports the library.
 
-The library prepares itself for a fork of its process, because the child may go on with its calls. Children of Phalanx
-call execve(2) and use no gRPC. With the handlers, such a child sometimes aborts before it has become its program
-(grpcio 1.85: 1 of some 150), so a `kubectl exec` beside a device plugin would end with SIGABRT.
+The handlers let a child process continue the gRPC calls of its parent. The child processes of Phalanx call execve(2)
+and use no gRPC. With the handlers, about 1 in 150 of these processes aborts before execve(2) (grpcio 1.85). For
+example, a `kubectl exec` on a node with a device plugin would then end with SIGABRT.
 """
 
 from __future__ import annotations
 
 import os
 
-_SUPPORT = "GRPC_ENABLE_FORK_SUPPORT"  # read when the library is imported
+_SUPPORT = "GRPC_ENABLE_FORK_SUPPORT"  # the library reads this variable when it is imported
 _before = os.environ.get(_SUPPORT)
 os.environ[_SUPPORT] = "0"
 import grpc  # noqa: E402 - after the setting

@@ -1,7 +1,7 @@
-"""Messages of a gRPC service as classes of the protobuf library, made from a table of their fields.
+"""Build the messages of a gRPC service as classes of the protobuf library, from a table of their fields.
 
-A table has only the fields that Phalanx reads or writes; the library skips the others. A map is a repeated message of
-`key` and `value`."""
+A table has only the fields that Phalanx reads or writes; the library skips other fields. A protobuf map is a repeated
+message with the fields `key` and `value`."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
-# Message -> field -> (number, type): a key of `_KINDS` or the name of a message. "*" before a type: repeated.
+# Message -> field -> (number, type). A type is a key of `_KINDS` or the name of a message. The prefix "*" marks a
+# repeated field.
 Table = Mapping[str, Mapping[str, tuple[int, str]]]
 _KINDS = {
     "text": FieldDescriptorProto.TYPE_STRING,
     "flag": FieldDescriptorProto.TYPE_BOOL,
     "bytes": FieldDescriptorProto.TYPE_BYTES,
-    "integer": FieldDescriptorProto.TYPE_INT32,  # an enum too: both are the same on the wire
+    "integer": FieldDescriptorProto.TYPE_INT32,  # also for an enum, which has the same encoding
     "long": FieldDescriptorProto.TYPE_INT64,
     "number": FieldDescriptorProto.TYPE_DOUBLE,
 }

@@ -1,5 +1,5 @@
-"""Decide which nodes of node groups are requested for waiting jobs, and which empty nodes are released. All functions
-are pure.
+"""Decide which nodes of node groups are requested for waiting jobs, and which empty nodes are released. The functions
+make no calls to providers.
 
 In each step of the scheduler's loop the core decides first. Then `cycle.with_nodes` decides about nodes.
 

@@ -1,6 +1,7 @@
 """Decide about the requests and releases of nodes in one cycle.
 
-1. Before the core decides, requests for nodes that are late are given up. Their group gets no new request for a while.
+1. Before the core decides, requests for nodes that are late are given up. The group of a late node gets no new request
+   for a while.
 2. For a group with fewer nodes than its minimum, the scheduler requests the missing nodes.
 3. For each waiting request, in order, the scheduler requests the cheapest nodes and nominates the job to these nodes. A
    nomination charges the nodes and the quota at once. So no other job takes the nodes, and no request exceeds a quota.
@@ -42,8 +43,8 @@ from phalanx.state.cluster import Cluster, nominated_placements
 from phalanx.state.pending.request_class import Kind, Request, RequestClass
 
 # Requested nodes of a provider that removes empty nodes itself are cancelled when no job has waited for them for
-# UNWANTED_S seconds. The time is longer than the time for which requests are collected. So after a restart, jobs still
-# find the nodes that were requested for them.
+# UNWANTED_S seconds. This is longer than the time for which requests are collected. So after a restart, jobs can still
+# use the nodes that were requested for them.
 UNWANTED_S = 30.0
 
 
@@ -103,7 +104,7 @@ def nodes_of(cluster: Cluster, group: NodeGroup, names: Iterable[str]) -> list[s
     return [node.name for node in nodes if node is not None and node.group == group.name]
 
 
-HOPELESS = 32  # a cycle tries no further gangs after this many that fit on no nodes
+HOPELESS = 32  # after this number of gangs that fit on no nodes, a cycle tries no further gangs
 
 
 def with_nodes(cluster: Cluster, policy: Policy, now_s: float, plan: Plan) -> Plan:
@@ -270,7 +271,7 @@ class Scaling:
 
     def wake_times_s(self, waiting: PendingRequests) -> Iterator[float]:
         """Yield the times (seconds since the epoch) at which the next decision about nodes is due, even if no event
-        comes first."""
+        occurs before."""
         yield from (coming.until_s for coming in self.groups.coming.values())
         yield from next_release_s(self.cluster, self.now_s)
         yield from waiting.later_s

@@ -35,8 +35,8 @@ from phalanx.state.cluster import Cluster
 
 Counts: TypeAlias = tuple[int, ...]  # the number of nodes of each group, in the order of the groups
 
-ORDERS = 24  # how many orders of the groups are tried for removing nodes
-TRIALS = 400  # the most combinations that are tried for one gang
+ORDERS = 24  # the number of orders of the groups in which nodes are removed
+TRIALS = 400  # the maximum number of combinations that are tried for one gang
 
 
 class Offer(NamedTuple):
@@ -122,7 +122,7 @@ class GrowthSearch:
 
 
 def replaced(counts: Counts, at: int, nodes: int) -> Counts:
-    """Return the numbers with another number of nodes for the group `at`."""
+    """Return `counts` with the number `nodes` for the group `at`."""
     return (*counts[:at], nodes, *counts[at + 1 :])
 
 
@@ -139,7 +139,7 @@ def cheapest(offers: Sequence[Offer], fits: Callable[[Counts], bool]) -> Counts 
     return search.best
 
 
-TOGETHER = 256  # the most pods for which nodes are planned together
+TOGETHER = 256  # the maximum number of pods for which nodes are planned together
 LEAST = 1e-9  # prices with a smaller difference count as equal
 
 
@@ -224,7 +224,7 @@ class GrowingCluster:
         return None if counts is None else self.try_on(gangs, self.mask(groups, counts))
 
     def try_on(self, gangs: Sequence[Gang], among: Rows) -> list[list[Placement]] | None:
-        """Place the gangs, in order, on these nodes; None if some gang finds no place."""
+        """Place the gangs, in order, on these nodes, and return their placements; None if a gang does not fit."""
         found = []
         for gang in gangs:
             placements = place(self.draft, gang, among)

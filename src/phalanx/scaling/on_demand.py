@@ -2,8 +2,9 @@
 ProvisioningRequest.
 
 Such a group has no template. The pods of a job are nominated to one placeholder node that is as large as all of them,
-so the job has its quota while it waits. When the job fits on present nodes, the nomination is withdrawn, and the core
-starts the job. When it is certain that the nodes will come, the nodes that have already arrived are kept for the job.
+so the job holds its quota while it waits. When the job fits on present nodes, the nomination is withdrawn, and the core
+starts the job. When it is certain that the nodes will arrive, the nodes that have already arrived are reserved for the
+job.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster, JobRecord, minimum_gang
 from phalanx.state.pending.request_class import Candidate, Kind
 
-TRIED = 64  # the most jobs that are tried on present nodes in one cycle
+TRIED = 64  # the maximum number of jobs that are tried on present nodes in one cycle
 
 
 def group_for(cluster: Cluster, queue: str, offer: FlavorAssignment) -> NodeGroup | None:
@@ -52,7 +53,7 @@ def placements_on(gang: Gang, placeholder: str) -> list[Placement]:
 
 def renominated(cluster: Cluster, policy: Policy) -> Iterator[Nominate]:
     """Yield new nominations for jobs that wait for nodes on demand. If a job fits on present nodes, its nomination is
-    withdrawn, and the core then starts the job. If it is certain that a job's nodes will come, as many of its pods as
+    withdrawn, and the core then starts the job. If it is certain that a job's nodes will arrive, as many of its pods as
     fit are nominated to present nodes, so that no other job takes the nodes that arrive first. Jobs are tried again
     only after a change of the nodes."""
     groups, columns = cluster.columns.groups, cluster.columns

@@ -8,9 +8,9 @@ for pods above a gang's minimum.
 `admitted_together` returns the waiting jobs that their quotas admit at the same time. An autoscaler may add nodes only
 for these jobs.
 
-Each of two jobs may be within a quota that is too small for both. If the pods of both were reported as unschedulable,
-an autoscaler would add nodes that one of the jobs cannot use. `kube.write.events` asks this module before it reports
-pods."""
+A quota may be large enough for each of two jobs, but too small for both together. If the pods of both were reported as
+unschedulable, an autoscaler would add nodes that one of the jobs cannot use. `kube.write.events` asks this module
+before it reports pods."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster, minimum_gang
 from phalanx.state.pending.request_class import Blocker, Candidate, Kind, Request, RequestClass
 
-CLASSES = 64  # the most request classes for which nodes are planned in one cycle
-JOBS = 256  # the most requests of one class
-MOST_PODS = 2048  # the most pods for which nodes are requested in one cycle
+CLASSES = 64  # the maximum number of request classes for which nodes are planned in one cycle
+JOBS = 256  # the maximum number of requests of one class
+MOST_PODS = 2048  # the maximum number of pods for which nodes are requested in one cycle
 
 # Nodes for new requests are planned QUIET_S seconds after the last new request, and at the latest LONGEST_S seconds
 # after the first new request (Karpenter's BATCH_IDLE_DURATION and BATCH_MAX_DURATION).
@@ -142,7 +142,7 @@ class PendingRequests:
         return minimum_gang(self.cluster, offer.gang) if request_class.key.kind == Kind.JOB else offer.gang
 
     def may_start_later(self) -> list[RequestClass]:
-        """Return the request classes that would fit on the present nodes if fewer pods ran there."""
+        """Return the request classes that would fit on the present nodes if fewer pods ran on these nodes."""
         reasons = ((each, self.cluster.pending.reason_of(each)) for each in self.request_classes)
         return [request_class for request_class, reason in reasons if reason is not None and reason.code not in NEVER]
 

@@ -106,4 +106,4 @@ def test_a_job_whose_slices_cannot_be_read_waits_and_says_so(said: dict[str, str
     blocked = read(**said).blocked
     assert blocked is not None
     assert blocked.code is ReasonCode.INVALID
-    assert "j says phalanx.dev/role-" in blocked.text
+    assert "j sets phalanx.dev/role-" in blocked.text

@@ -47,4 +47,4 @@ def test_one_that_cannot_be_read_is_held_and_says_so() -> None:
     odd = {"metadata": {"name": "odd"}, "spec": {"weight": "much"}}
     queue, root = define({QUEUES: {"odd": odd, "root": {"metadata": {"name": "root"}}}}).queues
     assert (queue.name, queue.state, root.name) == ("odd", QueueState.HELD, "root")
-    assert fault_of(odd) == "spec.weight: 'much' is no whole number from 0 to 2147483647"
+    assert fault_of(odd) == "spec.weight: 'much' is not a whole number from 0 to 2147483647"

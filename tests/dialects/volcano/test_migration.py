@@ -45,7 +45,7 @@ def test_the_schedulers_configuration() -> None:
         "the plugin odd is unknown to Phalanx, and has no effect",
     ]
     (found,) = moved([{**body, "data": {"volcano-scheduler.conf": "- 1"}}])
-    assert found.notes == ("volcano-scheduler.conf is no mapping with actions and tiers: it counts as absent",)
+    assert found.notes == ("volcano-scheduler.conf is not a mapping with actions and tiers: it counts as absent",)
     assert moved([body]) == ()
 
 

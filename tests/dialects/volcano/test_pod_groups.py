@@ -33,7 +33,7 @@ def test_one_that_says_nothing_starts_by_itself(spec: Any) -> None:
 
 
 def test_what_cannot_be_is_said() -> None:
-    with pytest.raises(Misread, match=r"spec\.minMember: 'three' is no whole number"):
+    with pytest.raises(Misread, match=r"spec\.minMember: 'three' is not a whole number"):
         read_pod_group({"minMember": "three"})
 
 

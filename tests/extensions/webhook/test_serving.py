@@ -108,12 +108,12 @@ def test_labels_of_metrics_are_not_what_anybody_sends() -> None:
 @pytest.mark.parametrize(
     ("method", "path", "body", "code", "words"),
     [
-        ("POST", "/admit", b"hello", 400, "no AdmissionReview"),
-        ("POST", "/admit", b"", 400, "no AdmissionReview"),
-        ("POST", "/admit", b"\xff\xfe", 400, "no AdmissionReview"),
-        ("POST", "/admit", b"[" * 100_000, 400, "no AdmissionReview"),
+        ("POST", "/admit", b"hello", 400, "not an AdmissionReview"),
+        ("POST", "/admit", b"", 400, "not an AdmissionReview"),
+        ("POST", "/admit", b"\xff\xfe", 400, "not an AdmissionReview"),
+        ("POST", "/admit", b"[" * 100_000, 400, "not an AdmissionReview"),
         ("POST", "/admit", posted(review({})), 400, "no metadata"),
-        ("POST", "/admit", posted({"kind": "Pod", "apiVersion": "v1"}), 400, "no AdmissionReview"),
+        ("POST", "/admit", posted({"kind": "Pod", "apiVersion": "v1"}), 400, "not an AdmissionReview"),
         ("POST", "/admit", b" " * (BODY_LIMIT_BYTES + 1), 413, "too large"),
         ("POST", "/", b"{}", 404, "/admit"),
         ("POST", "/admit/../admit", b"{}", 404, "/admit"),
@@ -295,5 +295,5 @@ def test_files_that_cannot_be_read_are_told_at_once(tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
     _, key = written(other, certificate())
-    with pytest.raises(PhalanxError, match="belong together"):
+    with pytest.raises(PhalanxError, match="Name a certificate and its key"):
         Files(tls_context(), cert, key)

@@ -259,5 +259,5 @@ def test_what_is_not_installed_is_named(missing: Kind) -> None:
         keeping.cancel()
 
     clockwork.run(life())
-    assert "deploy/overlays/webhook makes it" in replica.keeper.wrong()
+    assert "deploy/overlays/webhook creates it" in replica.keeper.wrong()
     assert replica.shown == []

@@ -47,7 +47,7 @@ def test_a_start_loses_a_job_that_asks_for_fewer_pods() -> None:
     gang.see_job(a_job("j", 1, suspend=False))
     found = interruptions.loss(gang.state.parts)
     assert found is not None
-    assert found.why.text == "its start was taken back: its member j asks for 1 pods now, and not for 2"
+    assert found.why.text == "its start was taken back: its member j now requests 1 pods instead of 2"
     gang.lose_job("j")
     found = interruptions.loss(gang.state.parts)
     assert found is not None
@@ -90,6 +90,6 @@ def test_a_start_of_before_that_needed_more_pods_is_not_continued() -> None:
     start.record = msgspec.structs.replace(start.record, count=5)
     found = interruptions.missing_pods(gang.state.parts)
     assert found is not None
-    assert found.why.text == "its start was taken back: 3 of its pods will not come"
+    assert found.why.text == "its start was taken back: 3 of its pods will not be created"
     gang.see_pod(a_pod("a", job="j", phase="Succeeded"))
     assert interruptions.missing_pods(gang.state.parts) is None, "a Job with a succeeded pod is complete"

@@ -149,7 +149,7 @@ def test_seats_that_a_job_cannot_use_any_more_are_given_back() -> None:
     assert scene.start.seats.rows[0].role.minimum == 3, "what it needs was decided with its start"
     assert scene.start.short_member() == ""
     scene.start.objects.see_job(a_job("j", 2))
-    assert scene.start.short_member() == "its member j asks for 2 pods now, and not for 3"
+    assert scene.start.short_member() == "its member j now requests 2 pods instead of 3"
     scene.start.phase = Phase.RUNNING
     scene.seating.fit(lambda job: 2)
     assert scene.start.seats.rows[0].role.minimum == 2

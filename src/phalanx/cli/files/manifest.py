@@ -369,7 +369,7 @@ def _objects(document: Document) -> Iterator[Document]:
     if obj["kind"] == "List":
         items = obj.get("items") or []
         if not isinstance(items, list):
-            raise PhalanxError(f"{document.place(('items',))}: items is no list. Nothing was created.")
+            raise PhalanxError(f"{document.place(('items',))}: items is not a list. Nothing was created.")
         for number, item in enumerate(items):
             prefix: Field = ("items", number)
             lines = {path[2:]: line for path, line in document.lines.items() if path[:2] == prefix}

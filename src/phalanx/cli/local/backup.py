@@ -89,7 +89,7 @@ def restore(file: Path, directory: DataDirectory, *, replace: bool = False) -> R
             ) from error
 
 
-# --- inside -----------------------------------------------------------------------------------------------------------
+# --- internal ---------------------------------------------------------------------------------------------------------
 
 
 def _copied(source: Path, folder: Path) -> Path:

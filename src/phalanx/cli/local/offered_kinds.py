@@ -141,7 +141,7 @@ async def install_offered(connection: Connection, projects: Iterable[str]) -> No
     await asyncio.gather(*(_create(connection, kind, body) for kind, body in objects(projects)))
 
 
-# --- inside -----------------------------------------------------------------------------------------------------------
+# --- internal ---------------------------------------------------------------------------------------------------------
 
 
 def _missing(each: Offered, kinds: str) -> str:

@@ -102,7 +102,7 @@ def length_s(text: str) -> float:
     try:
         seconds = duration_s(text)
     except Misread:
-        raise PhalanxError(f"--time-limit {text!r} is no length of time. {unit}. Nothing was created.") from None
+        raise PhalanxError(f"--time-limit {text!r} is not a length of time. {unit}. Nothing was created.") from None
     if seconds < 1.0:
         raise PhalanxError(f"--time-limit {text}: the shortest is one second. Nothing was created.")
     return seconds

@@ -25,6 +25,6 @@ def past_moment(option: str, text: str, now_s: float) -> float:
         return datetime.fromisoformat(text).timestamp()  # without a time zone it is the time of this machine
     except (Misread, ValueError, OverflowError):
         raise PhalanxError(
-            f"{option} {text!r} is no time in the past: write for example 10m or 7d (ago), 18:00, 2026-01-31 or "
+            f"{option} {text!r} is not a time in the past: write for example 10m or 7d (ago), 18:00, 2026-01-31 or "
             "2026-01-31T18:00."
         ) from None

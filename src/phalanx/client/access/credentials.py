@@ -1,16 +1,16 @@
 """Get the API server's address and the caller's credentials, from a kubeconfig or from the service account of the pod.
 
-The first part runs the credential plug-in of a kubeconfig. A plug-in is a program that prints an ExecCredential, which
-is used until it expires. The program is started without a shell. It may ask the user for input only if its
-`interactiveMode` allows this and if there is a terminal. A scheduler in a cluster has no terminal, so it refuses a
-plug-in that must ask.
+The first part of the module runs the credential plug-in of a kubeconfig. A plug-in is a program that prints an
+ExecCredential, which is used until it expires. The program is started without a shell. It may ask the user for input
+only if its `interactiveMode` allows this and if there is a terminal. A scheduler in a cluster has no terminal, so it
+refuses a plug-in that needs input.
 
-The second part reads the kubeconfig or the service account, and renews credentials. The token of a service account is
-replaced in its file about once an hour, the credentials of a plug-in expire, and files with certificates are
-overwritten with renewed ones. So before each call, the connection checks whether the `Identity` is still `fresh` (one
-comparison), and renews it if not. After a 401 the identity is renewed once, and the call is repeated, because the
-server did not execute it. All connections share one TLS context: each new connection uses the certificate that was
-loaded into it last.
+The second part of the module reads the kubeconfig or the service account, and renews credentials. The token of a
+service account is replaced in its file about once an hour, the credentials of a plug-in expire, and files with
+certificates are overwritten with renewed ones. So before each call, the connection checks whether the `Identity` is
+still `fresh` (one comparison), and renews it if not. After a 401 the identity is renewed once, and the call is
+repeated, because the server did not execute it. All connections share one TLS context: a new connection uses the
+certificate that was last loaded into this context.
 
 Source of the plug-in protocol: client.authentication.k8s.io/v1 and v1beta1 (KEP-541).
 """
@@ -43,7 +43,7 @@ from phalanx.client.access.kubeconfig import (
 from phalanx.client.moment import MomentError, read_moment
 from phalanx.errors import PhalanxError
 
-_PATIENCE_S = 60.0  # the time limit of a plug-in without a terminal
+_PATIENCE_S = 60.0  # the time limit of a plug-in that runs without a terminal
 LEEWAY_S = 30.0  # a credential is renewed this long before it expires
 
 
@@ -140,7 +140,7 @@ def _credential(plugin: Plugin, answer: dict[str, Any]) -> Credential:
 log = logging.getLogger(__name__)
 
 _DEFAULT = "~/.kube/config"
-_CURE = "Name a kubeconfig with --kubeconfig FILE or KUBECONFIG; `phalanx up` prints the path of its own."
+_CURE = "Name a kubeconfig with --kubeconfig FILE or KUBECONFIG; `phalanx up` prints its path."
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _REREAD_S = 30.0  # credentials in files are read again after this time
 
@@ -164,7 +164,7 @@ def _in_cluster(account: Path) -> tuple[KubeconfigCluster, KubeconfigUser]:
     Raises KubeconfigError."""
     host, port = (os.environ.get(f"KUBERNETES_SERVICE_{part}", "") for part in ("HOST", "PORT"))
     if not host or not port or not (account / "token").exists():
-        raise KubeconfigError(f"there is no {_DEFAULT}, and this is no pod with a service account")
+        raise KubeconfigError(f"there is no {_DEFAULT}, and this process does not run in a pod with a service account")
     host = f"[{host}]" if ":" in host else host
     authority = Pem(path=account / "ca.crt") if (account / "ca.crt").exists() else Pem()
     return KubeconfigCluster(server=f"https://{host}:{port}", authority=authority), KubeconfigUser(
@@ -234,7 +234,7 @@ class Identity:
         except OSError as error:
             if not self._until_s:
                 raise KubeconfigError(f"the credentials for {self._cluster.server} cannot be read: {error}") from error
-            log.warning("the credentials cannot be read again, those of before are used on: %s", error)
+            log.warning("the credentials cannot be read again, so the previous ones stay in use: %s", error)
         now_s = self._clock()
         self._until_s = now_s + _REREAD_S
         if self._given is not None and not self._given.fresh(self._until_s):
@@ -254,7 +254,7 @@ class Identity:
             found.append(("Authorization", f"Basic {both}"))
         for name, value in found:
             if not (name + value).isprintable() or not (name + value).isascii():
-                raise KubeconfigError(f"what the kubeconfig says for {name} cannot stand in a header")
+                raise KubeconfigError(f"the kubeconfig has a value for {name} that is not valid in a request header")
         return "".join(f"{name}: {value}\r\n" for name, value in found)
 
     def _load_certificate(self) -> bool:

@@ -2,8 +2,8 @@
 
 The rules are those of kubectl (k8s.io/client-go/tools/clientcmd). The current context comes from the first file that
 sets it, and each cluster, user and context from the first file with an entry of its name. Paths are relative to the
-folder of their file. A field `…-data` takes precedence over a path. An unsupported setting is an error. If it were
-ignored, the scheduler might use other credentials than the file intends.
+folder of their file. A field `…-data` takes precedence over a path. An unsupported setting is an error. If such a
+setting were ignored, the scheduler might use other credentials than the file intends.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from phalanx.errors import PhalanxError
 
 _PLUGIN_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 _DEEPEST = 100
-_EXTENSION = "client.authentication.k8s.io/exec"  # the extension of a cluster that has settings for plug-ins
+_EXTENSION = "client.authentication.k8s.io/exec"  # a cluster's extension with settings for credential plug-ins
 
 
 class KubeconfigError(PhalanxError):
@@ -64,9 +64,9 @@ class KubeconfigCluster(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plugin(msgspec.Struct, frozen=True, kw_only=True):
-    """A program that prints credentials (KEP-541). `mode`: whether it may ask the user for input: Never, IfAvailable or
-    Always. `hint`: a text about its installation. `wants_cluster`: the program needs the cluster's settings
-    (provideClusterInfo)."""
+    """A program that prints credentials (KEP-541). `mode`: whether the program may ask the user for input: Never,
+    IfAvailable or Always. `hint`: a text about its installation. `wants_cluster`: the program needs the cluster's
+    settings (provideClusterInfo)."""
 
     command: str
     args: tuple[str, ...] = ()
@@ -148,23 +148,23 @@ class _Merged:
         self.files.append(str(path))
         found = _content(path) if found is None else found
         if not isinstance(found, dict):
-            raise KubeconfigError(f"{path} is no kubeconfig")
+            raise KubeconfigError(f"{path} is not a kubeconfig")
         current = found.get("current-context")
         self.current = self.current or (current if isinstance(current, str) else "")
         for kind, known in self.entries.items():
             listed = found.get(kind) or []
             if not isinstance(listed, list):
-                raise KubeconfigError(f"{path} is no kubeconfig: {kind} is no list")
+                raise KubeconfigError(f"{path} is not a kubeconfig: {kind} is not a list")
             for entry in listed:
                 body = entry.get(kind[:-1]) if isinstance(entry, dict) else None
                 if not isinstance(body, dict | None) or not isinstance(entry, dict) or "name" not in entry:
-                    raise KubeconfigError(f"{path} is no kubeconfig: an entry of {kind} has no name and {kind[:-1]}")
+                    raise KubeconfigError(f"{path} is not a kubeconfig: an entry of {kind} has no name and {kind[:-1]}")
                 known.setdefault(str(entry["name"]), (body or {}, path.parent))
 
     def chosen(self, context: str | None) -> tuple[KubeconfigCluster, KubeconfigUser]:
         name = context or self.current
         if not name:
-            raise KubeconfigError(f"{':'.join(self.files)} has no current-context: say --context NAME")
+            raise KubeconfigError(f"{':'.join(self.files)} has no current-context: add --context NAME")
         said, _ = self.entry("contexts", name)
         where, folder = self.entry("clusters", str(said.get("cluster") or ""), f"context {name}")
         who: tuple[dict[str, object], Path] = ({}, folder)
@@ -192,7 +192,7 @@ def _content(path: Path) -> object:
     try:
         return _parsed(path.read_text(), path)
     except UnicodeDecodeError as error:
-        raise KubeconfigError(f"{path} is no kubeconfig ({_short(error)})") from error
+        raise KubeconfigError(f"{path} is not a kubeconfig ({_short(error)})") from error
 
 
 def _parsed(text: str, path: Path) -> object:
@@ -202,17 +202,17 @@ def _parsed(text: str, path: Path) -> object:
         return msgspec.json.decode(text)
     import yaml
 
-    # PyYAML's loader in C takes a twentieth of the time, but not every build of PyYAML has it.
+    # PyYAML's loader in C is 20 times as fast, but not every build of PyYAML has it.
     loader: type[yaml.SafeLoader | yaml.CSafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     depth = 0
     try:
         for event in yaml.parse(text, loader):  # the loader in C overruns its stack on very deep nesting
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
             if depth > _DEEPEST:
-                raise KubeconfigError(f"{path} is no kubeconfig: more than {_DEEPEST} lists are within each other")
+                raise KubeconfigError(f"{path} is not a kubeconfig: its lists are nested more than {_DEEPEST} levels")
         return yaml.load(text, loader)  # noqa: S506  # both are safe
     except yaml.YAMLError as error:
-        raise KubeconfigError(f"{path} is no kubeconfig ({_short(error)})") from error
+        raise KubeconfigError(f"{path} is not a kubeconfig ({_short(error)})") from error
 
 
 def _cluster(said: Mapping[str, Any], folder: Path) -> KubeconfigCluster:

@@ -2,8 +2,8 @@
 server, so the proxy cannot read the data.
 
 The `proxy-url` of the kubeconfig, or else the variable HTTPS_PROXY, names the proxy. HTTPS_PROXY is not used for hosts
-that NO_PROXY lists (as names, suffixes, addresses or networks), and never for the machine itself. kubectl has the same
-rules, which come from Go's httpproxy.
+that NO_PROXY lists (as names, suffixes, addresses or networks), and never for addresses of the local machine. kubectl
+follows the same rules, which come from Go's package httpproxy.
 """
 
 from __future__ import annotations
@@ -40,7 +40,10 @@ def find_proxy(server: str, said: str, environment: Mapping[str, str]) -> HttpPr
             return None
     parts = urlsplit(said if "://" in said else f"http://{said}")
     if parts.scheme != "http" or not parts.hostname:
-        raise PhalanxError(f"the proxy {parts.scheme}://{parts.hostname} for {server} cannot be used: only http:// can")
+        raise PhalanxError(
+            f"the proxy {parts.scheme}://{parts.hostname} for {server} cannot be used: only http:// "
+            f"proxies are supported"
+        )
     word = ""
     if parts.username is not None:
         word = base64.b64encode(f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()).decode()
@@ -99,7 +102,7 @@ async def tunnel(proxy: HttpProxy, host: str, port: int) -> socket.socket:
         status = head.split(b"\r\n", 1)[0].split(b" ")
         if len(status) < 2 or not status[0].startswith(b"HTTP/1.") or not status[1].startswith(b"2"):
             said = head.split(b"\r\n", 1)[0].decode(errors="replace") or "nothing"
-            raise ConnectionError(f"the proxy {proxy.host}:{proxy.port} does not connect us to {where}: {said}")
+            raise ConnectionError(f"the proxy {proxy.host}:{proxy.port} refused to connect to {where}: {said}")
     except BaseException:
         found.close()
         raise

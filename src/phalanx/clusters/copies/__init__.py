@@ -3,6 +3,6 @@
 Parts, lowest first:
 
     sendable    the kinds of jobs that can be sent
-    content     build the copy of a job for a worker, and read its manager and status; a job that is meant for another
-                cluster
+    content     build the copy of a job for a worker, and read its manager and status; `Sent`, a job that is meant for
+                another cluster
 """

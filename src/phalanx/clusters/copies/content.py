@@ -1,5 +1,5 @@
-"""Build the copy of a job for a worker, read to which manager and job a copy belongs, and compute the status that is
-copied back to the job.
+"""Build the copy of a job for a worker, find the manager and the job of a copy, and compute the status that is copied
+back to the job.
 
 A copy has the name and the namespace of its job. Its labels contain the job's uid, the manager's uid and the time of
 the start, so that a copy of an earlier start is recognized. The pod templates are those that the user wrote, without
@@ -7,7 +7,7 @@ the changes that the manager made at the start. In the worker, the copy is queue
 The pods of the copy also have the label with the job's uid, so that the manager does not count them as pods of the
 worker's own jobs.
 
-`Sent` describes a job that is meant for another cluster according to the start record of its gang."""
+`Sent` describes a job whose start record names another cluster."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ _NOT_COPIED = frozenset(
     {*labels.WRITTEN, labels.USER, labels.CLUSTER_CHOICE, "kubectl.kubernetes.io/last-applied-configuration"}
 )
 _BY_ROLE = (f"{labels.PARALLELISM}.", f"{labels.TEMPLATE}.")
-_TOKENS = "kube-api-access-"  # the prefix of volumes that admission on the manager added
+_TOKENS = "kube-api-access-"  # the name prefix of the token volumes that admission on the manager adds
 _OF_PODS = ("controller-uid", "job-name", "batch.kubernetes.io/controller-uid", labels.JOB_NAME)
 
 
 def start_of(record: StartRecord) -> str:
-    """Return a text that identifies a start among all starts of a job."""
+    """Return a text that differs for each start of a job."""
     return f"{record.attempt}-{round(record.at_s * 1000)}"
 
 
@@ -58,8 +58,8 @@ def body(
     renamed: bool = False,
 ) -> dict[str, Any]:
     """Return the copy of an object. `roles`: the roles of this object; empty for a bare pod. `made_s`: the current
-    time, in seconds since the epoch. `renamed`: True if Phalanx does not run in the worker, so that no pod may name it
-    as its scheduler."""
+    time, in seconds since the epoch. `renamed`: True if Phalanx does not run in the worker, so that the pods of the
+    copy must not name Phalanx as their scheduler."""
     kind, meta = sendable.kind, obj["metadata"]
     return {
         "apiVersion": kind.api_version,
@@ -199,7 +199,7 @@ def _change(sendable: Sendable, job: Object, new: dict[str, object]) -> dict[str
 
 
 def _whole(old: object, new: object) -> object:
-    """Return the merge patch of one field."""
+    """Return the value in a merge patch that changes a field from `old` to `new`."""
     return difference(old, new) if isinstance(old, dict) and isinstance(new, dict) else new
 
 

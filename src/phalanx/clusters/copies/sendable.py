@@ -1,10 +1,10 @@
 """The kinds of jobs that can be sent to other clusters. Each kind is described by a value of `Sendable`; the same code
 sends jobs of all kinds.
 
-The suspension, the pod templates and the end of an object are read and changed through its adapter
-(`kube.read.workload.adapter`), as for a start in this cluster. This module adds further facts about each kind: the
-field that names the manager, the fields that make sense in only one cluster, the test of the status that shows whether
-the job runs, and the fields of the status that are copied.
+The adapter of the kind (`kube.read.workload.adapter`) reads and changes the suspension, the pod templates and the end
+of an object, as for a start in this cluster. This module adds further facts about each kind: the field that names the
+manager, the fields that are valid in one cluster only, the function that decides from the status whether the job runs,
+and the fields of the status that are copied.
 
 A Volcano Job has no field `managedBy`, but its `schedulerName` names the manager. TrainJobs and SparkApplications are
 not sent: a TrainJob has no roles before its operator creates a JobSet, and a SparkApplication has no field that names a

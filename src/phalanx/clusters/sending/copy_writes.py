@@ -1,5 +1,5 @@
-"""Create and delete the copies of jobs in other clusters. A job has two copies only if the cluster of the older
-copy does not answer, so that this copy cannot be deleted."""
+"""Create and delete the copies of jobs in other clusters. A job has two copies only while the cluster of the older copy
+does not answer, because the older copy cannot be deleted then."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Object = dict[str, Any]
 
 class CopyWrites:
     """Creates and deletes copies. `sent`: the jobs and their present starts. `keys`: the queue to which a job is added
-    when its copy was created."""
+    after its copy was created."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class CopyWrites:
             return  # the job or the connection has changed in the meantime
         kind, (space, _, name) = key.kind, key.name.partition("/")
         if kind not in worker.sent:
-            why = f"it does not define {kind.plural} of {kind.api_version}, or does not let them be listed"
+            why = f"it does not define {kind.plural} of {kind.api_version}, or does not allow them to be listed"
             self._returns.refuse(sent, why)
             return
         if kind is PODS:  # the cache keeps only some fields of pods
@@ -143,8 +143,8 @@ class CopyWrites:
 
 
 def leaving(copied: Object) -> str:
-    """Return a part of a sentence that states since when the copy is being deleted, and its finalizers. Return "" if it
-    is not being deleted."""
+    """Return a part of a sentence that states since when the copy is being deleted, and which finalizers it has. Return
+    "" if the copy is not being deleted."""
     meta = copied["metadata"]
     since = f", which is being deleted since {meta['deletionTimestamp']}" if "deletionTimestamp" in meta else ""
     held = ", ".join(map(str, meta.get("finalizers") or ()))

@@ -14,7 +14,7 @@ from phalanx.clusters.workers.worker import Worker
 from phalanx.kube.read.labels import REASON
 from phalanx.model.reason import Reason, ReasonCode
 
-AVOID_S = 600.0  # a cluster that could not run a job does not get it for this time, if other clusters are ready
+AVOID_S = 600.0  # a cluster that could not run a job does not get it again for this time, if another one is ready
 START_S = 300.0  # if a copy has not started within this time, the job is sent to another ready cluster
 PATIENCE_S = 120.0  # a job that waits longer than this for a cluster to accept or delete its copy returns to the queue
 
@@ -43,8 +43,8 @@ class JobReturns:
 
     def endure(self, key: Key, sent: Sent | None, why: str, cluster: str = "") -> None:
         """Record that a job could be neither sent nor followed now. If this lasts for `PATIENCE_S`, the job returns to
-        the queue with the reason `why`. But if the copy of the present start still exists in its cluster, the job does
-        not return, and only gets an Event with `why`. `cluster`: see `NotYet`."""
+        the queue with the reason `why`. But if its cluster still has the copy of the present start, the job only gets
+        an Event with `why`. `cluster`: see `NotYet`."""
         now_s = self._now_s()
         if now_s - self._waits_s.setdefault(key, now_s) < PATIENCE_S or sent is None or not why:
             return

@@ -8,7 +8,7 @@ from phalanx.clusters.copies.sendable import Key
 
 
 class Keys:
-    """A queue of keys, the oldest first. If a key is added while a task works on it, it is taken once more
+    """A queue of keys, the oldest first. If a key is added while a task works on it, the key is taken once more
     afterwards."""
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Keys:
         asyncio.get_running_loop().call_later(seconds, self.put, key)
 
     async def take(self) -> Key:
-        """Return the next key on which no task works; wait until there is one."""
+        """Wait until there is a key on which no task works, and return it."""
         async with self._news:
             while True:
                 for key in self._waiting:

@@ -29,7 +29,7 @@ class SendingCluster:
 
     def __init__(self, api: Connection, informers: Callable[[Kind], Informer]) -> None:
         self.api, self.informers, self.uid, self.world = api, informers, "", ManagerWorld()
-        self._followed: set[Kind] = set()  # the kinds whose changes are subscribed to
+        self._followed: set[Kind] = set()  # the kinds to whose changes `follow` has subscribed
 
     async def begin(self) -> None:
         """Wait until the manager's Jobs and the uid of its cluster are known."""
@@ -71,7 +71,7 @@ class SendingCluster:
         return content.is_of(copied, self.uid)
 
     def is_present(self, copied: Object, sent: Sent) -> bool:
-        """Return whether the copy is this manager's, for the present start."""
+        """Return whether this manager made the copy, and made it for the present start."""
         return self.has_made(copied) and content.is_of_start(copied, sent.uid, sent.start)
 
     async def write_status(self, key: Key, job: Object, status: Object) -> None:

@@ -12,7 +12,7 @@ from phalanx.kube.read.workload.batch_job import BatchJob
 
 
 class SentJobs:
-    """The jobs by key. `keys`: the queue to which jobs are added whose start has changed."""
+    """The jobs by key. `keys`: the queue that gets each job whose start has changed."""
 
     def __init__(self, keys: Keys) -> None:
         self._keys = keys

@@ -3,7 +3,7 @@
 A copy is in trouble if it has failed. It is also in trouble if, `LATE_S` after its start was decided, it has not
 started or some of its pods are not ready. Then the Events about the copy and about up to `PODS_ASKED` of its pods are
 listed, at most once in `AGAIN_S`. Each warning is reported once, and at most `MOST` warnings for one start. So a job
-without trouble costs no call and no Event."""
+without trouble causes no call and no Event."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from phalanx.client.kind import EVENTS
 
 LATE_S, AGAIN_S = 60.0, 55.0
 MOST, PODS_ASKED, LISTED = 5, 3, 20
-_LONGEST, _KEPT = 300, 4096  # the most characters of a message; the most starts with remembered warnings
+_LONGEST, _KEPT = 300, 4096  # most characters of a message; most starts whose warnings are remembered
 _REASON = re.compile(r"[A-Za-z][A-Za-z0-9]{0,63}")
 
 Object = Mapping[str, Any]

@@ -9,7 +9,7 @@ The module also limits the number of concurrent calls to each worker, so that a 
 other workers.
 
 If a worker has too many open calls, a further job that must call it waits in the worker's queue of callers. When a call
-ends, the first job in this queue is reconciled again. So every job gets its call in the end, however many jobs wait for
+ends, the first job in this queue is reconciled again. So every job gets its call in the end, even if many jobs wait for
 a slow worker."""
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 FIGURES_S = 30.0  # the shortest interval between two writes of the annotation with the figures
 CHANGES_S = 0.5  # changes of workers' pods are handled at most once in this time
-SPARE = 20  # so that reading the nodes of workers takes at most 1/SPARE of the time
+SPARE = 20  # reading the nodes of workers takes at most about 1/SPARE of the time
 
 
 class Fleet:
@@ -70,7 +70,7 @@ class Fleet:
         self._told: dict[str, dict[str, Node]] = {}  # worker -> its nodes as last reported to the core
         self._written_s: dict[str, float] = {}  # worker -> when its figures were written (clock of the event loop)
         self._out: list[Event] = []
-        self._stale: dict[str, None] = {}  # the clusters to check in the next turn
+        self._stale: dict[str, None] = {}  # the clusters to process in the next call of `_turn`
         self._news = asyncio.Event()
 
     def events(self) -> Sequence[Event]:
@@ -91,7 +91,7 @@ class Fleet:
                 task.cancel()
             await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
-    # --- inside -----------------------------------------------------------------------------------------------------
+    # --- internal ---------------------------------------------------------------------------------------------------
 
     async def _turn(self) -> None:
         """Wait for changes, then send events about the nodes of the changed clusters, and write their states and
@@ -167,13 +167,13 @@ class Fleet:
 
     def same_as(self, name: str, uid: str) -> str:
         """Return why no job is sent to the cluster with this uid under the name `name`; "" if jobs may be sent. If a
-        cluster has several names, jobs are sent under the first in the alphabet, so the choice is the same after each
-        restart."""
+        cluster has several names, jobs are sent under the alphabetically first name, so the choice is the same after
+        each restart."""
         if uid and uid == self.own_uid:
             return "it is this cluster itself, so jobs would be sent in a circle"
         twins = (each.name for each in self.workers.values() if uid and each.uid == uid and each.name < name)
         if (twin := min(twins, default="")) and self.workers[twin].active:
-            return f"it is the same cluster as {twin}, whose nodes would count twice"
+            return f"it is the same cluster as {twin}, so its nodes would count twice"
         return ""
 
     def _on_worker(self, worker: Worker) -> None:
@@ -239,7 +239,7 @@ class Fleet:
         return after
 
 
-AT_ONE = 6  # the most concurrent calls to one worker
+AT_ONE = 6  # the maximum number of concurrent calls to one worker
 CALL_S = 15.0  # the timeout of a call
 
 

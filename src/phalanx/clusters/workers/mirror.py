@@ -1,10 +1,10 @@
-"""The nodes of a worker as nodes of the manager, so that the core can place a job on them as on the manager's own
-nodes.
+"""Represent the nodes of a worker as nodes of the manager, so that the core can place jobs on them like on the
+manager's own nodes.
 
-A node of a worker has the name `CLUSTER:NODE`, which no Node can have. It has the labels and taints of the worker's
-node, and in addition the label and the taint `phalanx.dev/cluster`. Only pods that tolerate this taint by its name are
-placed on the node, that is, pods of jobs that may be sent to other clusters. The allocatable amounts are those that the
-pods of the worker's own jobs leave free. The core charges the jobs of this manager to the node.
+A node of a worker has the name `CLUSTER:NODE`, which is not a valid name of a Node in Kubernetes. It has the labels and
+taints of the worker's node, and in addition the label and the taint `phalanx.dev/cluster`. Only pods that tolerate this
+taint by its name are placed on the node, that is, pods of jobs that may be sent to other clusters. Its allocatable
+amounts are what the pods of the worker's own jobs leave free. The core charges the jobs of this manager to the node.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from phalanx.model.pod import PODS, amounts
 
 Object = Mapping[str, Any]
 _OVER = ("Succeeded", "Failed")
-_UNBOUNDED = 2**40  # the assumed amount of every resource, if a worker does not let its nodes be listed
+_UNBOUNDED = 2**40  # the assumed amount of every resource, if a worker does not allow its nodes to be listed
 
 
 def mirrored(
@@ -45,8 +45,8 @@ def mirrored(
 
 
 def unbounded(cluster: str, resources: Iterable[str], *, reachable: bool) -> dict[str, Node]:
-    """Return one node with practically unlimited amounts, for a worker that does not let its nodes be listed. Then only
-    quotas limit how many jobs the worker gets. `resources`: the names of resources that jobs request."""
+    """Return one node with practically unlimited amounts, for a worker that does not allow its nodes to be listed. Then
+    only quotas limit how many jobs the worker gets. `resources`: the names of resources that jobs request."""
     has = dict.fromkeys((*resources, "cpu", "memory", PODS), _UNBOUNDED)
     node = whole_cluster(cluster, has, reachable=reachable)
     return {node.name: node}

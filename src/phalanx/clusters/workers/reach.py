@@ -1,9 +1,9 @@
-"""Connect to the cluster that runs a job of the manager, with the rights of the caller.
+"""Connect to the cluster that runs a job of the manager, with the caller's rights.
 
 This module is separate from `source`, because the scheduler imports `source` and has no right to get a single
 MultiKueueCluster.
 
-Users who may read the kubeconfig of the cluster may read the logs of its jobs."""
+So users can read the logs of such a job if they may read the kubeconfig of its cluster."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def reached(api: Connection, objects: Iterable[Mapping[str, object]]) -> A
     if not name:
         yield api
         return
-    say = "Ask there, with `--kubeconfig` and the kubeconfig of that cluster."
+    say = "Run the command in that cluster: name its kubeconfig with `--kubeconfig`."
     try:
         source = source_of(await api.get(MULTI_CLUSTERS, name))
         if isinstance(source, SourceError):

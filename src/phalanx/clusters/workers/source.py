@@ -25,7 +25,7 @@ from phalanx.client.kind import SECRETS
 
 NAMESPACE = "kueue-system"  # the namespace of the Secrets; MultiKueue reads them in the namespace of its controller
 KEY = "kubeconfig"
-_LONGEST = 1 << 20  # the most bytes of a kubeconfig; the API server allows no larger Secret
+_LONGEST = 1 << 20  # the largest kubeconfig, in bytes; the API server allows no larger Secret
 
 
 class SourceError(Exception):
@@ -50,7 +50,7 @@ class Source:
 
 def source_of(cluster: Mapping[str, Any]) -> Source | SourceError:
     """Return the source that a MultiKueueCluster names in the fields of v1beta1 or of v1beta2; a SourceError if it
-    names none that can be used."""
+    names no usable source."""
     spec = cluster.get("spec") or {}
     said = (spec.get("clusterSource") or {}).get("kubeConfig") or spec.get("kubeConfig")
     if not said or not said.get("location"):
@@ -77,7 +77,7 @@ async def credentials(api: Connection, source: Source) -> tuple[KubeconfigCluste
 
 def _in_file(path: Path) -> tuple[KubeconfigCluster, KubeconfigUser]:
     if path.stat().st_size > _LONGEST:
-        raise KubeconfigError(f"{path} is larger than any kubeconfig")
+        raise KubeconfigError(f"{path} is too large for a kubeconfig")
     return read_kubeconfig([path], None)
 
 

@@ -1,9 +1,9 @@
-"""The state of the connection to a worker, as a condition of its MultiKueueCluster, and the worker's figures for
-people.
+"""The state of the connection to a worker, as a condition of its MultiKueueCluster. The worker's figures (capacity and
+use), as an annotation.
 
 The condition has Kueue's type, reasons and messages (`Active`, `BadKubeConfig`, `ClientConnectionFailed`). If a
 connection does not work, the message also states how to correct that. The figures are JSON in an annotation of the
-MultiKueueCluster, because its status has only conditions.
+MultiKueueCluster, because its status has no field for them.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class WorkerCapacity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     number of nodes that take pods. `has`, `used`: the amounts of nodes that take pods, and the requests of the pods on
     them. `jobs`: the number of received jobs that have not ended. `version`: the worker's version of Kubernetes.
     `scheduler`: the schedulers whose queues the worker serves. `note`: a reason why these numbers are incomplete.
-    `lacks`: the kinds of jobs that the manager has, but that the worker does not define or does not let the manager
-    list."""
+    `lacks`: the kinds of jobs that the manager has, but that the worker does not define or does not allow the manager
+    to list."""
 
     nodes: int = 0
     ready: int = 0
@@ -84,8 +84,8 @@ def read_figures(cluster: Mapping[str, Any]) -> WorkerCapacity:
 
 
 def condition(state: ConnectionState, old: Mapping[str, object], generation: int, now_s: float) -> dict[str, Any]:
-    """Return the condition Active. `old`: the present condition; its transition time is kept if the status is the
-    same."""
+    """Return the condition Active. `old`: the present condition; its transition time is kept if the status has not
+    changed."""
     truth = "True" if state.active else "False"
     stays = old.get("status") == truth and old.get("lastTransitionTime")
     return {

@@ -35,9 +35,9 @@ LOOK_S = 10.0  # the interval between calls that show whether a worker answers
 CALL_S = 10.0  # the timeout of such a check
 SOURCE_S = 60.0  # the interval between reads of the kubeconfig
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
-OLDEST = (1, 29)  # the oldest version of Kubernetes that is tested; older ones have no managedBy
+OLDEST = (1, 29)  # the oldest tested version of Kubernetes; in older versions, Jobs have no field managedBy
 _HIDDEN = "its nodes and pods cannot be listed: only quotas limit how many jobs are sent"
-_STRANGE = "Look whether its address is that of a Kubernetes API server, and what this scheduler's log says about it."
+_STRANGE = "Check that its address is that of a Kubernetes API server, and read this scheduler's log."
 _QUEUES = {"kueue.x-k8s.io": ("Kueue", ("v1beta1", "v1beta2")), "phalanx.dev": ("Phalanx", ())}
 
 
@@ -52,7 +52,7 @@ class Worker:
     `api`: the API of the manager. `changed`: a function that is called with this worker when its state or its capacity
     may have changed. `job_changed`: a function that is called with each received job that has changed. `fence`: see
     `Connection.fence`. `asked`: a function that returns the resources that jobs request; it is used if the worker does
-    not let its nodes be listed. `kinds`: a function that returns the manager's kinds of jobs. `same_as`: see
+    not allow its nodes to be listed. `kinds`: a function that returns the manager's kinds of jobs. `same_as`: see
     `Fleet.same_as`."""
 
     def __init__(
@@ -73,7 +73,7 @@ class Worker:
         self.link: Connection | None = None
         self.version = self.scheduler = self.uid = ""
         self._same_as = same_as
-        self.caches: dict[Kind, Informer] = {}  # caches of nodes and pods, if the worker lets them be listed
+        self.caches: dict[Kind, Informer] = {}  # caches of nodes and pods, if the worker allows them to be listed
         self.sent: dict[Kind, Informer] = {}  # caches of copies
         self._kinds = kinds
         self._api, self._now_s, self._fence, self._asked = api, now_s, fence, asked
@@ -97,8 +97,8 @@ class Worker:
 
     @property
     def lacks(self) -> tuple[str, ...]:
-        """Return the kinds of jobs that the manager has, but that the worker does not define or does not let the
-        manager list."""
+        """Return the kinds of jobs that the manager has, but that the worker does not define or does not allow the
+        manager to list."""
         return tuple(sorted(_named(kind) for kind in self._kinds() if kind not in self.sent)) if self.sent else ()
 
     async def run(self) -> None:
@@ -163,14 +163,14 @@ class Worker:
         first: tuple[KubeconfigCluster, KubeconfigUser],
         watching: Iterable[asyncio.Future[None]],
     ) -> None:
-        """Call the worker at intervals, until it refuses a call, its kubeconfig changes, or one of its caches fails.
+        """Call the worker every `LOOK_S`, until it refuses a call, its kubeconfig changes, or one of its caches fails.
         Raises PhalanxError, or the exception of the cache."""
         failures, clock = 0, asyncio.get_running_loop().time
         read_s = clock()
         while True:
             await asyncio.sleep(self.look_s if not failures else min(1.0, self.look_s))
             for ended in (task for task in watching if task.done()):
-                await ended  # raise the exception of a failed cache, because it would not show the ends of jobs
+                await ended  # raise the exception of a failed cache: without it, the ends of jobs would not be seen
             try:
                 async with asyncio.timeout(CALL_S):
                     await connection.request("GET", "/version")
@@ -209,7 +209,7 @@ class Worker:
     def _lack(self) -> str:
         """Return a part of a sentence that names the kinds of jobs that are not sent to the worker; empty if there are
         none."""
-        text = "it does not define these kinds of jobs, or does not let them be listed, so none are sent to it"
+        text = "it does not define these kinds of jobs, or does not allow them to be listed, so none are sent to it"
         return f"{text}: {', '.join(self.lacks)}" if self.lacks else ""
 
     def _become(self, why: Why, text: str = "", mend: str = "") -> None:
@@ -256,7 +256,7 @@ class Worker:
 
 
 async def _shown(connection: Connection, kinds: Iterable[Kind]) -> list[Kind]:
-    """Return the kinds that the worker defines and lets the manager's user list."""
+    """Return the kinds that the worker defines and that it allows the manager's user to list."""
     found = []
     for kind in kinds:
         with suppress(ApiRefusal):

@@ -110,7 +110,7 @@ def _memory(spec: Object, said: Object) -> int:
 def _bytes(text: str) -> int:
     found = re.fullmatch(r"\s*(\d{1,15})([bkmgt]?)(?:b|i|ib)?\s*", text.lower())
     if found is None:
-        raise ValueError(f"{text[:40]!r} is no amount of memory in Java's form: write for instance 512m or 2g")
+        raise ValueError(f"{text[:40]!r} is not an amount of memory in Java's form: write for instance 512m or 2g")
     return int(found[1]) * _JAVA[found[2]]
 
 

@@ -189,7 +189,7 @@ def shape_of_spec(spec: Mapping[str, Any]) -> OwnerShape:
     return OwnerShape(roles=roles, groups=tuple(groups))
 
 
-# --- inside -----------------------------------------------------------------------------------------------------------
+# --- internal ---------------------------------------------------------------------------------------------------------
 
 
 def _of_pod_group(defined: KaiDefinitions, said: Said, name: str, group: Object | None) -> PodGroupTerms:

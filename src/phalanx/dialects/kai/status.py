@@ -104,7 +104,7 @@ _PARENT_QUEUE: Final = "default-parent-queue"
 BROUGHT: Final = {_PARENT_QUEUE: _queue(_PARENT_QUEUE), DEFAULT_QUEUE: _queue(DEFAULT_QUEUE, _PARENT_QUEUE)}
 
 
-# --- inside -----------------------------------------------------------------------------------------------------------
+# --- internal ---------------------------------------------------------------------------------------------------------
 
 
 def _part_of_gpus(told: GangView, pods: PodSet) -> Iterator[tuple[str, Amount]]:

@@ -86,7 +86,7 @@ class Fields:
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise Misread((*self.path, name), f"{_shown(value)} is no whole number from {least} to {most}")
+            raise Misread((*self.path, name), f"{_shown(value)} is not a whole number from {least} to {most}")
         return value
 
     def number(self, name: str, default: float = 0.0, *, least: float = 0.0) -> float:
@@ -179,7 +179,7 @@ def duration_s(value: Any, path: Path = ()) -> float:
     elif isinstance(value, str) and (clock := next(filter(None, (form.fullmatch(value) for form in _CLOCKS)), None)):
         seconds = sum(float(number or 0) * _UNITS_S[unit] for unit, number in clock.groupdict().items())
     else:
-        raise Misread(path, f"{_shown(value)} is no length of time; {hint}")
+        raise Misread(path, f"{_shown(value)} is not a length of time; {hint}")
     if not 0.0 <= seconds <= LONGEST_S:
         raise Misread(path, f"{_shown(value)} is not from 0 s to a hundred years; {hint}")
     return seconds
@@ -195,19 +195,19 @@ def moment_s(value: object, path: Path = ()) -> float:
 
 def _text(value: object, path: Path) -> str:
     if not isinstance(value, str):
-        raise Misread(path, f"{_shown(value)} is no text; put it in quotes")
+        raise Misread(path, f"{_shown(value)} is not text; put it in quotes")
     return value
 
 
 def _number(value: object, path: Path, least: float) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < least:
-        raise Misread(path, f"{_shown(value)} is no number of at least {least:g}")
+        raise Misread(path, f"{_shown(value)} is not a number of at least {least:g}")
     return float(value)
 
 
 def _amount(resource: str, value: object, path: Path) -> int:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise Misread(path, f"{_shown(value)} is no quantity; write for instance 500m, 2 or 1.5Gi")
+        raise Misread(path, f"{_shown(value)} is not a quantity; write for instance 500m, 2 or 1.5Gi")
     try:
         found = amount(resource, value)
     except QuantityError as error:

@@ -109,7 +109,7 @@ def _toleration(said: Fields) -> Toleration:
     if found.effect not in _EFFECTS:
         raise Misread((*said.path, "effect"), f"{found.effect!r} is none of {', '.join(_EFFECTS[1:])}")
     if not found.key and found.operator != "Exists":
-        raise Misread((*said.path, "key"), "without a key, which tolerates every taint, the operator is Exists")
+        raise Misread((*said.path, "key"), "without a key (every taint is tolerated), the operator must be Exists")
     return found
 
 

@@ -206,7 +206,7 @@ def queue_status(queue: Object, used: Asked) -> Object:
     return {**kept, "state": old.get("state") or "Open", "allocated": {**_NOTHING_ALLOCATED, **said}}
 
 
-# --- inside -----------------------------------------------------------------------------------------------------------
+# --- internal ---------------------------------------------------------------------------------------------------------
 
 
 def _is_of_sent_job(group: Object, jobs: Mapping[str, Object]) -> bool:

@@ -360,7 +360,7 @@ class Checks:
         raise YuniKornConfigurationError(line_of(self._lines, path), text)
 
 
-# --- inside -----------------------------------------------------------------------------------------------------------
+# --- internal ---------------------------------------------------------------------------------------------------------
 
 
 def _below(queue: QueueBranch, path: Path) -> list[tuple[QueueBranch, Path]]:

@@ -184,7 +184,7 @@ def line_of(lines: Lines, path: Path) -> int:
     return lines[path]
 
 
-# --- inside -----------------------------------------------------------------------------------------------------------
+# --- internal ---------------------------------------------------------------------------------------------------------
 
 
 def _error(text: str, path: Path, lines: Lines) -> YuniKornConfigurationError:

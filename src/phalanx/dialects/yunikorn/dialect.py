@@ -309,7 +309,7 @@ def unpacked(data: str) -> str:
         raise YuniKornConfigurationError(1, f"{_PACKED} cannot be unpacked: {error}") from None
 
 
-# --- inside -----------------------------------------------------------------------------------------------------------
+# --- internal ---------------------------------------------------------------------------------------------------------
 
 
 def _too_large(asks: Mapping[str, int], queue: str, queues: Iterable[Queue]) -> str:

@@ -202,7 +202,7 @@ def queue_of(queue: str, options: Mapping[str, str]) -> str:
     return queue.removeprefix(QUEUE_PREFIX) if said is None else said[1:]
 
 
-# --- inside -----------------------------------------------------------------------------------------------------------
+# --- internal ---------------------------------------------------------------------------------------------------------
 
 
 def _parameters(notes: Mapping[str, object]) -> dict[str, str]:

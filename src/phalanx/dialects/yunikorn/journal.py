@@ -98,7 +98,7 @@ class ApplicationJournal:
             return None
         return self._follow(self._said - min(past or 0, len(self._records)))
 
-    # --- inside -------------------------------------------------------------------------------------------------------
+    # --- internal -----------------------------------------------------------------------------------------------------
 
     def _follow(self, at: int) -> Iterator[Sequence[Object]]:
         """Yield first the `InstanceUUID`, then batches of event records, beginning with the record with id `at`. A

@@ -108,7 +108,7 @@ def made(root: QueueBranch, name: str, tags: NamespaceTags) -> MadeQueues:
     return MadeQueues(branch=found, above=".".join([ROOT, *parts[1:at]]), properties=properties)
 
 
-# --- inside -----------------------------------------------------------------------------------------------------------
+# --- internal ---------------------------------------------------------------------------------------------------------
 
 
 def _child(branch: QueueBranch, name: str) -> QueueBranch | None:
@@ -275,7 +275,7 @@ def place(rules: Sequence[PlacementRule], application: Application, tree: Placem
     return Placed(fault=faults[0] if faults else "")
 
 
-# --- inside -----------------------------------------------------------------------------------------------------------
+# --- internal ---------------------------------------------------------------------------------------------------------
 
 
 def _leaves(queues: Sequence[QueueBranch], prefix: str) -> list[tuple[str, bool]]:

@@ -90,7 +90,7 @@ class NodeHealth:
         sighting = self._sightings.get(name)
         return sighting is not None and self._clock() - sighting.seen_s > self._grace_s
 
-    # --- inside ---------------------------------------------------------------------------------------------------
+    # --- internal -------------------------------------------------------------------------------------------------
 
     def _node_changed(self, change: Change) -> None:
         if change.new is None:

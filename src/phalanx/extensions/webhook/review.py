@@ -7,8 +7,9 @@ the same objects as a server that evaluates the policies itself.
 A response depends only on the review; the webhook reads and stores nothing else. An object without a matching policy is
 allowed and not changed. Source of the format: k8s.io/api/admission/v1.
 
-The response has a JSON patch (RFC 6902) without operations that change nothing. It is computed by comparing objects
-field by field. Any other value, such as a list, is replaced as a whole, because the policies change only fields."""
+The response has a JSON patch (RFC 6902) with only those operations that change the object. The patch is computed by
+comparing mappings field by field. Any other value, such as a list, is replaced as a whole, because the policies change
+only fields."""
 
 from __future__ import annotations
 
@@ -128,7 +129,7 @@ def read(body: bytes) -> ReviewRequest:
     try:
         asked = _ASKED.decode(body)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise UnreadableReview(f"the body is no AdmissionReview: {error}") from error
+        raise UnreadableReview(f"the body is not an AdmissionReview: {error}") from error
     if (asked.api_version, asked.kind) != (API_VERSION, "AdmissionReview"):
         raise UnreadableReview(
             f"the body is {asked.kind!r} of {asked.api_version!r}, not AdmissionReview of {API_VERSION}"

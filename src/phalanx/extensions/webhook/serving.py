@@ -1,5 +1,5 @@
-"""Serve the HTTPS port to which API servers post AdmissionReviews. Each request has one review, and the response has
-another.
+"""Serve the HTTPS port to which API servers post AdmissionReviews. Each request contains one review, and each response
+contains another.
 
 API servers do not authenticate to a webhook unless an administrator configures each of them. So every client that can
 reach the port may send a review. The response contains only data of the sent object and the verdict, and nothing is
@@ -70,8 +70,9 @@ class Files:
             context.load_cert_chain(certificate, key)
         except (OSError, ssl.SSLError) as error:
             raise PhalanxError(
-                f"cannot serve with the certificate {certificate} and the key {key}: {error}. Name files in PEM that "
-                "belong together with --tls-cert and --tls-key, or neither, and this server makes its own certificate."
+                f"cannot serve with the certificate {certificate} and the key {key}: {error}. Name a certificate "
+                "and its key in PEM with --tls-cert and --tls-key. Without both options, this server makes its own "
+                "certificate."
             ) from error
 
     async def keep(self, pause_s: float = 10.0) -> None:

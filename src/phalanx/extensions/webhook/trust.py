@@ -11,7 +11,7 @@ or APIServices.
 - Each replica has its own server certificate. Its key exists only in the memory of the replica.
 - API servers must trust a new authority before a replica uses a certificate of it. So the new `ca.crt`, with the old
   certificates, is first written as `caBundle`. A replica uses a certificate of the new authority only after it has read
-  this authority from `caBundle`. So each step is safe, in any order of the replicas.
+  this authority from `caBundle`. So each step is safe, whichever replica makes it first.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class Keeper:
 
     async def keep(self) -> None:
         """Run a step every `PAUSE_S` seconds, without end. A failed step is logged and tried again. The server
-        certificate stays valid for days, so failures have no effect at once."""
+        certificate stays valid for days, so a failure has no immediate effect."""
         while True:
             try:
                 await self.step()
@@ -213,7 +213,7 @@ class Keeper:
         return False
 
     async def _found(self, what: str, call: Awaitable[Object]) -> Object:
-        cure = f"{self._called.made_by} makes it, and the right to it"
+        cure = f"{self._called.made_by} creates it, and the right to access it"
         try:
             return await call
         except ApiRefusal as error:

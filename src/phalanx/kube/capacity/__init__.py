@@ -8,5 +8,5 @@ node_parts          reserved parts of nodes
 definition_reader   read all definitions of a dialect, and report the errors in single definitions
 definition_overlay  nodes and pods with the changes that definitions make
 dialect_claims      which dialect claims which gang
-dialect_watch       translate the definitions of other schedulers; the settings that they contain for a gang
+dialect_watch       translate the definitions of other schedulers, and find their settings for a gang
 """

@@ -2,7 +2,7 @@
 written to the API server.
 
 A decision that overcommits a node (a *breach*) has one of two causes: a defect of the core, or a change in the cluster
-of which the core got no event. In the second case, a new list shows that change. So pods, Jobs, nodes and queues are
+about which the core got no event. In the second case, a new list shows that change. So pods, Jobs, nodes and queues are
 listed again before any write of the plan, such as the resume of a Job or the eviction of a victim. Each difference
 between the list and the caches is reported to the core as a change. The check right before the bindings then finds
 every pod whose node lacks capacity, and leaves that pod unbound. The objects are listed at most once a minute, even if
@@ -45,9 +45,9 @@ class BreachRelist:
         its objects stays in use."""
         if not self._doubtful:
             return
-        log.error("a decision broke a promise, so all is listed again before it is carried out")
+        log.error("a decision overcommits a node; all objects are listed again before the decision is carried out")
         try:
             await list_again()
         except ApiError as error:
-            log.warning("it could not be listed again: %s", error)
+            log.warning("the objects could not be listed again: %s", error)
         self._doubtful = False

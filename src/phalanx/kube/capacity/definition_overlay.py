@@ -2,8 +2,8 @@
 the core sees.
 
 Definitions may add topology labels, NUMA zones and devices to nodes. They may also reserve parts of nodes for certain
-pods (`node_parts`), and add options and requests to pods. An object that is no pod may be represented by a *stand-in*,
-a pod that the scheduler places instead of it."""
+pods (`node_parts`), and add options and requests to pods. An object that is not a pod may be represented by a
+*stand-in*: a pod that the scheduler places in place of the object."""
 
 from __future__ import annotations
 

@@ -38,12 +38,15 @@ class DefinitionReader:
         try:
             defined = dialect.define(found)
         except Exception:  # a definition triggers a bug in the dialect's code
-            log.exception("of the definitions of %s some cannot be read: the others count", dialect.name)
+            log.exception("some definitions of %s cannot be read; the other definitions are used", dialect.name)
             try:
                 found = {kind: dict(self._readable(dialect, kind, found)) for kind in found}
                 defined = dialect.define(found)
             except Exception:  # only the combination of definitions causes an error
-                log.exception("the definitions of %s stay as they were: they cannot be read together", dialect.name)
+                log.exception(
+                    "the definitions of %s cannot be read together; the earlier definitions stay in effect",
+                    dialect.name,
+                )
                 return None
         self._last[dialect.name] = {kind: dict(objects) for kind, objects in found.items()}
         return defined
@@ -58,7 +61,9 @@ class DefinitionReader:
                 dialect.define({**nothing, kind: {key: obj}})
             except Exception as error:  # the definition with the error
                 why = f"it cannot be read: {type(error).__name__}: {error}"
-                self._invalid(kind, obj, f"it counts {'as it was before' if key in before else 'as absent'}: {why}")
+                self._invalid(
+                    kind, obj, f"{'its last valid version is used' if key in before else 'it is ignored'}: {why}"
+                )
                 if key in before:
                     yield key, before[key]
             else:

@@ -156,7 +156,7 @@ class DialectWatch:
         if invalid.fault_at is not None:
             kind, key = invalid.fault_at
             if (obj := (self._objects(kind) or {}).get(key)) is not None:
-                stays = "the last valid one stays in force" if kept else "its jobs wait with this reason"
+                stays = "the last valid version stays in effect" if kept else "its jobs wait with this reason"
                 self._invalid(kind, obj, f"{invalid.fault}: {stays}")
         return kept
 
@@ -172,7 +172,10 @@ class DialectWatch:
         if len(found) > 1 and "uid" in meta:
             others = ", ".join(other for other in found if other != name)
             why = f"its scheduler is {scheduler}" if scheduler in self.dialects[name].scheduler_names else "it is first"
-            text = f"words of several schedulers: those of {name} count, since {why}; those of {others} have no effect"
+            text = (
+                f"it has settings of several schedulers: those of {name} are used, because {why}; those of {others} "
+                "have no effect"
+            )
             self._note(_KINDS.get(kind, JOBS), {"metadata": meta}, text)
         return {**found[name], DIALECT: name}
 

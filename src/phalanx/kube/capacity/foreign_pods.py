@@ -47,7 +47,7 @@ class ForeignPods:
 
 def _occupying(pod: Pod) -> Occupied:
     """Return the usage and the labels of a foreign pod. If the pod has a part of a device, the whole device counts as
-    used, because only the pod's own scheduler knows which part the pod has."""
+    used, because only the pod's own scheduler knows the part."""
     shape, held, devices = pod.shape, dict(pod.requests), pod.devices if pod.ours else ()
     if devices and shape.share is not None:
         held[shape.share.resource] = held.get(shape.share.resource, 0) + shape.share.count

@@ -2,11 +2,11 @@
 smaller node.
 
 So the core cannot grant reserved capacity twice, and needs no special case for it. A gang may have some pods in a
-reserved part and its other pods on ordinary nodes. A part is named `NODE/PART`, which is no valid node name. In the API
-a pod is bound to NODE, and the annotation `phalanx.dev/part` names its part. A part has a taint against pods that may
-not use it; pods that may use it prefer it to other nodes. A part has the labels and the readiness of its node. When the
-reservation of a part ends, the node has its full size again, and the pods of the part are read again as pods of the
-node.
+reserved part and its other pods on ordinary nodes. A part is named `NODE/PART`, which is not a valid node name. In the
+API a pod is bound to NODE, and the annotation `phalanx.dev/part` names its part. A part has a taint against pods that
+may not use it; pods that may use the part prefer it to other nodes. A part has the labels and the readiness of its
+node. When the reservation of a part ends, the node has its full size again, and the pods of the part are read again as
+pods of the node.
 
 The devices of a part have no names. On a node with parts, the core only counts devices, both of the node and of its
 parts. It does not choose particular devices for pods.

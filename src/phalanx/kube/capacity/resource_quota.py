@@ -2,11 +2,11 @@
 its pods.
 
 The API server checks the quotas only when each single pod is created. Without a check before the resume, a gang could
-get only some of its pods, and would occupy nodes in vain until the start times out. So the requests of all pods that
-must start together are compared with the *headroom* of each quota: its hard limit, less its usage, less the amounts
-that are reserved for starting gangs whose pods do not exist yet. The usage is the larger of two amounts: the usage in
-the quota's status, by which the API server decides, and the usage of the pods in the cache. The second amount is needed
-because the status may be missing, and because a controller corrects the status late.
+get only some of its pods, and would occupy nodes without doing any work until the start times out. So the requests of
+all pods that must start together are compared with the *headroom* of each quota: its hard limit, less its usage, less
+the amounts that are reserved for starting gangs whose pods do not exist yet. The usage is the larger of two amounts:
+the usage in the quota's status, by which the API server decides, and the usage of the pods in the cache. The second
+amount is needed because the status may be missing, and because a controller corrects the status late.
 
 The names of the amounts that a quota limits, and the scopes by which it selects pods, are those of
 k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods.go. Namespaces without a quota cause no work.
@@ -128,13 +128,13 @@ class ResourceQuotaUsage:
         where = f"the quota {self.name} of namespace {namespace}"
         for pod, _ in demand:
             if self.counts(pod) and (open_ := sorted(pod.unsaid & self.hard.keys())):
-                text = f"{where} admits no pod whose containers do not say {', '.join(open_)}: add it to the template"
+                text = f"{where} admits no pod whose containers do not set {', '.join(open_)}: add it to the template"
                 return Reason(code=ReasonCode.QUOTA, text=text, numbers={"quota": self.name, "unsaid": open_})
         over = sorted(name for name, value in asked.items() if value + self.used(name) > self.hard[name])
         if not over:
             return None
         never = any(asked[name] > self.hard[name] for name in over)
-        tail = "; it allows less than this at all: ask for less, or have the quota raised" if never else ""
+        tail = "; its hard limit is lower than this: request less, or have the quota raised" if never else ""
         text = f"{where} leaves too little: {', '.join(self._line(name, asked[name]) for name in over)}{tail}"
         lacks = {name: {"asked": asked[name], "used": self.used(name), "hard": self.hard[name]} for name in over}
         return Reason(code=ReasonCode.QUOTA, text=text, numbers={"quota": self.name, "lacks": lacks})

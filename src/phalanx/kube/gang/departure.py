@@ -71,7 +71,7 @@ class Preemption:
 
     def resume(self, mark: PreemptionMark) -> None:
         """Continue a preemption that an earlier scheduler process began."""
-        text = f"it gives way to {mark.by}" if mark.by else "its queue uses more than its limit"
+        text = f"it was preempted by {mark.by}" if mark.by else "its queue uses more than its limit"
         why = Reason(code=ReasonCode.PREEMPTED, text=text, numbers={"by": mark.by})
         self._request = PreemptionRequest(mark=mark, why=why)
         self._write_marks(self._request)
@@ -199,7 +199,7 @@ class Departure:
 
     @property
     def left(self) -> bool:
-        """Return True if all pods of the gang are gone and the API server has answered all writes about the gang."""
+        """Return True if all pods of the gang are gone, and the API server has answered all writes about the gang."""
         awaited = self._suspending.keys() - self._stuck
         return not (awaited or self._start.resuming or any(map(self._stays, self._start.objects.pods.values())))
 

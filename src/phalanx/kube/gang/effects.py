@@ -27,9 +27,9 @@ NO_UPDATE = PodUpdate()
 class GangTimeouts:
     """Time-outs of a gang, in seconds. `start_s`, plus `start_share_s` for each pod: how long it may take from the
     resume of the Jobs until all pods that must start together can be bound (the bind barrier). `place_s`: how long a
-    pod of a started gang may lack a node. `hold_s`: how long capacity is reserved for pods that a driver has yet to
-    create. `avoid_s`: how long other nodes are preferred to a node whose kubelet refused a pod. `regrow_s`: how long an
-    elastic gang that gave up pods waits before it requests more pods again. `guarded_s`: how long a job is not
+    pod of a started gang may lack a node. `hold_s`: how long capacity is reserved for pods that a driver has not
+    created yet. `avoid_s`: how long other nodes are preferred to a node whose kubelet refused a pod. `regrow_s`: how
+    long an elastic gang that gave up pods waits before it requests more pods again. `guarded_s`: how long a job is not
     preempted again after a PodDisruptionBudget protected it. `start_attempts`: the number of failed starts after which
     the gang is held. A start counts as failed if its bound pods do not become ready in the time that the queue allows.
     `backoff_s`: the pause after a failed start; it doubles with each further failure, up to `backoff_most_s`."""
@@ -132,7 +132,7 @@ class PodEffects(Protocol):
 
 
 class Effects(Protocol):
-    """The operations that a gang may request from its surroundings."""
+    """The operations that a gang may request from the code around it."""
 
     @property
     def allocations(self) -> NodeAllocations: ...

@@ -106,7 +106,7 @@ class GangObjects:
         return GangMembers(id=self.id, jobs=jobs, pods=pods, finished=finished, sizes=sizes)
 
     def _former(self) -> set[str]:
-        """Return the uids of finished Jobs that share the gang's name but are no part of the gang, such as a finished
+        """Return the uids of finished Jobs that share the gang's name but are not part of the gang, such as a finished
         PyTorchJob if a new JobSet has the same name. Objects of the same name without the label `phalanx.dev/job` get
         the same gang. Only the newest unfinished one of these objects is part of the gang or, if all of them have
         finished, only the newest one."""

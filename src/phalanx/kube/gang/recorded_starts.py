@@ -1,10 +1,10 @@
-"""Find the starts that an earlier process of the scheduler made, from the objects of a gang alone.
+"""Find the starts that an earlier process of the scheduler made. The only source is the objects of the gang.
 
 The first write of a start is its *record*, an annotation on the Jobs and on the bound pods. So the objects are always
 in one of these states, even between two writes:
 
 - a Job runs, or a bare pod is bound, and has a record: the gang was started, and the start continues;
-- a suspended Job has bound pods, because its start was being taken back or a user suspended the Job: Phalanx finishes
+- a suspended Job has bound pods, because its start was being taken back or a user suspended the Job: Phalanx completes
   taking the start back;
 - a member has the mark of a preemption of this start: Phalanx completes the preemption;
 - in any other state, the gang is pending, as it was before.

@@ -5,6 +5,6 @@ admission_policy    admission policies that queue a Job for Phalanx and record i
 definitions         install and update the definitions of Phalanx's kinds; install the definitions and policies of a
                     dialect
 rivals              detect another scheduler that still runs
-installation        install all of these; repeat calls until the API server answers; the key that signs records of
+installation        call all of these, and repeat calls until the API server answers; get the key that signs records of
                     starts
 """

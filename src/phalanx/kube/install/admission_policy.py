@@ -11,14 +11,14 @@ The second policy writes the creator of a Job or of a framework's job (or the us
 annotation `phalanx.dev/user`. Users cannot change this annotation, because limits and shares of users depend on it.
 
 Only the scheduler may write its records on Jobs and pods (the start, the number of pods, the devices):
-`records_policies` refuse other writers. These policies name the account of the scheduler. So they are installed where
-that account is known: by deploy/, which creates the account, and by `phalanx up --shared`, whose own account is the
-scheduler's.
+`records_policies` refuse other writers. These policies name the account of the scheduler. So they are installed only
+where that account is known: by deploy/, which creates the account, and by `phalanx up --shared`, which runs the
+scheduler itself.
 
 API servers before 1.36 do not serve the kind MutatingAdmissionPolicy, unless an administrator enabled it (in 1.34 and
 1.35). An API server without this kind can call a webhook that applies the same policies (`phalanx.extensions.webhook`).
 Without the policies and the webhook, users must set `suspend: true` in their Jobs; otherwise the Job gets a reason that
-asks users to do so (`gang_spec`).
+asks the user to set it (`gang_spec`).
 """
 
 from __future__ import annotations
@@ -189,8 +189,8 @@ def _records_policy(scheduler: str, name: str, group: str, plural: str, *others:
             ],
             "validations": [
                 {
-                    "message": f"only the scheduler writes the annotations {', '.join(WRITTEN)}: leave them out, or as "
-                    f"they are; {' and '.join(REMOVABLE)} may be removed",
+                    "message": f"only the scheduler may write the annotations {', '.join(WRITTEN)}: leave them "
+                    f"out, or unchanged; {' and '.join(REMOVABLE)} may be removed",
                     "expression": _UNTOUCHED,
                 }
             ],
@@ -257,12 +257,12 @@ class AdmissionMode(Enum):
     """The mechanism that queues Jobs for Phalanx in a cluster. The value is a text that describes the mechanism to
     users."""
 
-    POLICY = "the API server makes Jobs with our label ours, by its admission policies"
-    WEBHOOK = "the API server makes Jobs with our label ours, by asking `phalanx webhook`"
+    POLICY = "the API server queues Jobs with Phalanx's label, by its admission policies"
+    WEBHOOK = "the API server queues Jobs with Phalanx's label, by calling `phalanx webhook`"
     NEITHER = (
-        "nothing makes Jobs with our label ours: they must say suspend: true and schedulerName: phalanx themselves, "
-        "those that do not run at once, and no Job says who created it, so limits and shares of users hold nobody. "
-        "Install deploy/overlays/webhook (before Kubernetes 1.36) or deploy/overlays/mutating"
+        "the API server does not queue Jobs with Phalanx's label: users must set suspend: true and schedulerName: "
+        "phalanx, and other Jobs run at once. No Job has a record of its creator, so limits and shares of users have "
+        "no effect. Install deploy/overlays/webhook (before Kubernetes 1.36) or deploy/overlays/mutating"
     )
 
 
@@ -294,7 +294,7 @@ async def _asks_webhook(api: Connection) -> bool:
             raise
         return False
     if not all(hook["clientConfig"].get("caBundle") for hook in found.get("webhooks") or ()):
-        log.warning("the webhook has not told API servers yet whom to trust: does `phalanx webhook` run?")
+        log.warning("the configuration of the webhook has no caBundle yet: check that `phalanx webhook` runs")
     return True
 
 

@@ -44,60 +44,64 @@ DIGEST = "phalanx.dev/definition"  # annotation: the digest of the definition th
 _TEXT = {"type": "string", "maxLength": 253}
 _TOLERATION = obj(
     {
-        "key": {**_TEXT, "description": "The taint's key; empty (with Exists): every taint."},
+        "key": {**_TEXT, "description": "The key of the taint; empty, with Exists: every taint."},
         "operator": {"type": "string", "enum": ["Equal", "Exists"], "description": "Default Equal."},
         "value": {**_TEXT, "description": "The taint's value, for Equal."},
         "effect": {
             "type": "string",
             "enum": ["NoSchedule", "PreferNoSchedule", "NoExecute"],
-            "description": "The taint's effect; none: every one.",
+            "description": "The effect of the taint; not set: every effect.",
         },
     },
-    "As a pod's toleration.",
+    "A toleration, as in the spec of a pod.",
     rule(
         "has(self.key) && self.key != '' || has(self.operator) && self.operator == 'Exists'",
-        "without a key, which tolerates every taint, the operator is Exists",
+        "without a key (every taint is tolerated), the operator must be Exists",
     ),
 )
 FLAVOR: Object = {
     "type": "object",
-    "description": "A named class of nodes, which the quotas of queues can tell apart.",
+    "description": "A named class of nodes, for which queues can have separate quotas.",
     "properties": {
         "spec": obj(
             {
                 "labels": {
                     "type": "object",
-                    "description": "Its nodes carry all of these labels.",
+                    "description": "The labels that all nodes of the flavor have.",
                     "maxProperties": 32,
                     "additionalProperties": _TEXT,
                 },
                 "tolerations": {
                     "type": "array",
-                    "description": "What pods that are given the flavor tolerate besides their own.",
+                    "description": "Further tolerations of pods that get the flavor.",
                     "maxItems": 32,
                     "items": _TOLERATION,
                 },
             },
-            "Which nodes, and what keeps others away from them.",
+            "The nodes of the flavor, and the tolerations that pods need on them.",
         )
     },
 }
 RESERVATION: Object = {
     "type": "object",
-    "description": "Nodes that are set aside for a time: for some, or for nobody (maintenance).",
+    "description": "An advance reservation of nodes for a time: for certain jobs, or for none (maintenance).",
     "properties": {
         "spec": obj(
             {
-                "start": {"type": "string", "format": "date-time", "description": "From then on; RFC 3339."},
-                "end": {"type": "string", "format": "date-time", "description": "Until then; RFC 3339."},
-                "nodes": {**names("The reserved nodes, by name."), "minItems": 1},
-                "users": names("Whose jobs may run there (annotation phalanx.dev/user)."),
-                "groups": names("Jobs of which groups may run there (label phalanx.dev/group)."),
-                "queues": names("Jobs of which queues, and of those below, may run there."),
-                "magnetic": flag("They run there without asking for it (annotation phalanx.dev/reservation)."),
+                "start": {
+                    "type": "string",
+                    "format": "date-time",
+                    "description": "Begin of the reservation; RFC 3339.",
+                },
+                "end": {"type": "string", "format": "date-time", "description": "End of the reservation; RFC 3339."},
+                "nodes": {**names("The names of the reserved nodes."), "minItems": 1},
+                "users": names("The users whose jobs may run on the nodes (annotation phalanx.dev/user)."),
+                "groups": names("The groups whose jobs may run on the nodes (label phalanx.dev/group)."),
+                "queues": names("The queues whose jobs may run on the nodes, including the queues below them."),
+                "magnetic": flag("These jobs do not need the annotation phalanx.dev/reservation to use the nodes."),
             },
-            "Without users, groups and queues it is maintenance: nobody may.",
-            rule("timestamp(self.start) < timestamp(self.end)", "a reservation ends after it begins"),
+            "Without users, groups and queues, no job may run on the nodes (maintenance).",
+            rule("timestamp(self.start) < timestamp(self.end)", "the end of a reservation must be after its start"),
             required=("start", "end", "nodes"),
         )
     },
@@ -228,8 +232,8 @@ _POLICIES = "admissionregistration.k8s.io"
 
 
 class VersionNotServed(PhalanxError):
-    """An error: the cluster's definition of a kind has no version that Phalanx reads. The text names the versions of
-    the definition, and tells the user what to do."""
+    """An error: the cluster's definition of a kind has no version that Phalanx reads. The text contains the versions of
+    the definition, and what the user can do."""
 
 
 async def install_dialect(api: Connection, dialect: Dialect[Any]) -> None:
@@ -266,8 +270,8 @@ def _check_version(dialect: Dialect[Any], kind: Kind, definition: Object) -> Non
     if kind.version not in versions:
         name, what = definition["metadata"]["name"], ", ".join(versions) or "no version"
         raise VersionNotServed(
-            f"the CustomResourceDefinition {name} serves {what}, and the dialect {dialect.name} reads {kind.version}: "
-            "its queues and jobs are left alone. Install the definitions of a release that serves "
+            f"the CustomResourceDefinition {name} serves {what}, but the dialect {dialect.name} reads "
+            f"{kind.version}: its queues and jobs are ignored. Install the definitions of a release that serves "
             f"{kind.version}, and start this scheduler again"
         )
 
@@ -287,7 +291,7 @@ async def _bring(api: Connection, kind: Kind, body: Object) -> Object | None:
     except ApiRefusal as error:
         if error.code not in (403, 404, 422):  # 422: objects are stored in a version that no longer exists
             raise
-        state = "is not there and cannot be made" if found is None else "stays as another release made it"
+        state = "does not exist and cannot be created" if found is None else "stays as another release created it"
         log.warning("%s %s %s: %s", kind.name, name, state, error)
     return found
 

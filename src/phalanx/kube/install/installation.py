@@ -9,8 +9,8 @@ The module also obtains the key that signs the scheduler's records of starts (`p
 
 The key is in the Secret `kube-system/phalanx-records`. `deploy/` creates the Secret empty. Only the scheduler may read
 it, and the scheduler needs no right to any other Secret. The first leader creates the key, and later leaders use it. If
-somebody empties the Secret, the scheduler no longer recognizes earlier starts: running pods continue to run, and
-pending jobs are placed again.
+the Secret is emptied, the scheduler no longer recognizes earlier starts: running pods continue to run, and pending jobs
+are placed again.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ async def until_answered(call: Callable[[], Awaitable[Found]]) -> Found:
         try:
             return await call()
         except ApiUnknown as error:
-            log.warning("tried again: %s", error)
+            log.warning("the request is repeated: %s", error)
             await asyncio.sleep(_BACKOFF_S[min(failures, len(_BACKOFF_S) - 1)])
             failures += 1
 
@@ -60,7 +60,7 @@ async def until_surely_refused(call: Callable[[], Awaitable[Found]]) -> Found:
         except ApiRefusal as error:
             if error.code != 403:
                 raise
-            log.info("asked again in %g s: %s", pause_s, error)
+            log.info("the request is repeated in %g s: %s", pause_s, error)
             await asyncio.sleep(pause_s)
     return await until_answered(call)
 
@@ -79,8 +79,8 @@ async def obtain_record_key(api: Connection, clock: Callable[[], float]) -> Reco
         if error.code not in {403, 404}:
             raise
         log.warning(
-            "who may edit a Job can forge the record of its start, since there is no key to sign records with; "
-            "deploy/ makes the Secret %s/%s and the right to it: %s",
+            "users who may edit a Job can forge the record of its start, because there is no key to sign records; "
+            "deploy/ creates the Secret %s/%s and the right to read it: %s",
             NAMESPACE,
             NAME,
             error,
@@ -127,7 +127,7 @@ def read_key(data: Object) -> RecordKey | None:
     except KeyError:
         return None
     except (TypeError, ValueError, binascii.Error) as error:
-        log.warning("the key in Secret %s/%s is not as we write it, and is made anew: %s", NAMESPACE, NAME, error)
+        log.warning("the key in Secret %s/%s is malformed, and is replaced: %s", NAMESPACE, NAME, error)
         return None
 
 

@@ -1,5 +1,5 @@
-"""Define which fields a Queue object may have: the OpenAPI schema of `queues.phalanx.dev`, with CEL rules that the API
-server checks.
+"""Define the fields that a Queue object may have: the OpenAPI schema of `queues.phalanx.dev`, with CEL rules that the
+API server checks.
 
 `dialects.queue` reads exactly the fields of this schema, and a test compares the two. `kubectl explain queue.spec`
 shows the descriptions. The schema limits lengths, because an API server refuses rules whose estimated cost is too high.
@@ -79,7 +79,7 @@ def amounts(text: str) -> Schema:
         "description": text,
         "maxProperties": _MOST_RESOURCES,
         "additionalProperties": quantity(),
-        "x-kubernetes-validations": [rule(_NOT_NEGATIVE, "no amount may be negative")],
+        "x-kubernetes-validations": [rule(_NOT_NEGATIVE, "an amount must not be negative")],
     }
 
 
@@ -90,7 +90,7 @@ def seconds(text: str) -> Schema:
         "anyOf": [{"type": "integer"}, {"type": "string"}],
         "pattern": r"^((\d+(\.\d+)?(ms|s|m|h|d))+|\d+(\.\d+)?)$",
         "maxLength": 32,
-        "x-kubernetes-validations": [rule("!string(self).startsWith('-')", "no length of time is negative")],
+        "x-kubernetes-validations": [rule("!string(self).startsWith('-')", "a length of time must not be negative")],
     }
 
 
@@ -111,160 +111,161 @@ def _compared(small: str, large: str, absent: str) -> str:
 QUOTA = obj(
     {
         "flavor": {
-            **name("The class of nodes that this is about (a Flavor's name); empty: all nodes."),
+            **name("The Flavor on whose nodes the queue has this quota; empty: all nodes."),
             "default": "",
         },
         "group": name(
-            "The resource group of the flavor. A pod is given one flavor of each group of which it asks a resource; "
-            "a group is for the resources that its quotas name. Without groups, one flavor is for all resources."
+            "The resource group of the flavor. A group has the resources that its quotas name. A pod gets one flavor "
+            "from each group with a resource that the pod requests. Without groups, one flavor is for all resources."
         ),
         "guaranteed": amounts(
-            "What is this queue's by right, by resource: {cpu: 100, nvidia.com/gpu: 8}. What others borrow of it comes "
-            "back by reclaim, if the queue may."
+            "The guaranteed quota of the queue, by resource: {cpu: 100, nvidia.com/gpu: 8}. If other queues borrow "
+            "unused quota, the queue can reclaim it by preemption, if `preemption.reclaim` allows this."
         ),
-        "limit": amounts("The ceiling for all that runs in this queue and below. Not named: no ceiling."),
-        "lend": amounts("Of what is guaranteed and unused, so much may be lent. Not named: all of it."),
+        "limit": amounts("The highest usage of the queue and the queues below it. A resource without entry: no limit."),
+        "lend": amounts("How much of the guarantee other queues may borrow. A resource without entry: all of it."),
     },
-    "What the queue has of one flavor's nodes. What is not named is not bounded by it.",
-    rule(_compared("guaranteed", "limit", "true"), "a limit may not be below what is guaranteed"),
+    "The quota of the queue on the nodes of one flavor. It does not bound resources that it does not name.",
+    rule(_compared("guaranteed", "limit", "true"), "a limit must not be lower than the guarantee"),
     rule(
         _compared("lend", "guaranteed", "!quantity('0').isLessThan(quantity(string(self.lend[name])))"),
-        "no more may be lent than is guaranteed",
+        "lend must not exceed the guarantee",
     ),
 )
 
 FUNGIBILITY = obj(
     {
-        "borrowBeforeNext": flag("Borrow in a flavor rather than look at the next. Default true."),
-        "preemptBeforeNext": flag("Preempt in a flavor rather than look at the next. Default false."),
-        "preferPreemption": flag("If every flavor needs one of both: preempt in the first rather than borrow."),
+        "borrowBeforeNext": flag("Borrow in a flavor before the next flavor is tried. Default true."),
+        "preemptBeforeNext": flag("Preempt in a flavor before the next flavor is tried. Default false."),
+        "preferPreemption": flag("If every flavor requires borrowing or preemption, choose preemption."),
     },
-    "When the next flavor of `quotas` is tried. A flavor that fits without either comes first in any case.",
+    "When the next flavor of `quotas` is tried. A flavor without borrowing and preemption always comes first.",
 )
 
 PREEMPTION = obj(
     {
-        "within": one_of(WithinQueue, "Whom its jobs may preempt in this queue: nobody, jobs of lower priority, or also"
-                                 " those of equal priority that were submitted later."),
-        "reclaim": one_of(ReclaimWithinCohort, "Whom its jobs may preempt in queues that use more than is theirs."),
-        "downTo": one_of(ReclaimFloor, "How far reclaiming goes: to the guarantees, or to the fair shares."),
-        "strategy": one_of(Strategy, "How much poorer it must be to take for fairness: its share, with the job, below"
-                                     " the other's before the loss, or at most what the other has after it."),
-        "victims": one_of(VictimOrder, "Who goes first of those who may be asked: those of the queue whose share is"
-                                       " highest just then (the default), or whoever costs least, of whatever queue."),
-        "borrowing": flag("Its jobs may preempt also while this queue itself borrows: jobs of lower priority. No effect"
-                          " with `downTo: fair-share`, here or in the victim's queue."),
-        "borrowingThreshold": whole("With `borrowing`: victims have at most this priority.", -(2**31)),
-        "minRun": seconds("Jobs of this queue are spared until they have run that long."),
-        "grace": seconds("Pods of this queue get that long to end; not set: as each pod says."),
-        "hourlyBudget": whole("At most so many of its jobs are preempted in any hour."),
-        "delay": seconds("A job of this queue preempts only after it has waited that long for room."),
-        "consolidate": flag("Its jobs may be moved, and may have others moved, to make room whole."),
-        "fence": flag("Its jobs, and those of the queues below it, preempt no job outside of them."),
-        "excessDelay": seconds("Evict pods after this time while the queue uses more than its limit, because the limit"
-                               " was lowered. Not set: they run to their end."),
+        "within": one_of(WithinQueue, "Which jobs of this queue its jobs may preempt: none, jobs of lower priority, or"
+                                 " also jobs of equal priority that were submitted later."),
+        "reclaim": one_of(ReclaimWithinCohort, "Which jobs its jobs may preempt in queues above their guarantee."),
+        "downTo": one_of(ReclaimFloor, "How far reclaiming may go: to the guarantees, or to the fair shares."),
+        "strategy": one_of(Strategy, "When its jobs may preempt for fairness: if its share, including the job, is below"
+                                     " the share of the victim's queue before the eviction, or at most that share after"
+                                     " the eviction."),
+        "victims": one_of(VictimOrder, "Which permitted victims are chosen first: those of the queue with the highest"
+                                       " share at that moment (the default), or the cheapest victims of all queues."),
+        "borrowing": flag("Its jobs may preempt jobs of lower priority even while this queue borrows. No effect"
+                          " with `downTo: fair-share` in this queue or in the victim's queue."),
+        "borrowingThreshold": whole("With `borrowing`: the highest priority that a victim may have.", -(2**31)),
+        "minRun": seconds("Jobs of this queue are not preempted until they have run for this time."),
+        "grace": seconds("The termination grace period of preempted pods. Not set: the grace period of each pod."),
+        "hourlyBudget": whole("The maximum number of its jobs that are preempted in any hour."),
+        "delay": seconds("A job of this queue preempts only after it has waited for capacity for this time."),
+        "consolidate": flag("Its jobs may be moved, and may have other jobs moved, to join free capacity on a node."),
+        "fence": flag("Its jobs, and jobs of the queues below it, preempt no job outside of these queues."),
+        "excessDelay": seconds("If the queue uses more than its limit, because the limit was lowered, evict pods after"
+                               " this time. Not set: the pods run to their end."),
     },
-    "What its jobs may do to others that run, and what protects its own. All of it is off unless said.",
+    "Which running jobs its jobs may preempt, and how its own jobs are protected. Nothing is allowed by default.",
 )  # fmt: skip
 
-_WALL = seconds("The longest time limit that a job may state; one that states none gets this.")
+_WALL = seconds("The longest time limit that a job may set. A job without a time limit gets this one.")
 LIMITS = obj(
     {
-        "running": whole("Jobs that run at a time."),
-        "submitted": whole("Jobs that wait or run at a time."),
-        "resources": amounts("What they hold together, by resource."),
+        "running": whole("The maximum number of running jobs."),
+        "submitted": whole("The maximum number of pending and running jobs."),
+        "resources": amounts("The maximum amounts of all running jobs together, by resource."),
         "wall": _WALL,
     },
-    "What is not named is not limited.",
+    "Limits. A field that is not set means no limit.",
 )
 
 SPEC = obj(
     {
-        "parent": name("The queue above; empty for one at the top."),
+        "parent": name("The parent queue; empty for a queue at the top of the tree."),
         "gang": {
             "type": "boolean",
             "default": True,
-            "description": "Start jobs whole. With false their pods are placed one by one, as kube-scheduler "
-            "does: jobs may then deadlock each other half-started.",
+            "description": "Start each job as a gang. With false, pods are placed one by one, as by "
+            "kube-scheduler. Jobs that have started only in part may then deadlock each other.",
         },
         "quotas": {
             "type": "array",
-            "description": "What the queue has, flavor by flavor, in the order in which flavors are tried.",
+            "description": "The quotas of the queue, one for each flavor, in the order in which flavors are tried.",
             "maxItems": _MOST_FLAVORS,
             "items": QUOTA,
             "x-kubernetes-list-type": "map",
             "x-kubernetes-list-map-keys": ["flavor"],
         },
         "fungibility": FUNGIBILITY,
-        "weight": {"type": "number", "minimum": 0, "description": "Its part of what nobody has by right; default 1."},
+        "weight": {"type": "number", "minimum": 0, "description": "The weight of the queue in shares; default 1."},
         "weights": numbers("Weights by resource, instead of `weight`.", _MOST_RESOURCES),
         "order": one_of(
             QueueOrder,
-            "Which job, and which child's, comes next. `fair`: the child with the lowest share. `tiered`: children "
-            "within their guarantee, then by the priority of queues, then by share. `fill`: the child with the job of "
-            "the highest priority, then the one that is least full. `usage`: the user, or child, that has used least "
-            "in the past.",
+            "The order of the queue's jobs and of its child queues. `fair`: first the child with the lowest share. "
+            "`tiered`: first children within their guarantee, then by the priority of queues, then by share. `fill`: "
+            "first the child with the job of the highest priority, then the least full child. `usage`: first the user, "
+            "or child, with the lowest past usage.",
         ),
-        "strict": flag("Its first job holds up those behind it (one that can never fit does not)."),
+        "strict": flag("The first job blocks the jobs behind it, unless the first job can never fit."),
         "priority": {
             "type": "integer",
             "format": "int32",
-            "description": "Among siblings with equal shares, higher comes first; a factor of `multifactor`. With "
-            "`fill` above, it is added to the priorities of its jobs.",
+            "description": "Among siblings with equal shares, the queue with the higher priority comes first. A "
+            "factor of `multifactor`. With `fill` in a queue above, it is added to the priorities of its jobs.",
         },
-        "fenced": flag("With `fill` above: beside other queues its jobs have the priority of the queue."),
-        "borrow": one_of(BorrowingPolicy, "Whose jobs may use more than the guarantee."),
+        "fenced": flag("With `fill` in a queue above: compared with other queues' jobs, its jobs have its priority."),
+        "borrow": one_of(BorrowingPolicy, "Which of its jobs may use more than the guarantee."),
         "preemption": PREEMPTION,
         "limits": obj(
             {
-                "total": described(LIMITS, "Of the queue as a whole."),
-                "perUser": described(LIMITS, "Of each user (annotation phalanx.dev/user)."),
-                "perGroup": described(LIMITS, "Of each group (label phalanx.dev/group)."),
+                "total": described(LIMITS, "Limits of the whole queue."),
+                "perUser": described(LIMITS, "Limits of each user (annotation phalanx.dev/user)."),
+                "perGroup": described(LIMITS, "Limits of each group (label phalanx.dev/group)."),
                 "perJob": obj(
-                    {"resources": amounts("What all of its pods hold together, by resource."), "wall": _WALL},
-                    "Of each job.",
+                    {"resources": amounts("The maximum amounts of all pods of a job together."), "wall": _WALL},
+                    "Limits of each job.",
                 ),
             },
-            "How many jobs, and how much, at a time.",
+            "Limits on the number of jobs, and on their resources.",
         ),
         "state": one_of(
             QueueState,
-            "open: takes and starts jobs; held: takes, starts none; draining: starts what was submitted before, takes "
-            "no new ones; closed: neither. Running jobs go on in all of them.",
+            "open: accepts and starts jobs; held: accepts jobs, but starts none; draining: accepts no new jobs, but "
+            "starts earlier ones; closed: neither accepts nor starts jobs. Running jobs continue in every state.",
         ),
         "startTimeout": seconds(
-            "How long the pods of a job may take, once bound, until each was ready; else it is taken back whole and "
-            "tried again elsewhere, and held after three such starts. Not set: for ever."
+            "How long it may take until all bound pods of a job are ready. After this time, the whole start is taken "
+            "back, and the job is tried on other nodes. After three such starts the job is held. Not set: no limit."
         ),
         "stalenessGracePeriod": seconds(
-            "How long a gang of bare pods may run with fewer pods than its minimum; then its pods are evicted, and "
-            "it is queued again. 60 s if not set; 0: for ever."
+            "How long a gang of bare pods may run with fewer pods than its minimum. After this time its pods are "
+            "evicted, and the gang is queued again. Default 60 s; 0: no limit."
         ),
         "accounts": numbers(
-            "Shares of users, for order `multifactor` and `usage`; a user not named has one, and -1 is the queue's "
-            "own, or for `usage` none.",
+            "Shares of users, for the orders `multifactor` and `usage`. A user without an entry has one share. -1 "
+            "stands for the queue's own shares (`multifactor`), or for no shares (`usage`).",
             _MOST_USERS,
             -1,
         ),
     },
-    "What the queue has, in which order its jobs start, and what they may do to others.",
+    "The quotas of the queue, the order in which its jobs start, and the jobs that they may preempt.",
 )
 
 _TEXT: Schema = {"type": "string"}
 STATUS = obj(
     {
-        "state": described(_TEXT, "The state that the scheduler acts on."),
-        "stateSince": {"type": "string", "format": "date-time", "description": "When that state was first seen."},
+        "state": described(_TEXT, "The state of the queue that the scheduler uses."),
+        "stateSince": {"type": "string", "format": "date-time", "description": "The time of the last state change."},
         "observedGeneration": {"type": "integer", "format": "int64"},
-        "pending": whole("Jobs that wait, in this queue and below."),
-        "running": whole("Jobs that were started, in this queue and below."),
+        "pending": whole("The number of pending jobs in this queue and the queues below it."),
+        "running": whole("The number of started jobs in this queue and the queues below it."),
         "share": described(
-            {"type": "number"}, "Weighted dominant share of what it uses beyond its guarantee, among its siblings."
+            {"type": "number"}, "Weighted dominant share of its usage above its guarantee, compared with its siblings."
         ),
-        "used": described(_TEXT, "What is used of what is guaranteed, for people."),
+        "used": described(_TEXT, "The usage and the guarantee as text, for people."),
         "usage": {
             "type": "array",
-            "description": "Per flavor and resource: what this queue and those below use, by right, and at most.",
+            "description": "The usage of this queue and the queues below it, the guarantee and the limit.",
             "items": obj(
                 {
                     "flavor": _TEXT,
@@ -272,29 +273,29 @@ STATUS = obj(
                     "used": quantity(),
                     "guaranteed": quantity(),
                     "limit": quantity(),
-                    "borrowed": described(quantity(), "Of what is used, beyond the guarantee."),
+                    "borrowed": described(quantity(), "The usage above the guarantee."),
                 },
-                "One flavor's resource.",
+                "The usage of one resource of one flavor.",
                 required=("resource", "used"),
             ),
         },
         "pendingJobs": {
             "type": "array",
-            "description": "The first that wait in this queue itself, in its order.",
+            "description": "The first pending jobs of this queue itself, in its order.",
             "items": obj(
                 {
                     "job": described(_TEXT, "NAMESPACE/NAME."),
-                    "position": whole("From 1.", 1),
-                    "reason": described(_TEXT, "The code of the reason why it waits."),
+                    "position": whole("The position in the queue, from 1.", 1),
+                    "reason": described(_TEXT, "The code of the reason why the job is pending."),
                     "expectedStart": {"type": "string", "format": "date-time"},
                 },
-                "One that waits.",
+                "A pending job.",
                 required=("job", "position"),
             ),
         },
         "conditions": {
             "type": "array",
-            "description": "Active: whether jobs of this queue start.",
+            "description": "Active: True if jobs of this queue can start.",
             "x-kubernetes-list-type": "map",
             "x-kubernetes-list-map-keys": ["type"],
             "items": obj(
@@ -306,22 +307,22 @@ STATUS = obj(
                     "lastTransitionTime": {"type": "string", "format": "date-time"},
                     "observedGeneration": {"type": "integer", "format": "int64"},
                 },
-                "As metav1.Condition.",
+                "A condition, as in metav1.Condition.",
                 required=("type", "status", "reason", "message", "lastTransitionTime"),
             ),
         },
     },
-    "Written by the scheduler every few seconds while something changes.",
+    "The status, which the scheduler writes every few seconds while it changes.",
 )
 
 QUEUE = {
     "type": "object",
-    "description": "A queue: who may start how many of their jobs, in which order. Queues form one tree, by `parent`.",
+    "description": "A queue. It limits how many jobs may run, and orders them. The field `parent` makes queues a tree.",
     "properties": {"spec": SPEC, "status": STATUS},
     "x-kubernetes-validations": [
         rule(
             "!has(self.spec) || !has(self.spec.parent) || self.spec.parent != self.metadata.name",
-            "a queue is not its own parent",
+            "a queue must not be its own parent",
         )
     ],
 }

@@ -17,12 +17,11 @@ from phalanx.dialects.enabled import RIVALS, Rival
 from phalanx.dialects.frame.dialect import Object
 from phalanx.errors import PhalanxError
 
-_MISSED = 3.0  # after this many missed renewals, the holder counts as dead
+_MISSED = 3.0  # after this number of missed renewals, the holder counts as dead
 
 
 class RivalRuns(PhalanxError):
-    """An error: the scheduler of an enabled dialect runs. The text names the scheduler, and tells the user what to
-    do."""
+    """An error: the scheduler of an enabled dialect runs. The text contains the scheduler, and what the user can do."""
 
 
 async def refuse_beside_rivals(api: Connection, dialects: Iterable[str], now_s: float) -> None:
@@ -34,7 +33,7 @@ async def refuse_beside_rivals(api: Connection, dialects: Iterable[str], now_s: 
         if seen:
             raise RivalRuns(
                 f"{rival.what} runs in this cluster: {seen}. Both would start the same jobs, so this scheduler does "
-                f"not start. Stop it first: {rival.stop}; or leave out --dialect {name}"
+                f"not start. Stop the other one first: {rival.stop}; or leave out --dialect {name}"
             )
 
 

@@ -76,7 +76,7 @@ def _devices(meta: Object) -> tuple[Device, ...]:
             for one in listed
         )
     except (ValueError, ArithmeticError, QuantityError) as error:
-        log.warning("node %s: its annotation %s is passed over: %s", meta["name"], DEVICES, error)
+        log.warning("node %s: its annotation %s is ignored: %s", meta["name"], DEVICES, error)
         return ()
 
 
@@ -103,7 +103,7 @@ def _zones(meta: Object) -> tuple[Zone, ...]:
         each = [{name: amount(name, text) for name, text in one.allocatable.items()} for one in listed]
         return tuple(Zone(name=one.name, allocatable=amounts(has)) for one, has in zip(listed, each, strict=True))
     except (ValueError, ArithmeticError, QuantityError) as error:
-        log.warning("node %s: its annotation %s is passed over: %s", meta["name"], ZONES, error)
+        log.warning("node %s: its annotation %s is ignored: %s", meta["name"], ZONES, error)
         return ()
 
 

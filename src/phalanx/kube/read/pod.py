@@ -34,16 +34,16 @@ _NO_GATES: frozenset[str] = frozenset()
 _NOTHING: Object = {}
 
 
-class Pod(msgspec.Struct, frozen=True, kw_only=True):  # made for every event: ten times faster than a dataclass
+class Pod(msgspec.Struct, frozen=True, kw_only=True):  # created for every event; ten times faster than a dataclass
     """A pod in the scheduler's terms. `owner`: the (name, uid) of the Job that controls the pod. `index`: the
     completion index, if any. `ours`: True if Phalanx plans the node of the pod. Phalanx also binds the pod, unless
     `pinned` is True: then another scheduler binds the pod to the node `pin`. `gated`: True if the pod has scheduling
     gates that are not Phalanx's. `devices`: the devices of the node that Phalanx assigned to the pod. `grace_s`: the
-    termination grace period in seconds. `claims`: the pod's volume claims; the claims in `unplaced` need the pod's node
-    before the pod can be bound. `awaited`: the node to which another scheduler is about to bind a foreign pod. `part`:
-    the part of the node that the pod is in. `stands_in`: True if no such pod exists in the API, because the value
-    represents an object of another scheduler. `resident`: True if it is a foreign pod that is static or belongs to a
-    DaemonSet. `over`: True if it has ended. `charged`: True if its resources are charged to a node."""
+    termination grace period in seconds. `claims`: the pod's volume claims. `unplaced`: the claims whose volumes cannot
+    be created until the pod's node is chosen. `awaited`: the node to which another scheduler is about to bind a foreign
+    pod. `part`: the part of the node that the pod is in. `stands_in`: True if no such pod exists in the API, because
+    the value represents an object of another scheduler. `resident`: True if it is a foreign pod that is static or
+    belongs to a DaemonSet. `over`: True if it has ended. `charged`: True if its resources are charged to a node."""
 
     uid: str
     key: str  # namespace/name

@@ -1,9 +1,9 @@
 """Convert Queue, Flavor and Reservation objects into the core's values, and report errors in them.
 
 These objects are cluster-scoped, because they divide the capacity of the cluster. The API server validates their
-schema. Errors that the API server does not find (because its definition is older, or because somebody edited its
-database) are collected in `wrong` and shown in the queue's status. A queue with an error is held, so that no job starts
-by rules that the administrator did not intend.
+schema. Errors that the API server does not find (because its definition is older, or because its database was edited)
+are collected in `wrong` and shown in the queue's status. A queue with an error is held, so that no job starts under
+rules that the administrator did not intend.
 
 The spec of a queue does not contain the time of its last state change. This module remembers that time. The status of
 the queue saves it for the next scheduler process.
@@ -174,7 +174,7 @@ class QueueCache:
                 yield FlavorSeen(self.flavors[name])
                 return
         except Misread as error:
-            log.warning("flavor %s counts as absent: %s", name, error)
+            log.warning("flavor %s is ignored: %s", name, error)
         if self.flavors.pop(name, None) is not None:
             yield FlavorGone(name)
 
@@ -190,7 +190,7 @@ class QueueCache:
                 self._reservations.add(name)
                 return
         except Misread as error:
-            log.warning("reservation %s counts as absent: %s", name, error)
+            log.warning("reservation %s is ignored: %s", name, error)
         if name in self._reservations:
             self._reservations.remove(name)
             yield ReservationGone(name)

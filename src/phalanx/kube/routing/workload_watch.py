@@ -2,7 +2,7 @@
 
 Each changed object is read once, and then routed. A pod whose Job is not known yet belongs to no gang until the Job is
 known. Foreign pods are passed to `foreign_pods`, which tracks their usage. Objects that a framework's job has created
-(`ancestors`) belong to that job. Such a Job is no member of a gang itself, and its pods count as pods of the
+(`ancestors`) belong to that job. Such a Job is not a member of a gang itself, and its pods count as pods of the
 framework's job.
 """
 

@@ -175,7 +175,7 @@ class EventReporter:
             except TimeoutError:
                 continue
 
-    # --- inside ---------------------------------------------------------------------------------------------------
+    # --- internal -------------------------------------------------------------------------------------------------
 
     def _lets_others_go(self) -> bool:
         """Return whether the oldest Event must wait longer, because other writes (such as bindings) are sent first."""

@@ -44,8 +44,8 @@ class Program:
             code, output, complaint = await run_program(argv, body, self._timeout_s)
         except TimeoutError:
             raise ProviderError(
-                f"{self.name} did not end within {self._timeout_s:g} s and was stopped; it must end before the nodes "
-                f"have started, and close its output; {by_hand}"
+                f"{self.name} did not end within {self._timeout_s:g} s and was stopped; it must not wait until the "
+                f"nodes have started, and must close its output; {by_hand}"
             ) from None
         except OSError as error:
             raise ProviderError(f"{self.name} cannot be started: {error.strerror or error}") from None
@@ -130,7 +130,7 @@ class Webhook:
             async with asyncio.timeout(self._timeout_s):
                 answer = await self._http.call("POST", self._target, head, body, timeout_s=self._timeout_s)
         except TimeoutError:
-            text = "it must answer before the nodes have started"
+            text = "it must answer without waiting until the nodes have started"
             raise ProviderError(f"{self.name} did not answer {call} within {self._timeout_s:g} s; {text}") from None
         except OSError as error:
             raise ProviderError(f"{self.name} cannot be called: {error.strerror or error}") from None
@@ -154,7 +154,8 @@ def trust(authority: Path | None) -> ssl.SSLContext:
 
 
 def read_token(file: Path) -> str:
-    """Return the token in the file. Raises PhalanxError if other users may read the file, or it holds no token."""
+    """Return the token in the file. Raises PhalanxError if other users may read the file, or if the file contains no
+    token."""
     try:
         with file.open() as opened:
             mode = os.fstat(opened.fileno()).st_mode
@@ -164,7 +165,7 @@ def read_token(file: Path) -> str:
     if mode & _OTHERS:
         raise PhalanxError(f"other users may read {file} (mode {stat.S_IMODE(mode):o}): chmod 600 {file}")
     if not token or not token.isascii() or not token.isprintable() or " " in token:
-        raise PhalanxError(f"{file} holds no token: it must be one line of printable characters")
+        raise PhalanxError(f"{file} contains no token: a token is one line of printable characters")
     return token
 
 

@@ -23,9 +23,9 @@ Answer = TypeVar("Answer", bound=msgspec.Struct)
 VERSION = "phalanx.dev/v1"
 STARTING, RUNNING, FAILED, REMOVING = "starting", "running", "failed", "removing"
 STATES = (STARTING, RUNNING, FAILED, REMOVING)
-MOST_BYTES = 4 << 20  # the longest answer that is read
+MOST_BYTES = 4 << 20  # the maximum length of an answer
 MOST_NODES = 20_000
-_TEXT = 300  # the most characters of a provider's text in an error
+_TEXT = 300  # the maximum number of characters of a provider's text in an error
 
 
 class NodeState(msgspec.Struct, kw_only=True, frozen=True):
@@ -69,7 +69,7 @@ class Scale(NamedTuple):
 
 
 class Backend(Protocol):
-    """A provider that lists its nodes, and is called with the number of nodes that it should have. `counted`: the
+    """A provider that lists its nodes, and that is called with the number of nodes that it should have. `counted`: the
     states in which a node counts towards this number."""
 
     counted: frozenset[str]
@@ -82,13 +82,13 @@ class Backend(Protocol):
 
 
 class Unanswered(NamedTuple):
-    """A call of `scale` whose answer was lost. `total`: the number of nodes in the call. `strangers`: how many nodes
+    """A call of `scale` whose answer was lost. `total`: the number of nodes in the call. `unmatched`: how many nodes
     without a known request were starting before the call."""
 
     add: Sequence[str]
     remove: Sequence[str]
     total: int
-    strangers: int
+    unmatched: int
 
 
 class CountedProvider:
@@ -101,7 +101,7 @@ class CountedProvider:
         self._last: Unanswered | None = None
         self._listed_requests: set[str] = set()  # requested nodes in the provider's last list
         self._running: frozenset[str] | None = None  # running nodes in the provider's last list
-        self._arrived = 0  # how many nodes have begun to run since the last `status`
+        self._arrived = 0  # the number of nodes that have begun to run since the last `status`
 
     async def scale(self, group: str, add: Sequence[str], remove: Sequence[str]) -> Mapping[str, str]:
         """Call `scale`. A repeated call has the same number of nodes. If the answer to a call was lost, the nodes that
@@ -110,7 +110,7 @@ class CountedProvider:
         listed = self._listed(known, remove)
         if self._last is None or self._last[:2] != key:
             total = self._count(known, add, listed.values())
-            self._last = Unanswered(*key, total, len(self._strangers(known)))
+            self._last = Unanswered(*key, total, len(self._unmatched(known)))
         ids = {sent: found for name, sent in listed.items() if (found := self._provider_id(name))}
         answer = await self._backend.scale(group, Scale(self._last.total, add, tuple(listed.values()), ids))
         self._last = None
@@ -131,7 +131,7 @@ class CountedProvider:
             if each.state == FAILED
         }
         gone = [name for name in self._requested if name not in coming and name not in failed]
-        lost = (name for name in gone[self._arrived :] if name in self._listed_requests)  # the first ones have arrived
+        lost = (name for name in gone[self._arrived :] if name in self._listed_requests)  # the first have arrived
         failed |= dict.fromkeys(lost, "the provider no longer lists it")
         self._requested = {name: at_s for name, at_s in self._requested.items() if name in coming or name in failed}
         self._listed_requests, self._arrived = set(coming), 0
@@ -158,11 +158,11 @@ class CountedProvider:
         found |= {each.node: each.name for each in known if each.node}
         if self._last is not None:
             missing = [name for name in self._last.add if name not in found]
-            started = [name for name in self._strangers(known) if name not in self._last.add][self._last.strangers :]
-            found |= zip(missing, reversed(started), strict=False)  # the newest nodes first: they have no machine yet
+            started = [name for name in self._unmatched(known) if name not in self._last.add][self._last.unmatched :]
+            found |= zip(missing, reversed(started), strict=False)  # newest nodes first: they have no machine yet
         return {name: found.get(name, name) for name in names}
 
-    def _strangers(self, known: Sequence[NodeState]) -> list[str]:
+    def _unmatched(self, known: Sequence[NodeState]) -> list[str]:
         """Return the starting nodes for which no request is known."""
         names = self._names(known)
         own = (each.name for each in known if each.state == STARTING and names[each.name] == each.name)
@@ -170,9 +170,9 @@ class CountedProvider:
 
     def _names(self, known: Sequence[NodeState]) -> dict[str, str]:
         """Return the name in the provider's list -> the requested name, for each node that has not arrived. If the
-        provider has chosen the node's name, the requested name is one that the provider does not list. The nodes that
-        have arrived are matched to the names that were requested first, so the last names remain for nodes that have
-        not arrived."""
+        provider has chosen the node's name, the requested name is one that the provider does not list. The arrived
+        nodes are matched to the names that were requested first. So the names that were requested last remain for nodes
+        that have not arrived."""
         listed = {each.name for each in known}
         free = [name for name in self._requested if name not in listed]
         first_s = min((self._requested[name] for name in free), default=math.inf)

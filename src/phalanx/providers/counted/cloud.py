@@ -51,7 +51,9 @@ class Instances:
             found = (await service.call("NodeGroupNodes", id=self._group)).instances
         if len(found) > MOST_NODES or not 0 <= target <= MOST_NODES:
             many = f"{len(found)} instances, and a target size of {target}"
-            raise ProviderError(f"{service.name} says {many} of group {self._group}; at most {MOST_NODES} can be used")
+            raise ProviderError(
+                f"{service.name} reports {many} of group {self._group}; at most {MOST_NODES} can be used"
+            )
         ids = {each.id for each in found}
         if len(ids) < len(found) or any(not each or each.startswith(PENDING) for each in ids):
             raise ProviderError(f"{service.name} lists instances of group {self._group} without id, or twice")
@@ -59,7 +61,7 @@ class Instances:
         there = by_provider_id(self._nodes())
         states = [await self._state(each, there.get(each.id)) for each in found]
         alive = [each for each in states if each.state != REMOVING]
-        surplus = sorted(alive, key=lambda each: bool(each.node))[: max(0, len(alive) - target)]  # without Node: first
+        surplus = sorted(alive, key=lambda each: bool(each.node))[: max(0, len(alive) - target)]  # no Node: first
         leaving = {each.name for each in surplus}
         states = [replace(one, state=REMOVING) if one.name in leaving else one for one in states]
         more = range(target - len(alive))

@@ -43,7 +43,7 @@ def require_pem(file: Path) -> bytes:
     except OSError as error:
         raise PhalanxError(f"{file} cannot be read: {error.strerror or error}") from None
     if b"-----BEGIN " not in found:
-        raise PhalanxError(f"{file} holds no PEM")
+        raise PhalanxError(f"{file} contains no PEM data")
     return found
 
 
@@ -102,7 +102,7 @@ _MESSAGES = Messages(
 )
 message, service = _MESSAGES.message, _MESSAGES.service
 
-# call -> the names of the messages of its request and its answer
+# call -> the message names of its request and its answer
 CALLS = {
     "Refresh": ("Empty", "Empty"),
     "NodeGroups": ("Empty", "Groups"),

@@ -82,7 +82,7 @@ class Machines:
 
     async def scale(self, group: str, to: Scale) -> Mapping[str, str]:
         """Mark the Machines to remove, change the number of replicas, and wait until the controller deletes the marked
-        Machines. Without the wait, a later increase of the number could keep a marked Machine."""
+        Machines. Without the wait, a later increase of the number could prevent the deletion of a marked Machine."""
         of = self._of
         try:
             marked = [name for name in to.remove if "/" in name or await self._mark(name)]  # "/": it has no Machine

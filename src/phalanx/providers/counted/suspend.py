@@ -48,8 +48,9 @@ class PowerSettings:
 
 
 class PoweredNodes:
-    """The nodes of one group. `hostlist`: returns the hostlist expression of node names. `node`: returns a Node object,
-    or None. `label`: the label (key, value) of the group's nodes. `tasks`: the group of background tasks."""
+    """The nodes of one group. `hostlist`: a function that returns the hostlist expression of node names. `node`: a
+    function that returns a Node object, or None. `label`: the label (key, value) of the group's nodes. `tasks`: the
+    group of background tasks."""
 
     counted = frozenset((STARTING, RUNNING))
 
@@ -101,7 +102,7 @@ class PoweredNodes:
         if names := [chosen[request] for request in to.add if request in chosen]:
             await self._resume(names)
         names = [chosen.get(name, name) for name in to.remove if self._failed.pop(name, None) is None]
-        refused |= {name: "SuspendExcNodes has it" for name in names if name in self._settings.excluded}
+        refused |= {name: "SuspendExcNodes contains it" for name in names if name in self._settings.excluded}
         if known := [name for name in names if name in self._settings.nodes and name not in refused]:
             await self._suspend(known)
         return refused
@@ -115,7 +116,7 @@ class PoweredNodes:
             if now:
                 await self._run(settings.resume_program, now)
         except ProviderError:
-            for name in names:  # so that a repeated request can choose these nodes again
+            for name in names:  # a repeated request must be able to choose these nodes again
                 self._on.pop(name, None)
             raise
         on = {name: self._on[name] for name in names}
@@ -174,8 +175,8 @@ class PoweredNodes:
                     pass
 
     async def _note(self, states: Mapping[str, str | None]) -> None:
-        """Write the states of nodes into the ConfigMap, for sinfo and for the next scheduler process. If this
-        fails, nodes are switched all the same; only this information is missing."""
+        """Write the states of nodes into the ConfigMap, for sinfo and for the next scheduler process. If the write
+        fails, the nodes are still switched on and off; only this information is missing."""
         body = {"data": {f"{POWER}{name}": text for name, text in states.items()}}
         try:
             await self._connection.patch(CONFIG_MAPS, SITE, body, SITE_NAMESPACE)

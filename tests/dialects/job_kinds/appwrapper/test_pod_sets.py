@@ -61,12 +61,12 @@ def test_other_kinds_declare_theirs_and_known_ones_declare_the_same() -> None:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"containers": 7}, "template.spec.containers is no list"),
-        ({"containers": [7]}, "template.spec.containers is no list of mappings"),
-        ({"containers": [{"resources": "x"}]}, "its resources are no mappings"),
-        ({"containers": [{"resources": {"limits": [1]}}]}, "its resources are no mappings"),
-        ({"affinity": {"nodeAffinity": "x"}}, "template.spec.affinity.nodeAffinity is no mapping"),
-        ("x", "template.spec is no mapping"),
+        ({"containers": 7}, "template.spec.containers is not a list"),
+        ({"containers": [7]}, "template.spec.containers is not a list of mappings"),
+        ({"containers": [{"resources": "x"}]}, "its resources are not mappings"),
+        ({"containers": [{"resources": {"limits": [1]}}]}, "its resources are not mappings"),
+        ({"affinity": {"nodeAffinity": "x"}}, "template.spec.affinity.nodeAffinity is not a mapping"),
+        ("x", "template.spec is not a mapping"),
     ],
 )
 def test_a_template_of_another_form_is_said_to_be(wrong: Any, said: str) -> None:

@@ -247,5 +247,5 @@ def number(option: str, text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value <= 1e9:
-        raise PhalanxError(f"{option}: {text!r} is no number of at least 0")
+        raise PhalanxError(f"{option}: {text!r} is not a number of at least 0")
     return value

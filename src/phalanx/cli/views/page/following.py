@@ -125,7 +125,7 @@ class Following:
         admission, defaults = snapshot.reading
         return Present(cluster=snapshot.cluster, admission=admission, defaults=defaults, now_s=snapshot.now_s)
 
-    # --- inside -----------------------------------------------------------------------------------------------------
+    # --- internal ---------------------------------------------------------------------------------------------------
 
     def _decided(self, snapshot: Snapshot) -> Snapshot:
         """Return the snapshot if a cycle was decided on it, or else the last such snapshot. If there are many jobs, not

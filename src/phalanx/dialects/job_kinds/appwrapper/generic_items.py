@@ -70,7 +70,7 @@ def demand(spec: Mapping[str, object]) -> Object:
     }
 
 
-# --- inside -----------------------------------------------------------------------------------------------------------
+# --- internal ---------------------------------------------------------------------------------------------------------
 
 
 def _component(name: str, template: Mapping[str, Any], selector: Mapping[str, str]) -> Object:

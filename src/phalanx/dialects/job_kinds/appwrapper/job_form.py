@@ -86,7 +86,7 @@ APP_WRAPPER: Final = AppWrappers(kinds.APP_WRAPPERS)
 IBM_APP_WRAPPER: Final = AppWrappers(kinds.IBM_APP_WRAPPERS)  # always of the first generation
 
 
-# --- inside -----------------------------------------------------------------------------------------------------------
+# --- internal ---------------------------------------------------------------------------------------------------------
 
 
 def _sets(obj: Object) -> tuple[AppWrapperPodSet, ...]:

@@ -169,7 +169,7 @@ def avoid_unhealthy(template: Object) -> None:
         template["spec"] = spec = {**spec, "affinity": {**affinity, "nodeAffinity": node}}
 
 
-# --- inside -----------------------------------------------------------------------------------------------------------
+# --- internal ---------------------------------------------------------------------------------------------------------
 
 
 def _inferred(obj: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
@@ -230,14 +230,14 @@ def _check(template: Object, path: str) -> None:
         for part in where.split("."):
             found = (found or {}).get(part)
         if found is not None and not isinstance(found, form):
-            raise WrapError(f"{path}.{where} is no {'list' if form is list else 'mapping'}")
+            raise WrapError(f"{path}.{where} is not a {'list' if form is list else 'mapping'}")
         if form is list and not all(isinstance(each, dict) for each in found or ()):
-            raise WrapError(f"{path}.{where} is no list of mappings")
+            raise WrapError(f"{path}.{where} is not a list of mappings")
     for name in ("containers", "initContainers"):
         for container in (template.get("spec") or {}).get(name) or ():
             asked = container.get("resources") or {}
             if not isinstance(asked, dict) or not all(isinstance(each, dict) for each in asked.values() if each):
-                raise WrapError(f"{path}.spec.{name}: its resources are no mappings of amounts")
+                raise WrapError(f"{path}.spec.{name}: its resources are not mappings of amounts")
 
 
 def _count(value: Any, default: int) -> int:

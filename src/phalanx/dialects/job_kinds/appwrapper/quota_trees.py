@@ -58,7 +58,7 @@ def claim(defined: QuotaTrees, said: Said) -> Claim | None:
     return Claim(queue=kinds.node_queue(tree, labels.get(tree, kinds.DEFAULT_NODE)))
 
 
-# --- inside -----------------------------------------------------------------------------------------------------------
+# --- internal ---------------------------------------------------------------------------------------------------------
 
 
 def _nodes(tree: str, parent: str, spec: Mapping[str, Any]) -> Iterator[Queue]:

@@ -77,7 +77,7 @@ def claim(defined: KoordinatorDefinitions, said: Said, objects: Objects) -> Clai
     return Claim(queue=queue, options=_start(least))
 
 
-# --- inside -----------------------------------------------------------------------------------------------------------
+# --- internal ---------------------------------------------------------------------------------------------------------
 
 
 def _gang(labels: Mapping[str, object], notes: Mapping[str, object], namespace: str) -> dict[str, str]:
@@ -189,7 +189,7 @@ def status(group: Object, pods: Iterable[Object], now: str) -> Object:
     return found | {name: count for name, count in counts.items() if count}
 
 
-# --- inside -----------------------------------------------------------------------------------------------------------
+# --- internal ---------------------------------------------------------------------------------------------------------
 
 
 def _of_each(told: GangView) -> dict[str, list[Object]]:

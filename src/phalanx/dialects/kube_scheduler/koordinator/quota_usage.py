@@ -85,7 +85,7 @@ def runtimes(quotas: Quotas, inner: Mapping[str, Asked], total: Asked) -> dict[s
     return found
 
 
-# --- inside -----------------------------------------------------------------------------------------------------------
+# --- internal ---------------------------------------------------------------------------------------------------------
 
 
 def _downwards(below: Mapping[str, list[str]]) -> Iterable[str]:
@@ -187,7 +187,7 @@ def answers(defined: ElasticQuotaDefinitions, everyone: Iterable[GangView], obje
         )
 
 
-# --- inside -----------------------------------------------------------------------------------------------------------
+# --- internal ---------------------------------------------------------------------------------------------------------
 
 
 def _own(everyone: Iterable[GangView]) -> dict[str, Use]:

@@ -92,7 +92,7 @@ def statuses(everyone: Iterable[GangView], objects: Objects, now: str) -> Iterat
             yield Answer(kind=kinds.POD_GROUPS, key=key, status=_status(group, (), now))
 
 
-# --- inside -----------------------------------------------------------------------------------------------------------
+# --- internal ---------------------------------------------------------------------------------------------------------
 
 
 def _object(objects: Objects, namespace: str, group: str) -> Object | None:

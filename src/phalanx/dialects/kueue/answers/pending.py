@@ -224,10 +224,10 @@ def _of_workload(found: Object) -> PendingWorkload | None:
 
 
 def _number(query: Mapping[str, str], name: str, default: int) -> int:
-    """Return a number in the query of the request. Raise ValueError if it is no number."""
+    """Return a number in the query of the request. Raises ValueError if the text is not a number."""
     text = query.get(name, "")
     if not text:
         return default
     if not text.isdecimal() or len(text) > 18:
-        raise ValueError(f"{name} {text[:40]!r} is no number of Workloads: write for instance {name}=100")
+        raise ValueError(f"{name} {text[:40]!r} is not a number of Workloads: write for instance {name}=100")
     return int(text)

@@ -122,7 +122,7 @@ def read_configuration(text: str) -> VolcanoConfiguration:
     except (yaml.YAMLError, RecursionError) as error:
         raise VolcanoConfigurationError(f"{FILE} is no YAML: {' '.join(str(error).split())}") from error
     if not isinstance(found, Mapping):
-        raise VolcanoConfigurationError(f"{FILE} is no mapping with actions and tiers")
+        raise VolcanoConfigurationError(f"{FILE} is not a mapping with actions and tiers")
     actions = tuple(filter(None, (one.strip() for one in str(found.get("actions") or "").split(","))))
     return VolcanoConfiguration(actions=actions, plugins=dict(_plugins(found.get("tiers"))))
 
@@ -137,7 +137,7 @@ def settings(found: VolcanoConfiguration) -> Iterator[Setting]:
             yield Setting(what="argument", name=own, value=value)
 
 
-# --- inside -----------------------------------------------------------------------------------------------------------
+# --- internal ---------------------------------------------------------------------------------------------------------
 
 
 def _plugins(tiers: object) -> Iterator[tuple[str, Mapping[str, object]]]:
@@ -152,7 +152,7 @@ def _plugins(tiers: object) -> Iterator[tuple[str, Mapping[str, object]]]:
 def _mappings(listed: object, name: str) -> list[Mapping[str, object]]:
     found = listed or []
     if not isinstance(found, list) or not all(isinstance(each, Mapping) for each in found):
-        raise VolcanoConfigurationError(f"{FILE}: {name} is no list of mappings")
+        raise VolcanoConfigurationError(f"{FILE}: {name} is not a list of mappings")
     return found
 
 
@@ -166,7 +166,7 @@ def read_zones(objects: Mapping[str, Object]) -> Mapping[str, tuple[Zone, ...]]:
     return {name: zones for name, zones in found.items() if zones}
 
 
-# --- inside -----------------------------------------------------------------------------------------------------------
+# --- internal ---------------------------------------------------------------------------------------------------------
 
 
 def _detail(obj: Object) -> bytes:

@@ -140,7 +140,7 @@ def read_hyper_nodes(objects: Mapping[str, Object]) -> HyperNodes:
     return HyperNodes(tuple(_read(name, objects[name].get("spec") or {}) for name in sorted(objects)))
 
 
-# --- inside -----------------------------------------------------------------------------------------------------------
+# --- internal ---------------------------------------------------------------------------------------------------------
 
 
 def _read(name: str, spec: Mapping[str, object]) -> HyperNode:

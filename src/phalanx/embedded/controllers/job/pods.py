@@ -171,7 +171,7 @@ class IndexedPods:
                 raise
             self._calls.forget(PODS, pod)
 
-    # --- inside ---------------------------------------------------------------------------------------------------
+    # --- internal -------------------------------------------------------------------------------------------------
 
     def _selects(self, job: Object, pod: Object) -> bool:
         return selects(job["spec"].get("selector"), pod["metadata"].get("labels") or {})

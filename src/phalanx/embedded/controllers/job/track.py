@@ -147,7 +147,7 @@ def set_condition(status: JobStatus, kind: str, value: str, reason: str, message
     return True
 
 
-# --- inside -------------------------------------------------------------------------------------------------------
+# --- internal -----------------------------------------------------------------------------------------------------
 
 
 def _copied(status: JobStatus) -> JobStatus:

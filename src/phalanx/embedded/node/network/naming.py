@@ -96,7 +96,7 @@ class Naming:
         finally:
             forwarder.close()
 
-    # --- inside ---------------------------------------------------------------------------------------------------
+    # --- internal -------------------------------------------------------------------------------------------------
 
     def _path(self, uid: str) -> Path:
         return self._pods_dir / uid / ".hosts"  # no container can have this name

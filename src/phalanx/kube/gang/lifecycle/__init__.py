@@ -2,8 +2,8 @@
 
 A gang receives the changes of its members (`GangLifecycle.see_job` and the methods after it) and the core's decisions
 about it (`decisions`). A gang does no I/O: it emits events and requests writes through its `Effects`, and passes the
-answer to the part of its code that requested the write. To receive a change costs little, because `reconcile.advance`
-later reconciles the gang only once for all changes that arrived together.
+answer to the part of its code that requested the write. Receiving a change takes little time. Later,
+`reconcile.advance` reconciles the gang once for all changes that arrived together.
 
 Parts, lowest first:
 

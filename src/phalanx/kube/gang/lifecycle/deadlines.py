@@ -24,8 +24,8 @@ def earliest_s(*times_s: float) -> float:
 
 
 class StartDeadlines:
-    """The deadlines of one start at one moment. `wake_s`: the earliest of the start's next deadlines and the time that
-    the caller passed (seconds since the epoch; 0 means never)."""
+    """The deadlines of one start, at the present time. `wake_s`: the earliest of the start's next deadlines and the
+    time that the caller passed (seconds since the epoch; 0 means never)."""
 
     def __init__(
         self, state: Starting | Running, history: StartHistory, defaults: GangDefaults, wake_s: float = 0.0
@@ -107,9 +107,9 @@ class StartDeadlines:
         return TakeBack(start_timeout_reason(late, self.now_s - readiness.bound_s), hold)
 
     def _end_holds(self) -> None:
-        """Release the capacity that was reserved for pods that were not created in time, or not replaced in time after
-        they were lost. Bound pods continue to run. A start with bound bare pods is not taken back when another of its
-        pods is lost. So without this method, the capacity of the lost pod might stay reserved forever."""
+        """Release the capacity that was reserved for pods that were not created in time, or were lost and not replaced
+        in time. Bound pods continue to run. A start with bound bare pods is not taken back when another of its pods is
+        lost. So without this method, the capacity of the lost pod might stay reserved forever."""
         start, barrier = self.parts.start, self.parts.barrier
         seats, hold_s = start.seats, start.spec.hold_s
         hold_s = self.effects.timeouts.hold_s if hold_s is None else hold_s

@@ -21,7 +21,7 @@ def interruption(parts: StartedParts, resized: Reason | None, defaults: GangDefa
     start = parts.start
     for job in start.objects.jobs.values():
         if job.suspended and not job.finished and job.uid not in start.resuming:
-            return TakeBack(Reason(code=ReasonCode.HELD, text="suspended by somebody else after it was admitted"))
+            return TakeBack(Reason(code=ReasonCode.HELD, text="another client suspended it after it was admitted"))
     why = resized or drain_reason(_resumed_claim(start, defaults))
     return TakeBack(why, evicts=bool(start.bare_pods())) if why is not None else None
 
@@ -65,7 +65,7 @@ def missing_pods(parts: StartedParts) -> TakeBack | None:
     short = record.count - parts.start.seats.least if record.gang else 0
     if short <= 0 or any(map(objects.has_succeeded, objects.jobs.values())):
         return None
-    return TakeBack(_member_went_reason(f"{short} of its pods will not come"))
+    return TakeBack(_member_went_reason(f"{short} of its pods will not be created"))
 
 
 def _member_went_reason(member: str) -> Reason:

@@ -19,14 +19,14 @@ from phalanx.kube.read.records import RecordKey
 from phalanx.model.event import OutcomeTold
 from phalanx.model.job import Phase
 
-PAST_RUNS = 5000  # only so many ended jobs are reported when a scheduler starts
+PAST_RUNS = 5000  # the maximum number of ended jobs that are reported when a scheduler starts
 
 
 def recover(gangs: Sequence[GangLifecycle], defaults: GangDefaults, key: RecordKey | None) -> Iterator[None]:
     """Report to the core the state in which an earlier process left the gangs, and yield after each gang. First report
     the outcomes of ended jobs on which other jobs depend, and the run times of the jobs that ended last. Then report
-    the earlier starts in the order of their start times, but first all gangs with a pod on a node. `key`: the key that
-    signs the records of starts; None to accept records without a signature."""
+    the earlier starts: first those of gangs with a pod on a node, then the others, each in the order of their start
+    times. `key`: the key that signs the records of starts; None to accept records without a signature."""
     begun: list[tuple[tuple[bool, float, str], GangLifecycle, UnfinishedStart]] = []
     over: list[tuple[float, str, GangLifecycle]] = []
     for gang in gangs:

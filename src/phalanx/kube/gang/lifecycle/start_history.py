@@ -44,7 +44,7 @@ class StartHistory:
         self.failures = self.timeouts - 1
         if self.timeouts < attempts:
             return ""
-        hold, self.timeouts = f"{self.timeouts} starts in a row came to nothing", 0
+        hold, self.timeouts = f"{self.timeouts} starts in a row failed", 0
         return hold
 
     def preference(self, now_s: float) -> NodePreference | None:

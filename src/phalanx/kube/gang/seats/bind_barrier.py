@@ -1,11 +1,11 @@
-"""The bind barrier of one start, and the bindings behind it.
+"""The bind barrier of one start, and the bindings that the barrier delays.
 
 The *barrier* holds back all bindings until every pod of the gang's minimum can be bound. Before the first binding, the
 planned nodes are checked once more. If a node no longer has the capacity, the core plans another node for its pod. If
 all nodes have the capacity, all bindings are sent. A pod that is created later is bound as soon as it exists.
 
-`Readiness` tracks the pods of a bound gang that have not been ready yet, if the gang's queue limits how long that may
-take.
+`Readiness` tracks the pods of a bound gang that have not been ready yet, if the gang's queue limits the time until all
+pods are ready.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class BindBarrier:
         self.gate_open = True
 
     def open(self, seats: Iterable[Seat]) -> None:
-        """Take the nodes of these seats away, and request other nodes for the seats from the core."""
+        """Remove the nodes of these seats, and request other nodes for the seats from the core."""
         seats = tuple(seats)
         for seat in seats:
             seat.node, seat.devices, seat.asked, seat.sent = "", (), True, False
@@ -80,7 +80,7 @@ class BindBarrier:
         if self.gate_open or self._reached():
             self._bind()
 
-    # --- inside ---------------------------------------------------------------------------------------------------
+    # --- internal -------------------------------------------------------------------------------------------------
 
     def _ask_again(self) -> None:
         now_s = self._effects.now_s()

@@ -12,9 +12,9 @@ seats, Phalanx raises the Job's parallelism accordingly.
 
 This module also detects *stale* gangs: gangs of bare pods with too few running pods.
 
-A Job controller replaces lost pods, or fails the Job. Lost bare pods are perhaps never replaced, or their replacements
-find no capacity. The pods that still run then occupy their nodes in vain. After a grace period the whole gang is
-evicted (KAI's stale gang eviction: `stalenessGracePeriod`, 60 s).
+A Job controller replaces lost pods, or fails the Job. But lost bare pods may never be replaced, or there is no capacity
+for their replacements. The remaining pods then occupy their nodes without being able to work. After a grace period the
+whole gang is evicted (KAI's stale gang eviction: `stalenessGracePeriod`, 60 s).
 
 A gang with a succeeded pod is about to end, and therefore never stale (as in KAI). Pods are counted by role and not by
 shape (equal requests), because a replacement may differ a little from the lost pod.
@@ -37,7 +37,7 @@ from phalanx.model.job import Phase, Slot
 from phalanx.model.plan import Shrink
 from phalanx.model.reason import Reason, ReasonCode, format_time
 
-_GIVE_UP = 3  # the pod stays after its eviction was refused this many times in a row
+_GIVE_UP = 3  # after this number of refused evictions in a row, the pod stays
 
 
 class Shrinking:
@@ -133,7 +133,7 @@ class ElasticParallelism:
                 self.granted[row.job] = max(count, least)
 
     def see_job(self, known: BatchJob, job: BatchJob) -> Reason | None:
-        """Return the reason for which a change of the Job's size ends the start; None if the start goes on."""
+        """Return the reason for which a change of the Job's size ends the start; None if the start continues."""
         if job.requested_parallelism < known.requested_parallelism and job.uid in self.granted:
             self.granted[job.uid] = min(job.requested_parallelism, self.granted[job.uid])
         return _resizing_reason(known, job)
@@ -261,7 +261,7 @@ def _resizing_reason(known: BatchJob, job: BatchJob) -> Reason | None:
     before, now = known.asked_pods, job.asked_pods
     if before == now:
         return None
-    text = f"it was changed from {before} to {now} pods while it ran, so it is queued anew"
+    text = f"it was changed from {before} to {now} pods while it ran, so it is queued again"
     return Reason(code=ReasonCode.WAITING_FOR_MEMBERS, text=text, numbers={"by": "resized"})
 
 
@@ -300,7 +300,7 @@ class Staleness:
         start, seats, now_s = self._start, self._start.seats, self.since_s
         if seats.started():
             text = (
-                f"{seats.minimum_bound} of the {seats.least} pods that it needs run; unless the others come back, "
+                f"{seats.minimum_bound} of the {seats.least} pods that it needs run; unless the missing pods return, "
                 f"it is taken back at {format_time(now_s + grace_s, now_s)}"
             )
             start.effects.report(start.bare_pods()[0], str(ReasonCode.STALE), text, warning=True)

@@ -26,7 +26,7 @@ class GangStart:
     core. `since_s`: the time at which the start began, or the latest time at which a seat lost its node. `guarded_s`:
     the time until which the gang is not preempted because a PodDisruptionBudget protects it (0 if no budget does).
     `resuming`: Jobs whose resume is not answered yet, and bare pods that are being sent to another cluster. `leaving`:
-    the seats that the core gives up, with the reasons. `updates`: the changes of the Jobs' templates besides the
+    the seats that the core gives up, with the reasons. `updates`: the changes of the Jobs' templates other than the
     flavor, by pod set."""
 
     def __init__(
@@ -105,7 +105,7 @@ class GangStart:
                 return f"its member {row.role.name} {'was deleted' if job is None else 'ended'}"
             left = self.objects.size(job) if job.ours else 0
             if row.reached - row.bound + left < least and not self.objects.has_succeeded(job):
-                return f"its member {row.role.name} asks for {left} pods now, and not for {least}"
+                return f"its member {row.role.name} now requests {left} pods instead of {least}"
         return ""
 
     def bare_pods(self) -> list[Pod]:

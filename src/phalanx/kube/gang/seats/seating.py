@@ -52,7 +52,7 @@ class Seating:
 
     def _has_driver(self) -> bool:
         """Return True if lost bare pods of the gang are replaced. A driver may replace a failed executor, and the
-        creator of the pods replaces lost pods if the dialect says so. Other bare pods are not replaced."""
+        creator of the pods replaces lost pods if the dialect declares this. Other bare pods are not replaced."""
         pods = self._start.objects.pods
         led = self._start.spec.led or any(not _REPLACED.isdisjoint(pod.options) for pod in pods.values())
         return bool(pods) and led
@@ -88,7 +88,7 @@ class Seating:
                 return
         self._relabel(seat.slot.role, pod)
         if pod.node:
-            if seat.node != pod.node:  # bound by another scheduler, or by a write whose answer was lost
+            if seat.node != pod.node:  # another scheduler bound the pod, or a write whose answer was lost
                 seat.node = pod.node
                 self._start.emit_full_state()
             self._barrier.settle(seat)
@@ -186,7 +186,8 @@ class Seating:
         """Add a role for a pod that belongs to no planned role, and return its number. If capacity is reserved for
         later pods, divide that capacity into seats for pods of this shape."""
         number, held, owner = len(self._seats.rows), self._seats.held, self._start.objects.job_of(pod)
-        # The gang does not wait for pods that are created after the start, by a driver, or beyond a declared number.
+        # The gang does not wait for pods that are created after its start, that a driver creates, or that exceed a
+        # declared number.
         later = self._start.phase is Phase.RUNNING or held is not None
         minimum = 0 if later or (self._start.spec.counted and owner is None) else 1
         name = pod.options.get(labels.ROLE) or f"pods-{number}"

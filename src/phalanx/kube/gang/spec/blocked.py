@@ -23,8 +23,8 @@ def _require_queueable(jobs: Sequence[BatchJob]) -> None:
     for job in jobs:
         if job.pinned and not job.suspended and labels.GATE not in job.gates:
             raise GangSpecError(
-                f"the pods of Job {job.name} ask for the scheduler {job.scheduler!r}, and it runs without Phalanx, "
-                "which only counts its pods: to queue it, delete the Job and create it with suspend: true"
+                f"the pods of Job {job.name} name the scheduler {job.scheduler!r}, and the Job runs without "
+                "Phalanx, which only counts its pods: to queue it, delete the Job and create it with suspend: true"
             )
 
 
@@ -34,7 +34,7 @@ def obstacle(members: GangMembers) -> Reason | None:
     started it."""
     _require_queueable(members.jobs)
     if moving := next((each for each in members.everyone if labels.MOVING in each.options), None):
-        text = f"{moving.name} is being moved to another cluster: `phalanx move` goes on with that or takes it back"
+        text = f"{moving.name} is being moved to another cluster: `phalanx move` can continue or undo the move"
         return Reason(code=ReasonCode.HELD, text=text)
     for job in members.jobs:
         if job.held:
@@ -43,7 +43,7 @@ def obstacle(members: GangMembers) -> Reason | None:
             return Reason(code=ReasonCode.HELD, text=f"Job {job.name} is held{why}: remove {labels.HOLD} to queue it")
         if job.suspended and job.record is not None:
             text = (
-                f"Job {job.name} was suspended by somebody else after it was admitted: remove the annotation "
+                f"Job {job.name} was suspended by another client after it was admitted: remove the annotation "
                 f"{labels.ADMITTED} to queue it again"
             )
             return Reason(code=ReasonCode.HELD, text=text)
@@ -80,8 +80,8 @@ def missing_members(members: GangMembers) -> Reason | None:
         return None
     if minimum is None:
         raise GangSpecError(
-            f"no pod of the gang {members.id} says how many start together: annotate them with "
-            f'{labels.MIN_AVAILABLE}: "8", or with {labels.MIN_RESOURCES} where a driver creates the others later'
+            f"no pod of the gang {members.id} sets how many pods start together: annotate the pods with "
+            f'{labels.MIN_AVAILABLE}: "8", or with {labels.MIN_RESOURCES} if a driver creates the other pods later'
         )
     return None if whole else _waiting(len(members.pods), minimum, "pods")
 
@@ -90,14 +90,14 @@ def _missing_objects(members: GangMembers) -> Reason | None:
     wanted, there = number_of(members, labels.JOB_ROLES), len(members.jobs) + len(members.pods) + members.finished
     if wanted is None:
         raise GangSpecError(
-            f"no member of the gang {members.id} says how many objects form it: give each {labels.JOB_ROLES}: "
+            f"no member of the gang {members.id} sets how many objects form it: annotate each with {labels.JOB_ROLES}: "
             '"2" (the number of its Jobs and bare pods)'
         )
     if there > wanted:
         names = ", ".join(dict.fromkeys(members.titles(members.everyone)))  # an object with several roles is named once
         raise GangSpecError(
-            f"the gang {members.id} says {labels.JOB_ROLES} {wanted} but has {there} members ({names}): raise the "
-            f"number, or give those of another gang another name or {labels.JOB}"
+            f"{labels.JOB_ROLES} of the gang {members.id} is {wanted}, but it has {there} members ({names}): raise the "
+            f"number, or give the members of another gang another name or {labels.JOB}"
         )
     return _waiting(there, wanted, "members")
 

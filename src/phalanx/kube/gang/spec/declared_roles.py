@@ -12,9 +12,9 @@ executors).
 
 The option `phalanx.dev/min-resources` sets the amounts of resources that the whole gang requests. The requests of the
 existing pods are subtracted, and the remainder is divided into equal pieces. If the number of missing members is known,
-there is one piece for each of them. Otherwise the remainder is divided into equal pieces, each as large as the largest
-node allows, because pods of any shape fit into a large piece. When the first pod exists, its shape is known. The pieces
-on each node are then divided again into as many pods of this shape as possible.
+there is one piece for each of them. Otherwise each piece is as large as the largest node allows, because pods of any
+shape fit into a large piece. When the first pod exists, its shape is known. The pieces on each node are then divided
+again into as many pods of this shape as possible.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _MOST_BLOCKS = 10_000
 
 
 class GangSpecError(PhalanxError):
-    """An error in the manifests of a gang: a setting that cannot be carried out. The text names the setting and the
-    object, and tells the user what to do."""
+    """An error in the manifests of a gang: a setting that cannot be carried out. The text contains the setting, the
+    object, and what the user can do."""
 
 
 def read_resources(text: str) -> dict[str, int]:
@@ -50,7 +50,7 @@ def read_resources(text: str) -> dict[str, int]:
         return {name: amount(name, value) for name, value in pairs.items() if name != PODS}
     except (PhalanxError, ArithmeticError, ValueError, TypeError) as error:
         raise GangSpecError(
-            f"phalanx.dev/min-resources says {text[:60]!r}, which cannot be read ({error}): "
+            f"phalanx.dev/min-resources is {text[:60]!r}, which cannot be read ({error}): "
             'write for instance {"cpu": "3", "memory": "3Gi"} or cpu=3,memory=3Gi'
         ) from error
 
@@ -102,7 +102,7 @@ def pods_in_pieces(held: Iterable[Amounts], real: Shape) -> int:
 
 # The names of these two groups begin with a colon, so that they differ from all names of a dialect's groups.
 SURPLUS = ":surplus"
-ANY_ONE = ":any-one"  # the group of roles that needs one pod of any of its roles
+ANY_ONE = ":any-one"  # the group of roles of which a single pod, of any role, is enough
 
 
 def grouped_role(role: Role, name: str, declared: Mapping[str, RoleClaim], there: int) -> Role:

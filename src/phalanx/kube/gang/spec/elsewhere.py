@@ -2,7 +2,7 @@
 (This cluster is the *manager*; the clusters to which it sends jobs are *workers*.)
 
 The core places all pods of such a job on nodes of one worker. The scheduler of the worker then places the pods itself,
-so the manager leaves rules about other pods and about racks to the worker.
+so the manager ignores rules about other pods and about racks; the worker applies these rules.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from phalanx.model.pod import Operator, Requirement, Shape, Toleration
 from phalanx.model.reason import Reason
 
 ONE_CLUSTER = TopologyRequest(level=CLUSTER)
-EXPLAINED = 8  # the explanation of a choice names only so many clusters
+EXPLAINED = 8  # the maximum number of clusters in the explanation of a choice
 ANY_NODE = "*"  # means every node of the cluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sought:
-    """The data of a gang by which a cluster is chosen for it. `roles`: the roles of the gang, before a requirement on
+    """The data of a gang that affect the choice of its cluster. `roles`: the roles of the gang, before a requirement on
     the cluster is added to them. `options`: the labels and annotations of the members. `clusters`: the possible
     clusters; None if any cluster is possible."""
 
@@ -54,7 +54,7 @@ class ClusterChoice:
 
     def why(self, chosen: str) -> str:
         """Return a text for users about why the cluster `chosen` was chosen and the other clusters were not; empty if
-        nothing is known."""
+        no facts are known."""
         names = [chosen, *(name for name in self.facts if name != chosen)]
         said = [f"{name}: {self._why_not(name, chosen)}{self.facts[name]}" for name in names if name in self.facts]
         more = [f"{len(said) - EXPLAINED} more"] if len(said) > EXPLAINED else []

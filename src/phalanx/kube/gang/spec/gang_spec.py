@@ -70,9 +70,9 @@ class GangSpec:
     decided it. `updates`: the known changes that a start makes to the pod templates of its Jobs, by pod set. `led`:
     True if one pod creates the other pods and replaces lost pods. `sent`: True if another cluster runs the gang.
     `choice`: the clusters that may run it. `staleness_grace_s`: how long the gang may run with fewer bare pods than its
-    minimum (0 means without limit); None for the queue's setting. `counted`: True if the number of pods that start
-    together is declared. Pods that are created after the decision are then growth. `evicted_as`, `charging`, `note`,
-    `hold_s`: the same fields of the gang's `Claim` (the settings that a dialect declares for the gang)."""
+    minimum (0: no limit); None for the queue's setting. `counted`: True if the number of pods that start together is
+    declared. Pods that are created after the decision are then growth. `evicted_as`, `charging`, `note`, `hold_s`: the
+    same fields of the gang's `Claim` (the settings that a dialect declares for the gang)."""
 
     job: Job
     sources: tuple[PodSource, ...]
@@ -187,8 +187,8 @@ def gang_spec(members: GangMembers, defaults: GangDefaults) -> GangSpec:
 
 
 def _is_sent(members: GangMembers, theirs: Claim | None) -> bool:
-    """Return whether the gang runs in another cluster. A Job states in its field `managedBy` that another cluster runs
-    it. Bare pods do not have this field. So a queue that sends jobs to other clusters sends all of its bare pods.
+    """Return whether the gang runs in another cluster. The field `managedBy` of a Job states whether another cluster
+    runs it. Bare pods do not have this field. So a queue that sends jobs to other clusters sends all of its bare pods.
     Raises GangSpecError if only some of the members stay in this cluster, if all of them stay although the queue sends
     its jobs to other clusters, or if a member is of a kind that cannot be sent."""
     sends = theirs is not None and theirs.clusters is not None
@@ -197,19 +197,19 @@ def _is_sent(members: GangMembers, theirs: Claim | None) -> bool:
     if stays := next((job for job in members.jobs if job.adapter.kind.name in _NOT_SENT and (sends or job.sent)), None):
         raise GangSpecError(
             f"{stays.name} is a {stays.adapter.kind.name}, which cannot be sent to another cluster: give it a queue "
-            "that keeps its jobs, and no spec.managedBy"
+            "that keeps its jobs in this cluster, and remove spec.managedBy"
         )
     kept = [job.name for job in members.jobs if not job.sent] + [pod.name for pod in members.pods]
     if len(kept) == len(members.everyone):
         if sends:
             raise GangSpecError(
-                f"its queue sends jobs to other clusters, and {kept[0]} stays in this one: create it with "
+                f"its queue sends jobs to other clusters, but {kept[0]} stays in this cluster: create it with "
                 f"spec.managedBy {ELSEWHERE}"
             )
         return False
     if kept:
         raise GangSpecError(
-            f"{kept[0]} stays in this cluster, and other members of {members.id} do not: give all the same managedBy"
+            f"{kept[0]} stays in this cluster, and other members of {members.id} do not: set the same managedBy on all"
         )
     return True
 
@@ -337,8 +337,8 @@ def _job_role(job: BatchJob, size: int) -> RoleSource:
     minimum = read_count(text, labels.MIN_AVAILABLE, job.name) if text is not None else size
     if text is not None and minimum > job.requested_parallelism:
         raise GangSpecError(
-            f"Job {job.name} says phalanx.dev/min-available {minimum} but parallelism {job.requested_parallelism}, so "
-            "there are never so many pods: lower the one or raise the other"
+            f"Job {job.name} sets phalanx.dev/min-available to {minimum}, but its parallelism is only "
+            f"{job.requested_parallelism}: lower min-available, or raise the parallelism"
         )
     role = Role(
         name=job.options.get(labels.ROLE, job.name),
@@ -373,9 +373,9 @@ def _declared_rows(members: GangMembers) -> list[RoleSource]:
 
 
 def _group_rows(group: GroupClaim, pods: Sequence[Pod], largest: LargestNode) -> list[RoleSource]:
-    """Return the roles of a declared group. The oldest pods must start together: in each role, and in the whole group,
-    as many as the minimum. But if the minimum is one pod, any single pod may start, because perhaps no node fits the
-    oldest pod."""
+    """Return the roles of a declared group. The oldest pods must start together: as many as the minimum of each role,
+    and as many as the minimum of the whole group. But if the minimum is one pod, any pod may start first, because the
+    oldest pod may fit on no node."""
     if group.by_priority:
         pods = sorted(pods, key=lambda pod: -pod.priority)  # stable: of equal priorities the oldest is first
     rows = bare_pod_roles(pods, group.minimum, group.of_role)

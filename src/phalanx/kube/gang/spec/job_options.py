@@ -43,8 +43,8 @@ def single_value(members: OptionSource, key: str, default: str = "") -> str:
     if len(said) > 1:
         (value, who), (other, whom) = list(said.items())[:2]
         raise GangSpecError(
-            f"the members of {members.id} contradict each other: {who} says {key} {value}, {whom} says {other}; "
-            "give all the same"
+            f"the members of {members.id} contradict each other: {who} sets {key} to {value}, {whom} to {other}; "
+            "set the same value on all"
         )
     return next(iter(said), default)
 
@@ -64,11 +64,11 @@ def job_options(members: OptionSource, namespace: str) -> dict[str, Any]:
 def closeness(
     members: OptionSource, required: str, preferred: str, sliced: str, balanced: str = ""
 ) -> TopologyRequest | None:
-    """Return the topology request that four options set together. The parameters are the keys of these options: the
-    required level, the preferred level, the slices, and the even spread."""
+    """Return the topology request that four options form together. The parameters after `members` are the keys of these
+    options: the required level, the preferred level, the slices, and the even spread."""
     must, should = single_value(members, required), single_value(members, preferred)
     if must and should:
-        raise GangSpecError(f"{members.id} says {required} {must} and {preferred} {should}: say one of both")
+        raise GangSpecError(f"{members.id} sets {required} {must} and {preferred} {should}: set only one of them")
     layers, evenly = read_option(members, sliced, slices) or (), read_option(members, balanced, flag)
     if not must and not should and not layers:
         return None
@@ -84,19 +84,19 @@ def read_option(members: OptionSource, key: str, read: Callable[[str], Value]) -
         return read(text)
     except (Misread, ValueError, ArithmeticError) as error:
         why = error.text if isinstance(error, Misread) else str(error)
-        raise GangSpecError(f"{members.options(key)[text]} says {key} {text[:60]!r}: {why}") from None
+        raise GangSpecError(f"{members.options(key)[text]} sets {key} to {text[:60]!r}: {why}") from None
 
 
 def _length(text: str) -> float:
     seconds = duration_s(text)
     if seconds <= 0.0:
-        raise ValueError("it must be longer than nothing")
+        raise ValueError("it must be longer than 0 seconds")
     return seconds
 
 
 def flag(text: str) -> bool:
     if text.lower() not in _TRUE + _FALSE:
-        raise ValueError("it is neither true nor false")
+        raise ValueError("it must be true or false")
     return text.lower() in _TRUE
 
 
@@ -106,13 +106,13 @@ def whole(text: str, least: int) -> int:
     except ValueError:
         number = least - 1
     if not least <= number < 2**31:
-        raise ValueError(f"it is no whole number from {least} to {2**31 - 1}")
+        raise ValueError(f"it is not a whole number from {least} to {2**31 - 1}")
     return number
 
 
 def choice(text: str, kinds: type[Choice]) -> Choice:
     if text not in list(kinds):
-        raise ValueError(f"it is none of {', '.join(kinds)}")
+        raise ValueError(f"it must be one of {', '.join(kinds)}")
     return kinds(text)
 
 
@@ -138,7 +138,7 @@ def dependencies(text: str, namespace: str) -> tuple[Dependency, ...]:
 def _dependency(text: str, namespace: str) -> Dependency:
     name, colon, kind = text.partition(":")
     if not name:
-        raise ValueError("a dependency names a job: JOB or JOB:ok, for instance prepare:ok")
+        raise ValueError("a dependency must name a job: JOB or JOB:ok, for instance prepare:ok")
     after = choice(kind, DependencyType) if colon else DependencyType.OK
     return Dependency(job=name if "/" in name else f"{namespace}/{name}", after=after)
 
@@ -150,10 +150,10 @@ def subgroups(text: str) -> tuple[Group, ...]:
         listed: Sequence[Any] = labels.read_json(text, list[Any])
     except ValueError as error:
         raise ValueError(
-            f'it is no JSON list ({error}): write for instance [{{"name": "left", "minimum": 1}}]'
+            f'it is not a JSON list ({error}): write for instance [{{"name": "left", "minimum": 1}}]'
         ) from None
     if len(listed) > _MOST_SUBGROUPS:
-        raise ValueError(f"it names {len(listed)} groups: {_MOST_SUBGROUPS} are the most")
+        raise ValueError(f"it has {len(listed)} groups; at most {_MOST_SUBGROUPS} are allowed")
     return tuple(subgroup(Fields(entry, (at,))) for at, entry in enumerate(listed))
 
 
@@ -165,7 +165,7 @@ def subgroup(said: Fields) -> Group:
     )
     said.done()
     if not name:
-        raise Misread(said.path, "a group has a name")
+        raise Misread(said.path, "a group must have a name")
     return found
 
 
@@ -174,7 +174,7 @@ def group_closeness(said: Fields) -> TopologyRequest | None:
     Raises Misread."""
     must, should = said.text("closeness"), said.text("preferredCloseness")
     if must and should:
-        raise Misread((*said.path, "preferredCloseness"), f"closeness says {must} already: say one of both")
+        raise Misread((*said.path, "preferredCloseness"), f"closeness is already {must}: set only one of them")
     return TopologyRequest(level=must or should, required=bool(must)) if must or should else None
 
 

@@ -112,5 +112,5 @@ def read_count(text: str, key: str, who: str) -> int:
     """Parse `text` as a number of at least 1. `text` is the value of the option `key` of the object `who`. Raises
     GangSpecError."""
     if (number := labels.whole_number(text, 1)) is None:
-        raise GangSpecError(f'{who} says {key} {text[:60]!r}, which is no number of at least 1: write for instance "4"')
+        raise GangSpecError(f'{who} sets {key} to {text[:60]!r}, not a number of at least 1: write for instance "4"')
     return number

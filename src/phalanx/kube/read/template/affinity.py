@@ -111,9 +111,9 @@ def device_share(annotations: Mapping[str, str]) -> DeviceShare | None:
     if fraction is None and memory is None:
         return None
     if fraction is not None and memory is not None:
-        raise ValueError(f"it says {GPU_FRACTION} and {GPU_MEMORY}: say one of both")
+        raise ValueError(f"it sets {GPU_FRACTION} and {GPU_MEMORY}: set only one of them")
     if not (text := annotations.get(GPU_COUNT, "1")).isdecimal() or not 0 < int(text[:9]) <= MAX_DEVICES:
-        raise ValueError(f"{GPU_COUNT} {text!r} is no number of GPUs: write 1 to {MAX_DEVICES}")
+        raise ValueError(f"{GPU_COUNT} {text!r} is not a number of GPUs: write 1 to {MAX_DEVICES}")
     count = int(text)
     try:
         if fraction is not None:

@@ -146,7 +146,7 @@ def _hold_to_minimum(at: PhaseStep, spec: Mapping[str, Any], counts: Mapping[str
     at.look_s = at.now_s
 
 
-# --- inside -----------------------------------------------------------------------------------------------------------
+# --- internal ---------------------------------------------------------------------------------------------------------
 
 
 def _completed(spec: Mapping[str, Any], seen: ObservedComponents) -> bool:

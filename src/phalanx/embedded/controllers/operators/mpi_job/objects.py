@@ -198,7 +198,7 @@ def launcher_template(job: Object) -> Object:
     return {"metadata": meta, "spec": spec}
 
 
-# --- inside -----------------------------------------------------------------------------------------------------------
+# --- internal ---------------------------------------------------------------------------------------------------------
 
 
 def _object(job: Object, kind: str, name: str, *, api_version: str = "v1", **parts: object) -> Object:
