@@ -58,7 +58,7 @@ def test_without_it_jobs_must_say_so_themselves(server: Server, caplog: pytest.L
     """The reason of such a Job states the remedy (`gang_spec`). A suspended Job with another scheduler's name is pinned
     (test_binding_pinned)."""
     assert install(server) is AdmissionMode.NEITHER
-    assert "they must say suspend: true and schedulerName: phalanx themselves" in caplog.text
+    assert "users must set suspend: true and schedulerName: phalanx" in caplog.text
     assert "deploy/overlays/webhook" in caplog.text
 
 
@@ -83,4 +83,4 @@ def test_policies_that_are_there_are_in_force_beside_a_webhook() -> None:
 
 def test_a_webhook_that_nobody_serves_is_told(caplog: pytest.LogCaptureFixture) -> None:
     assert install(webhook(Server("v1"), bundle="")) is AdmissionMode.WEBHOOK
-    assert "does `phalanx webhook` run?" in caplog.text
+    assert "check that `phalanx webhook` runs" in caplog.text

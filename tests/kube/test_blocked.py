@@ -15,14 +15,14 @@ def test_a_missing_member_is_waited_for() -> None:
 
 def test_too_many_members_contradict_the_declaration() -> None:
     said = {"job": "t", "job_roles": "1"}
-    assert "says phalanx.dev/job-roles 1 but has 2 members (a, b)" in why(
+    assert "of the gang default/g is 1, but it has 2 members (a, b)" in why(
         declared(double.job("a", 1, **said), double.job("b", 1, **said))
     )
 
 
 def test_a_gang_of_jobs_must_say_its_size() -> None:
     assert why(declared(double.job("ps", 1, job="t"))).startswith(
-        "Invalid: no member of the gang default/g says how many"
+        "Invalid: no member of the gang default/g sets how many"
     )
 
 

@@ -60,5 +60,5 @@ def test_a_breach_in_each_cycle_is_not_a_list_in_each(caplog: pytest.LogCaptureF
         asyncio.run(scene())
     assert [record.message for record in caplog.records] == [
         "a decision overcommits a node; all objects are listed again before the decision is carried out",
-        "it could not be listed again: no answer",
+        "the objects could not be listed again: no answer",
     ]

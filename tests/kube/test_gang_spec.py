@@ -68,11 +68,13 @@ def test_bare_pods_are_a_role_for_each_shape() -> None:
 
 
 def test_more_available_than_there_ever_are() -> None:
-    assert "says phalanx.dev/min-available 8 but parallelism 4" in why(declared(double.job("j", 4, min_available="8")))
+    assert "sets phalanx.dev/min-available to 8, but its parallelism is only 4" in why(
+        declared(double.job("j", 4, min_available="8"))
+    )
 
 
 def test_resources_that_cannot_be_read() -> None:
-    assert "phalanx.dev/min-resources says 'three cores'" in why(
+    assert "phalanx.dev/min-resources is 'three cores'" in why(
         declared(double.pod("p", job="t", min_resources="three cores"))
     )
 

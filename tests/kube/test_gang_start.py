@@ -125,7 +125,7 @@ def test_an_admitted_job_that_somebody_suspends_is_held_not_requeued() -> None:
             await stage.until(lambda: not stage.api.pods())
             await settle(stage)
             assert stage.phase("j") == "queued"
-            assert "another client suspended it" in stage.reason("j")
+            assert "was suspended by another client" in stage.reason("j")
             assert stage.api.job("j")["spec"]["suspend"] is True
 
     play(scene())

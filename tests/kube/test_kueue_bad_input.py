@@ -136,7 +136,7 @@ def test_a_version_of_a_definition_that_is_not_known(tmp_path: Path, caplog: pyt
                         await asyncio.sleep(0.05)
                 deciding.cancel()
                 await asyncio.gather(deciding, return_exceptions=True)
-        assert "clusterqueues.kueue.x-k8s.io serves v1beta9, and the dialect kueue reads v1beta2" in caplog.text
+        assert "clusterqueues.kueue.x-k8s.io serves v1beta9, but the dialect kueue reads v1beta2" in caplog.text
 
     def other_release() -> Object:
         plural = kinds.CLUSTER_QUEUES.plural

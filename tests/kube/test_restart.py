@@ -293,7 +293,7 @@ def test_killed_on_the_way_to_being_held(how: str) -> None:
         assert held(stage), where
         found = stage.api.job("j")
         assert found["spec"]["suspend"], where
-        assert found["metadata"]["annotations"][HOLD] == "3 starts in a row came to nothing", where
+        assert found["metadata"]["annotations"][HOLD] == "3 starts in a row failed", where
         assert ADMITTED not in found["metadata"]["annotations"], where
 
 

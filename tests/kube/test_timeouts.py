@@ -63,8 +63,8 @@ def test_after_three_such_starts_it_is_held_and_says_why() -> None:
                 await stalls(stage)
                 stage.now_s += 30 * 2**attempt + 1
             await settle(stage)
-            assert words(stage, "j")[HOLD] == "3 starts in a row came to nothing"
-            assert stage.reason("j").startswith("Held: Job j is held (3 starts in a row came to nothing)")
+            assert words(stage, "j")[HOLD] == "3 starts in a row failed"
+            assert stage.reason("j").startswith("Held: Job j is held (3 starts in a row failed)")
             assert stage.api.pods() == []
             stage.change("j", {}, {HOLD: "false"})
             await stage.until(lambda: len(stage.api.bound()) == 2)

@@ -26,7 +26,7 @@ def in_group(name: str, group: str, count: int = 1) -> Role:
         ((), (Group(name="x", parent="x"),), "the group 'x' contains itself (x in x)"),
         ((in_group("w", "x"),), (Group(name="x", minimum=-1),), "the group 'x' has 1 members and a minimum of -1"),
         ((role("w", 2, 3, cpu=1),), (), "role 'w' has 2 pods and a minimum of 3"),
-        ((role("w", 150_001, cpu=1),), (), "the job has 150001 pods; the most is 150000"),
+        ((role("w", 150_001, cpu=1),), (), "the job has 150001 pods; at most 150000 are allowed"),
     ],
 )
 def test_what_is_no_gang_is_told_in_words(roles, groups, complaint) -> None:
@@ -40,7 +40,7 @@ def test_what_is_no_gang_is_told_in_words(roles, groups, complaint) -> None:
         (((0, "host"),), "the job: slices of 0 pods at level 'host' need both, pods and level"),
         (((6, "rack"), (4, "host")), "the job: slices of 6 pods (rack) do not consist of whole slices of 4 (host)"),
         (((2, "rack"), (4, "host")), "the job: slices of 2 pods (rack) do not consist of whole slices of 4 (host)"),
-        (((2, "host"),) * 17, "the job: 17 layers of slices; the most is 16"),
+        (((2, "host"),) * 17, "the job: 17 layers of slices; at most 16 are allowed"),
         (((2, "host"),), ""),
         (((12, "block"), (4, "rack"), (4, "host")), ""),
     ],
@@ -54,7 +54,7 @@ def test_slices_have_pods_and_a_level_and_consist_of_those_inside(
 
 def test_groups_deeper_than_any_sense_are_refused() -> None:
     chain = tuple(Group(name=f"g{at}", parent=f"g{at - 1}" if at else "") for at in range(MAX_DEPTH + 1))
-    assert "lies more than 16 groups deep" in gang_error((), chain, None)
+    assert "is nested more than 16 groups deep" in gang_error((), chain, None)
     assert not gang_error((), chain[:-1], None)
 
 
@@ -72,8 +72,8 @@ class Unread(tuple[Any, ...]):
 
 def test_a_million_roles_or_groups_are_refused_before_they_are_looked_at() -> None:
     roles, groups = Unread([role("w", cpu=1)] * 1_000_000), Unread([Group(name="g", parent="g")] * 1_000_000)
-    assert gang_error(roles, (), None) == "the job has 1000000 roles; the most is 1000"
-    assert gang_error((), groups, None) == "the job has 1000000 groups; the most is 1000"
+    assert gang_error(roles, (), None) == "the job has 1000000 roles; at most 1000 are allowed"
+    assert gang_error((), groups, None) == "the job has 1000000 groups; at most 1000 are allowed"
 
 
 def test_a_wrong_gang_has_no_tree_and_a_right_one_knows_what_it_cannot_do_without() -> None:

@@ -13,6 +13,6 @@ Parts, lowest first:
     queue   a queue: quotas, limits, order, and its jobs' rights to preempt
     policy  the settings of the whole cluster
     event   facts that a world reports: the only way to change the cluster state from outside
-    plan    the actions of one cycle, and what the cycle found out
-    status  the status of a queue and of the cluster at one moment
+    plan    the actions of one cycle, the time of the next cycle, and the first reservation
+    status  the status of a queue and of the cluster at one time
 """

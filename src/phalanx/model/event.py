@@ -1,7 +1,7 @@
 """Events: facts that a world reports. `core.fold.fold` applies them to the cluster state; no other input changes it.
 
-Each event is idempotent: a repeated event changes nothing. `attempt` is the number of a job's start, by which a late
-event about an earlier start is recognised and ignored.
+Each event is idempotent: a repeated event changes nothing. `attempt` is the number of a job's start. By this number,
+late events about an earlier start are recognised and ignored.
 """
 
 from __future__ import annotations
@@ -138,8 +138,8 @@ class ReservationGone:
 
 @dataclass(frozen=True, slots=True)
 class Ticked:
-    """The time is `now_s` (seconds since the epoch). In each cycle, the loop sends this event before the events of the
-    world."""
+    """The present time is `now_s` (seconds since the epoch). In each cycle, the loop sends this event before the events
+    of the world."""
 
     now_s: float
 
@@ -176,8 +176,8 @@ class OutcomeTold:
 
 @dataclass(frozen=True, slots=True)
 class RunTold:
-    """A job that has ended had run for `run_s` seconds. After a restart, one event is sent for each ended job that the
-    world still knows, in the order in which they ended. The core learns run times from these events."""
+    """The run time of a job that has ended: `run_s` seconds. After a restart, one event is sent for each ended job that
+    the world still knows, in the order in which they ended. The core learns run times from these events."""
 
     job: Job
     run_s: float
@@ -212,8 +212,8 @@ class Adopted:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """Slots of a started job need a node, for one of these reasons: a pod of a job that is scheduled pod by pod was
-    created, a pod lost its node or was rejected by it, or the job grew. If these slots still held nodes, the nodes are
+    """Slots of a started job need a node. Possible reasons: a job that is scheduled pod by pod got a new pod, a pod
+    lost its node, a kubelet rejected a pod, or the job grew. If these slots still held nodes, the nodes are
     released."""
 
     job: str

@@ -1,4 +1,5 @@
-"""A job: the roles of its pods, which start together or not at all, and the tree of its roles and groups.
+"""A job: the roles of its pods, and the tree of its roles and groups. The pods of its minimum start together or not at
+all.
 
 In this tree the leaves are roles, the inner nodes are groups, and the root is the job. A subtree counts as placed when
 at least `minimum` of its members are placed, where each member needs its own minimum. `gang_error` reports an invalid
@@ -20,8 +21,8 @@ from phalanx.model.reason import Reason
 
 
 class Slot(NamedTuple):
-    """A slot identifies one pod of a job, and stays if the pod is replaced. `role`: the index in `Job.roles`.
-    `ordinal`: the number of the pod in the role."""
+    """A slot identifies the place of one pod in a job. A replacement of the pod has the same slot. `role`: the index in
+    `Job.roles`. `ordinal`: the number of the pod in the role."""
 
     role: int
     ordinal: int
@@ -55,9 +56,9 @@ class Role:
 class Group:
     """A group is a set of roles and groups that belong together.
 
-    `minimum`: how many members (roles and groups directly in the group) must be placed, each with its own minimum, so
-    that the group counts as placed; None for all members.
-    `parent`: the name of the group that contains this group; empty if it is directly in the job."""
+    `minimum`: how many members (roles and groups directly in the group) must be placed, each with its own minimum, for
+    the group to count as placed; None for all members. `parent`: the name of the group that contains this group; empty
+    if it is directly in the job."""
 
     name: str
     parent: str = ""
@@ -92,8 +93,8 @@ class Outcome(StrEnum):
 
 
 class GangSize(StrEnum):
-    """When the surplus of a role is placed and released. The surplus is the pods above the minimum, up to the role's
-    count."""
+    """When the surplus of a role is placed and released. The surplus consists of the pods above the minimum, up to the
+    role's count."""
 
     # the job starts with as many pods as fit, and grows later; its surplus pods are preempted first
     ELASTIC = "elastic"
@@ -130,8 +131,8 @@ class Job:
     allow-preemption: "false").
     `after`, `requires_any`: dependencies. If `requires_any` is True, one met dependency is enough; otherwise all must
     be met.
-    `singleton`: a name; of the user's jobs with this name, only one runs at a time.
-    `array`, `array_cap`: at most `array_cap` jobs of the same user and array run at a time.
+    `singleton`: a name; only one of the user's jobs with this name runs at a time. `array`, `array_cap`: at most
+    `array_cap` jobs of the same user and array run at a time.
     `reservation`: the name of the requested advance reservation.
     `checkpoint_s`: the interval at which the job saves its work, so that a preemption loses at most the work of one
     interval; None: the job never saves its work.
@@ -184,7 +185,7 @@ class Phase(StrEnum):
     # the start was decided; the world now resumes the job, and binds its pods when all of them exist
     STARTING = "starting"
     RUNNING = "running"  # every pod of the job's minimum was bound
-    # the job was preempted as a whole; it holds its nodes until its pods are gone, and then waits again
+    # the whole job was preempted; it holds its nodes until its pods are gone, and then waits again
     STOPPING = "stopping"
 
 
@@ -237,7 +238,7 @@ class GangTree:
     def slice_pods(self, role: int) -> int:
         """Return the number of pods of the role in one slice of the largest layer; 0 or 1 if the role has no slices.
 
-        The number is that of the innermost topology request that applies to the role and names a level or slices."""
+        The number comes from the innermost topology request of the role that sets a level or slices."""
         inside = next((member for member in self.members if role in member.roles()), None)
         said = 0 if inside is None else inside.slice_pods(role)
         near = self.closeness
@@ -291,10 +292,10 @@ def gang_tree(roles: Sequence[Role], groups: Sequence[Group], closeness: Topolog
 
 
 def gang_error(roles: Sequence[Role], groups: Sequence[Group], closeness: TopologyRequest | None) -> str:
-    """Return the first error in the job's roles and groups as a sentence; empty if there is none."""
+    """Return the first error in the job's roles and groups as a sentence; "" if there is none."""
     if len(roles) > MAX_ROLES or len(groups) > MAX_GROUPS:
         what, most = ("roles", MAX_ROLES) if len(roles) > MAX_ROLES else ("groups", MAX_GROUPS)
-        return f"the job has {max(len(roles), len(groups))} {what}; the most is {most}"
+        return f"the job has {max(len(roles), len(groups))} {what}; at most {most} are allowed"
     return next(gang_errors(roles, groups, closeness), "")
 
 
@@ -304,7 +305,7 @@ def gang_errors(roles: Sequence[Role], groups: Sequence[Group], closeness: Topol
         if not 0 <= role.minimum <= role.count:
             yield f"role {role.name!r} has {role.count} pods and a minimum of {role.minimum}"
     if (pods := sum(role.count for role in roles)) > MAX_PODS:
-        yield f"the job has {pods} pods; the most is {MAX_PODS}"
+        yield f"the job has {pods} pods; at most {MAX_PODS} are allowed"
     if not groups and closeness is None and not any(role.group or role.closeness for role in roles):
         return
     yield from group_errors(roles, groups)
@@ -317,10 +318,10 @@ def gang_errors(roles: Sequence[Role], groups: Sequence[Group], closeness: Topol
 
 
 def slice_errors(name: str, layers: Sequence[SliceLayer]) -> Iterator[str]:
-    """Yield the errors in the slice layers of a topology request. `name`: the name of the role, group or job, which the
-    message states."""
+    """Yield the errors in the slice layers of a topology request. `name`: the name of the role, group or job, for the
+    message."""
     if len(layers) > MAX_DEPTH:
-        yield f"{name}: {len(layers)} layers of slices; the most is {MAX_DEPTH}"
+        yield f"{name}: {len(layers)} layers of slices; at most {MAX_DEPTH} are allowed"
     for pods, level in layers:
         if pods < 1 or not level:
             yield f"{name}: slices of {pods} pods at level {level!r} need both, pods and level"
@@ -351,7 +352,7 @@ def group_errors(roles: Sequence[Role], groups: Sequence[Group]) -> Iterator[str
         if name in path[1:]:
             yield f"the group {name!r} contains itself ({' in '.join(path[: path.index(name, 1) + 1])})"
         elif len(path) > MAX_DEPTH:
-            yield f"the group {name!r} lies more than {MAX_DEPTH} groups deep"
+            yield f"the group {name!r} is nested more than {MAX_DEPTH} groups deep"
     held = Counter([role.group for role in roles] + [group.parent for group in groups])
     for group in groups:
         if group.minimum is not None and not 0 <= group.minimum <= held[group.name]:

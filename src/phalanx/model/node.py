@@ -8,8 +8,8 @@ all coarser levels (Kueue's Topology-Aware Scheduling, KEP-2724).
 groups gets one flavor of each group. The names of these flavors are then joined by `+`, because no name of an object
 contains this character.
 
-*Reservation.* Nodes that only certain jobs may use between two times, or on which no job may run because of maintenance
-(Slurm's advance reservations).
+*Reservation.* Nodes that are reserved for certain jobs, or closed for maintenance, between two times (Slurm's advance
+reservations).
 
 *Node group.* Equal nodes that a provider adds and removes on request (a node group of the Cluster Autoscaler).
 """
@@ -147,10 +147,9 @@ class TopologyRequest:
     """The required or preferred closeness of the pods of a job, group or role (like Kueue's TopologyRequest).
 
     `level`: the label key of a topology level; all pods are placed in one domain of this level.
-    `required`: if False, and if no domain has enough capacity for all pods, coarser levels are tried, and at last any
-    nodes.
-    `balanced`: True if the pods are spread evenly over the domains of the next finer level; False if they use as few of
-    these domains as possible.
+    `required`: if False, and if no domain has enough capacity for all pods, coarser levels are tried, and finally any
+    nodes. `balanced`: True if the pods are spread evenly over the domains of the next finer level; False if they use as
+    few of these domains as possible.
     `slices`: the layers of slices, the largest first; a slice consists of whole slices of the next layer.
     `ranks`: domains of `level` (by their label values) with a lower rank are tried first; domains without a rank come
     last."""
@@ -194,8 +193,8 @@ class Flavor:
     taints: tuple[Taint, ...] = ()
 
     def untolerated(self, shape: Shape) -> Taint | None:
-        """Return a taint of the flavor that pods of this shape do not tolerate; None if they tolerate all taints. Pods
-        that do not tolerate a taint cannot get the flavor."""
+        """Return a taint of the flavor that pods of this shape do not tolerate, so that they cannot get the flavor;
+        None if they tolerate all taints."""
         tolerations = (*shape.tolerations, *self.tolerations)
         return next((each for each in self.taints if each.effect in HARD and not tolerates(tolerations, each)), None)
 

@@ -1,5 +1,5 @@
-"""The plan of one cycle. The scheduler's main loop applies the plan to the cluster state at once; then a world carries
-the plan out.
+"""The plan of one cycle. The scheduler's main loop applies the plan to the cluster state immediately. Then the world
+carries the plan out.
 
 Actions are named tuples, because several of them are created for every job, and creating a frozen dataclass takes three
 times as long.
@@ -44,7 +44,7 @@ class Wait(NamedTuple):
 
 
 class Preempt(NamedTuple):
-    """A started job is preempted as a whole: it is stopped, and waits again with its original submission time.
+    """A whole started job is preempted: it is stopped, and waits again with its original submission time.
 
     Its amounts stay charged until the world reports that its pods are gone (`Refused`).
     `by`: the preemptor.
@@ -71,13 +71,13 @@ class Nominate(NamedTuple):
     """A queued job, or the open slots of a running job, are nominated to nodes that victims are leaving (like a pod's
     nominatedNodeName, for a gang).
 
-    The nodes are charged at once, so no other job is placed on them. A `Nominate` without placements withdraws the last
-    nomination."""
+    The nodes are charged immediately, so no other job is placed on them. A `Nominate` without placements withdraws the
+    last nomination."""
 
     job: str
     placements: tuple[Placement, ...]
     flavors: tuple[str, ...] = ()
-    until_s: float = 0.0  # the nomination is withdrawn at this time if the victims have not left
+    until_s: float = 0.0  # at this time the nomination is withdrawn, unless the victims have left
 
 
 class RequestNodes(NamedTuple):

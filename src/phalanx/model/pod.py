@@ -1,9 +1,9 @@
 """The shape of a pod: everything that decides which nodes the pod fits and how much its queue is charged.
 
-Thousands of pods often have the same few shapes, so the core computes only once for each shape on which nodes it fits.
-Requests are exact integers: cpu in millicores, other resources in whole units (bytes, devices). If the requests of a
-pod do not name the resource `pods`, the pod requests 1 of it. The charge of a pod to its queue may include a part of a
-device. Parts are exact fractions, so that no remainder is left when a charge is released.
+Thousands of pods often have only a few shapes. So the core computes the suitable nodes once for each shape. Requests
+are exact integers: cpu in millicores, other resources in whole units (bytes, devices). If the requests of a pod do not
+name the resource `pods`, the pod requests 1 of it. The charge of a pod to its queue may include a part of a device.
+Parts are exact fractions, so that no remainder is left when a charge is released.
 
 `shape_error` reports a shape that the Kubernetes API would not accept, for example a weight outside of 1 to 100, a
 `maxSkew` or `minDomains` below 1, or a port outside of 1 to 65535. It also reports a request for a share that no device
@@ -223,7 +223,7 @@ ALIGNMENTS = ("", "required", "preferred")
 
 
 def shape_error(shape: Shape) -> str:
-    """Return the first error of the shape as a sentence; empty if there is none."""
+    """Return the first error of the shape as a sentence; "" if there is none."""
     return next(shape_errors(shape), "")
 
 
@@ -240,7 +240,7 @@ def shape_errors(shape: Shape) -> Iterator[str]:
     if shape.share is not None:
         yield from share_errors(shape.share, dict(shape.requests))
     if shape.aligned not in ALIGNMENTS:
-        yield f"it asks to be aligned {shape.aligned!r}, which is neither required nor preferred"
+        yield f"its NUMA alignment is {shape.aligned!r}, which is neither required nor preferred"
 
 
 def term_errors(term: PodAffinityTerm) -> Iterator[str]:
@@ -259,9 +259,9 @@ def spread_errors(spread: TopologySpread) -> Iterator[str]:
     if spread.max_skew < 1:
         yield f"a spread over {spread.topology} allows a skew of {spread.max_skew}, which is less than 1"
     if spread.min_domains < 1:
-        yield f"a spread over {spread.topology} asks at least {spread.min_domains} domains, which is less than 1"
+        yield f"a spread over {spread.topology} requires at least {spread.min_domains} domains, which is less than 1"
     if spread.min_domains > 1 and not spread.required:
-        yield f"a spread over {spread.topology} is only preferred and cannot ask a number of domains"
+        yield f"a spread over {spread.topology} is only preferred, so it cannot require a number of domains"
     yield from selector_errors(spread.selector)
 
 
@@ -269,7 +269,7 @@ def selector_errors(selector: tuple[Requirement, ...]) -> Iterator[str]:
     """Yield the errors of a pod selector: operators (Gt, Lt) and fields that are only allowed in selectors of nodes."""
     for requirement in selector:
         if requirement.operator in {Operator.GT, Operator.LT} or requirement.field:
-            yield f"a selector of pods asks {requirement.key} {requirement.operator}, which is for nodes only"
+            yield f"a selector of pods has {requirement.key} {requirement.operator}, which is allowed for nodes only"
 
 
 def port_errors(ports: tuple[HostPort, ...]) -> Iterator[str]:
@@ -280,7 +280,7 @@ def port_errors(ports: tuple[HostPort, ...]) -> Iterator[str]:
         if port.protocol not in PROTOCOLS:
             yield f"host port {port.number} has the protocol {port.protocol!r}, which is none of {', '.join(PROTOCOLS)}"
     if len(set(ports)) < len(ports):
-        yield "it asks the same host port twice"
+        yield "it requests the same host port twice"
 
 
 def share_errors(share: DeviceShare, requests: dict[str, int]) -> Iterator[str]:
@@ -289,12 +289,12 @@ def share_errors(share: DeviceShare, requests: dict[str, int]) -> Iterator[str]:
     if not share.resource:
         yield "a share names no kind of device"
     if bool(share.milli) == bool(share.memory_bytes):
-        yield f"a share of {share.resource} is stated neither by thousandths nor by memory, or by both"
+        yield f"a share of {share.resource} must set either thousandths or memory, but not both"
     if share.milli and not 0 < share.milli <= MILLI:
-        yield f"a share of {share.resource} asks {share.milli}/1000 of a device"
+        yield f"a share of {share.resource} requests {share.milli}/1000 of a device"
     if share.memory_bytes < 0:
-        yield f"a share of {share.resource} asks {share.memory_bytes} bytes"
+        yield f"a share of {share.resource} requests {share.memory_bytes} bytes"
     if not 1 <= share.count <= MAX_DEVICES:
         yield f"a share is of {share.count} devices of {share.resource}, which is not within 1 to {MAX_DEVICES}"
     if requests.get(share.resource, 0) > 0:
-        yield f"it asks {share.resource} both whole and shared"
+        yield f"it requests both whole and shared devices of {share.resource}"

@@ -16,8 +16,8 @@ class Backfill(StrEnum):
     """The rule that protects waiting jobs from being delayed by jobs that are later in the job order."""
 
     GREEDY = "greedy"  # there is no protection: every job that fits starts
-    EASY = "easy"  # the first job that finds no capacity may not be delayed
-    CONSERVATIVE = "conservative"  # no job that finds no capacity may be delayed by a later job
+    EASY = "easy"  # the first job that finds no capacity is not delayed by later jobs
+    CONSERVATIVE = "conservative"  # none of the jobs that find no capacity is delayed by later jobs
 
 
 class BackfillOrder(StrEnum):
@@ -25,7 +25,7 @@ class BackfillOrder(StrEnum):
 
     QUEUE = "queue"  # the queue's order
     SHORTEST = "shortest"  # shortest estimate first (EASY-SJBF)
-    # as SHORTEST; if a job states no estimate, it is computed from the run times of similar jobs
+    # like SHORTEST; if a job sets no estimate, an estimate is computed from the run times of similar jobs
     SHORTEST_LEARNED = "shortest-learned"
 
 
@@ -51,8 +51,8 @@ class ScoringStrategy(StrEnum):
 class PriorityWeights:
     """The weights of Slurm's multifactor priority. Each factor of a job is between 0 and 1. `max_age_s`: the age at
     which the age factor is 1. `size_relative_to_time`: the size is divided by the minutes of the time limit
-    (SMALL_RELATIVE_TO_TIME). `size_full_time_s`: only used in this case. It is the time limit with
-    which a job that requests the whole cluster has the size 1. (In Slurm it is always one minute.)"""
+    (SMALL_RELATIVE_TO_TIME). `size_full_time_s`: only used in this case. A job that requests the whole cluster with
+    this time limit has the size 1. (In Slurm this limit is always one minute.)"""
 
     age: float = 0.0
     size: float = 0.0
@@ -119,7 +119,7 @@ class Policy:
     `priority_function`: a function that computes the priorities in `MULTIFACTOR` queues instead of the weighted sum of
     factors.
     `half_life_s`: the time after which past usage counts only half; 0: usage never decays.
-    `billing`: the price of one unit of a resource per second, by which past usage is measured."""
+    `billing`: the price of one unit of each resource per second. Past usage is the sum of these prices."""
 
     default_queue: str = "default"
     backfill: Backfill = Backfill.EASY

@@ -1,4 +1,4 @@
-"""A queue: a node of the quota tree.
+"""A queue: a node of the tree of queues, with its quota.
 
 Kueue's ClusterQueue and Cohort, Volcano's and KAI's Queue, YuniKorn's queues.yaml and Slurm's accounts all become
 queues of this tree. Jobs may be submitted to any queue. Queues without a `parent` are children of an unnamed root,
@@ -7,7 +7,7 @@ whose quota is the whole cluster.
 For each flavor and resource, a queue has a guarantee (Kueue's nominal quota), a limit on its own usage together with
 that of all queues below it, and a lending limit on its unused guarantee. The limit is like Kueue's borrowing limit, but
 it states the total amount instead of the amount above the guarantee. Amounts that are guaranteed to no queue are
-divided by `weights`. A resource that a quota does not name is not limited by it.
+divided by `weights`. A quota does not limit resources that it does not name.
 
 The available amount of a queue is the sum of two parts: the part of its guarantee that it does not lend, and the
 smaller of what its limit still allows and the available amount of its parent (KEP-79 of Kueue, "hierarchical cohorts").

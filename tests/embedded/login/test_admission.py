@@ -61,7 +61,7 @@ def test_nobody_gives_himself_devices(tmp_path: Path) -> None:
             await ada.make(PODS, pod())
             late = {"metadata": {"annotations": DEVICES}}
             answer = await ada.ask("PATCH", f"{PODS}/p", late, MERGE)
-            assert (answer.code, "only the scheduler writes" in answer.body["message"]) == (422, True)
+            assert (answer.code, "only the scheduler may write" in answer.body["message"]) == (422, True)
             assert (await control_plane.ask("PATCH", f"{PODS}/p", late, MERGE)).code == 200
             answer = await ada.ask("PATCH", f"{PODS}/p", {"metadata": {"annotations": {"mine": "yes"}}}, MERGE)
             assert answer.code == 200

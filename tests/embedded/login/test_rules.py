@@ -302,7 +302,7 @@ def test_nobody_writes_the_schedulers_records_on_jobs(tmp_path: Path) -> None:
             answer = await ada.ask(
                 "POST", "/apis/batch/v1/namespaces/user-ada/jobs", {"metadata": meta, "spec": {"template": template}}
             )
-            assert (answer.code, "only the scheduler writes" in answer.body["message"]) == (422, True)
+            assert (answer.code, "only the scheduler may write" in answer.body["message"]) == (422, True)
 
     asyncio.run(act())
 

@@ -155,13 +155,13 @@ def test_a_resume_on_its_way_is_waited_for() -> None:
 
 def test_a_refused_suspend_is_sent_again_for_the_job_as_it_is_then() -> None:
     effects, start, _, _ = scene(job_runs=True)
-    departure = Departure(start, BACK, hold="3 starts in a row came to nothing")
+    departure = Departure(start, BACK, hold="3 starts in a row failed")
     departure.begin()
     effects.answer("suspend", WriteOutcome.REFUSED, "a webhook is down")
     assert not departure.left
     start.objects.see_job(a_job("j", 1, suspend=False, parallelism=5))
     effects.try_again()
-    assert [one.words[2] for one in effects.asked] == ["3 starts in a row came to nothing"]
+    assert [one.words[2] for one in effects.asked] == ["3 starts in a row failed"]
 
 
 def test_a_short_grace_is_given_to_the_pods_of_jobs_by_eviction() -> None:

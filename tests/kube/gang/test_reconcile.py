@@ -65,7 +65,7 @@ def test_after_three_starts_whose_pods_were_not_ready_it_is_held() -> None:
     effects.time_s += 10.0
     advance(gang, defaults)
     assert isinstance(gang.state, Leaving)
-    assert [one.words[2] for one in effects.asked if one.what == "suspend"] == ["3 starts in a row came to nothing"]
+    assert [one.words[2] for one in effects.asked if one.what == "suspend"] == ["3 starts in a row failed"]
     assert gang.history.timeouts == 0
     assert gang.history.avoided == {"n1": inf}
 

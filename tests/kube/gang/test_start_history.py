@@ -22,7 +22,7 @@ def test_pods_that_are_late_in_too_many_starts_hold_the_gang() -> None:
     history, late = StartHistory(), [a_pod("a", node="n1")]
     assert history.time_out(late, 2) == ""
     assert (history.failures, history.avoided) == (0, {"n1": inf})
-    assert history.time_out(late, 2) == "2 starts in a row came to nothing"
+    assert history.time_out(late, 2) == "2 starts in a row failed"
     assert (history.timeouts, history.failures) == (0, 1)
 
 

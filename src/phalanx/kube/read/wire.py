@@ -120,7 +120,7 @@ class WireNode(WireObject, total=False):
 WIRE_TYPES: Mapping[Kind, type] = {PODS: WirePod, NODES: WireNode}
 
 
-GROUP_FIELDS = frozenset({"schedulingGroup", "workloadRef"})  # fields of a pod's spec; hardly any pod has one
+GROUP_FIELDS = frozenset({"schedulingGroup", "workloadRef"})  # fields of a pod's spec that few pods have
 
 
 def with_group(meta: dict[str, object], spec: dict[str, object]) -> dict[str, object]:

@@ -2,7 +2,7 @@
 or a pod template.
 
 The API server must serve pods, Jobs, nodes and queues. If another kind is missing, or if the scheduler has no right to
-list it, the scheduler treats the kind as one without objects.
+list it, the scheduler assumes that the kind has no objects.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ async def _serves(api: Connection, kind: Kind, *, patient: bool) -> bool:
         if error.code not in (403, 404):
             raise
         level = logging.WARNING if error.code == 403 else logging.INFO
-        log.log(level, "the server shows us no %s, so none are looked up: %s", kind.plural, error)
+        log.log(level, "%s cannot be listed, so the scheduler assumes that there are none: %s", kind.plural, error)
         return False
     return True
 

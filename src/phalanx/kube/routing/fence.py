@@ -1,7 +1,7 @@
 """Keep an invalid object of a user from affecting any other object.
 
 The functions that read objects report known errors. If any other exception is raised while an object is read, the
-object counts as invalid. Its last valid state stays in effect, and a new object counts as absent. One Event reports the
+object counts as invalid. Its last valid state stays in effect. A new invalid object is ignored. One Event reports the
 error, and the scheduler continues. No object that a user can write may end the scheduler.
 """
 
@@ -51,6 +51,11 @@ class Fence:
         if self._told.get(uid) == why:
             return
         self._told[uid] = why
-        log.warning("%s %s counts as it was before, or as absent: %s", change.kind.name, key_of(obj), why)
-        log.debug("where it was read", exc_info=error)
+        log.warning(
+            "%s %s is invalid: its last valid state stays in effect, or it is ignored: %s",
+            change.kind.name,
+            key_of(obj),
+            why,
+        )
+        log.debug("the error was raised at", exc_info=error)
         self._invalid(change.kind, obj, why)

@@ -2,7 +2,7 @@
 quota is released.
 
 Only Jobs are checked. Bare pods already exist, so the quotas have admitted them. Jobs that are placed pod by pod are
-not checked either: some of their pods may start alone, and the Job controller retries to create the others.
+not checked either: some of their pods may start before the others, and the Job controller retries to create the others.
 """
 
 from __future__ import annotations

@@ -73,7 +73,9 @@ class GangReconciler:
                     self._timers.set(name, gang.wake_s)
                 self._settled(name, gang)
             except Exception:  # the other gangs are reconciled after any error
-                log.exception("the gang %s could not be looked at: it is again when something of it changes", name)
+                log.exception(
+                    "the gang %s could not be reconciled; the next change of the gang triggers another attempt", name
+                )
 
 
 class GangTimers:

@@ -100,7 +100,7 @@ class ClusterWatch:
             self._caches.informer(kind).subscribe(take)
 
     async def follow(self) -> None:
-        """Subscribe as `subscribe` does, but route the existing objects in pieces, so that urgent tasks (such as the
+        """Subscribe as `subscribe` does, but route the existing objects in slices, so that urgent tasks (such as the
         renewal of the Lease) can run in between."""
         for kind, take in self._order():
             await self._caches.informer(kind).follow(take)

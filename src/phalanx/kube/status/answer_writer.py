@@ -1,6 +1,6 @@
-"""Write a dialect's answer to an object of another scheduler's format: create the object, delete it, or patch the
-fields that differ. (A dialect is the part of Phalanx that reads another scheduler's objects; its *answer* has the
-objects and fields that the other scheduler would write.)"""
+"""Write a dialect's answer to an object of another scheduler's API: create the object, delete it, or patch the fields
+that differ. (A dialect is the part of Phalanx that reads another scheduler's objects; its *answer* has the objects and
+fields that the other scheduler would write.)"""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class AnswerWriter:
 
     async def write(self, about: str, answer: Answer, known: Statuses) -> float | None:
         """Write an answer about a gang or a dialect. Return the number of seconds after which the answers must be
-        compared with the objects again; None if the next change is early enough. `known`: the statuses from which the
-        answers were computed."""
+        compared with the objects again. None: it is enough to compare them at the next change. `known`: the statuses
+        from which the answers were computed."""
         try:
             return await self._put(about, answer, known)
         except ApiRefusal as error:
@@ -104,7 +104,7 @@ class AnswerWriter:
         except ApiRefusal as error:
             if error.code != _NOT_FOUND or answer.plain:
                 raise
-            after = await patch()  # perhaps the kind's definition has no such subresource
+            after = await patch()  # the kind's definition may have no such subresource
         informer.observe(after)
         known[answer.kind, answer.key] = after.get("status") or {}
         self._reports.see_status(about, answer.kind, there, after)

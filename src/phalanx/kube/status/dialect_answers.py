@@ -31,8 +31,8 @@ from phalanx.model.reason import Reason
 
 log = logging.getLogger(__name__)
 
-_WRITERS = 8  # the answers of only so many gangs are written concurrently
-_LEISURE = 20.0  # statuses of definitions take at most a twentieth of the time
+_WRITERS = 8  # the maximum number of gangs whose answers are written concurrently
+_LEISURE = 20.0  # writing the statuses of definitions takes at most a twentieth of the time
 
 
 class DialectAnswers:
@@ -155,7 +155,7 @@ class DialectAnswers:
             found = list(answers())  # computed before any write, because writes change the caches
             known = {(one.kind, one.key): self._writer.status(one) for one in found if self._served(one.kind)}
         except Exception:  # a bug of the dialect; the answers about other gangs continue
-            log.exception("nothing is answered about %s: it is looked at again when something of it changes", about)
+            log.exception("the answers about %s cannot be computed; the next change triggers another attempt", about)
             return
         for answer in found:
             if answer.again_s is not None:

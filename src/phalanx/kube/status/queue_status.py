@@ -171,12 +171,12 @@ def _verdict(standing: QueueStatus, wrong: str) -> tuple[str, str]:
     if standing.state is not QueueState.OPEN:
         return _REASONS[standing.state], _STATES[standing.state]
     if standing.held_by:
-        return "Held", f"the queue {standing.held_by} above it does not let its jobs start as they would"
-    return "Ready", "its jobs start when there is room for them"
+        return "Held", f"the state of the queue {standing.held_by} above it prevents its jobs from starting"
+    return "Ready", "its jobs start when there is capacity for them"
 
 
 _STATES = {
-    QueueState.HELD: "it takes jobs and starts none; running jobs go on",
-    QueueState.DRAINING: "it starts what was submitted before, and takes no new jobs",
-    QueueState.CLOSED: "it takes no jobs and starts none; running jobs go on",
+    QueueState.HELD: "it accepts jobs but starts none; running jobs continue",
+    QueueState.DRAINING: "it starts jobs that were submitted earlier, but accepts no new jobs",
+    QueueState.CLOSED: "it neither accepts nor starts jobs; running jobs continue",
 }

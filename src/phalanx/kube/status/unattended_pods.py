@@ -1,8 +1,8 @@
 """Report pods whose scheduler seems not to run.
 
 A pod may name a scheduler that does not run. For example, the manifests of scheduler-plugins contain scheduler names
-that their authors chose freely. Such a pod waits without a condition and without an Event. Every scheduler writes the
-condition PodScheduled when it tries to place a pod. So Phalanx writes an Event about a pod that still has no such
+that their authors chose freely. Such a pod waits without a condition and without an Event. A scheduler that runs writes
+the condition PodScheduled when it tries to place a pod. So Phalanx writes an Event about a pod that still has no such
 condition after `AFTER_S` seconds. It writes one Event for each group of pods (`_group_of`).
 """
 
@@ -84,7 +84,7 @@ class UnattendedPods:
             spec, status = pod["spec"], pod.get("status") or {}
             scheduler = spec.get("schedulerName", labels.DEFAULT_SCHEDULER)
             if "nodeName" in spec or scheduler == labels.DEFAULT_SCHEDULER or scheduler in self._answers_to:
-                continue  # this is true of nearly every pod
+                continue  # this applies to nearly every pod
             if spec.get("schedulingGates"):
                 continue
             meta = pod["metadata"]

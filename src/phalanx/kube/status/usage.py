@@ -29,14 +29,14 @@ log = logging.getLogger(__name__)
 NAME, NAMESPACE = "phalanx-usage", "kube-system"
 _KEY = "usage"
 _MOST_BYTES = 900_000  # a ConfigMap holds 1 MiB
-_STOP_S = 5.0  # how long the last write may take
+_STOP_S = 5.0  # the time limit of the last write
 
 
 class PastUsage(Protocol):
     """The past usage in the scheduler's state."""
 
     def amounts(self, now_s: float) -> Iterable[tuple[str, str, float]]:
-        """Yield (queue, user, billed units times seconds, decayed to `now_s`)."""
+        """Yield (queue, user, usage in billed units times seconds, decayed to `now_s`)."""
 
     def is_held(self) -> bool:
         """Return whether any user holds resources now."""
@@ -58,7 +58,7 @@ def to_save(usage: PastUsage, now_s: float, most_bytes: int = _MOST_BYTES) -> Sa
     for one in sorted((one for one in amounts if one[2] > 0), key=lambda one: (-one[2], one)):
         most_bytes -= len(msgspec.json.encode(one)) + 1
         if most_bytes < 0:
-            log.warning("the usage of %d users is not kept, of whom each has used less", len(amounts) - len(found))
+            log.warning("the usage of the %d users with the least usage is not saved", len(amounts) - len(found))
             break
         found.append(one)
     return SavedUsage(at_s=now_s, used=found)
@@ -83,7 +83,7 @@ async def _load(api: Connection) -> list[UsageTold]:
             log.warning("past usage is not known: %s", error)
         return []
     except msgspec.MsgspecError as error:
-        log.warning("past usage is not known: ConfigMap %s/%s is not as we write it: %s", NAMESPACE, NAME, error)
+        log.warning("past usage is not known: ConfigMap %s/%s is malformed: %s", NAMESPACE, NAME, error)
         return []
     return [UsageTold(queue, user, used, found.at_s) for queue, user, used in found.used]
 

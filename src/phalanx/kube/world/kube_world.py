@@ -1,10 +1,10 @@
 """The `World` of a Kubernetes API: turn changes of objects into events, and carry out decisions.
 
 This module stores only data that it can read again from the API server. Informers report every change of an object.
-`routing` finds the gang that the changed object belongs to, and marks that gang. `events` reconciles the marked gangs,
-so that many changes at once reconcile each gang only once. `apply` passes each decision to its gang (`plan_execution`),
-and the gang requests the writes to the API. When the API server answers a write, the gang is marked again. The cost of
-a change does not depend on the number of all objects; only the start of the scheduler takes longer with more objects.
+`routing` finds the gang that the changed object belongs to, and marks that gang. `events` reconciles the marked gangs:
+each gang once, even after many changes. `apply` passes each decision to its gang (`plan_execution`), and the gang
+requests the writes to the API. When the API server answers a write, the gang is marked again. The cost of a change does
+not depend on the number of all objects; only the start of the scheduler takes longer with more objects.
 """
 
 from __future__ import annotations
@@ -149,8 +149,8 @@ class KubeWorld:
 
     async def sync(self, usage: Awaitable[Iterable[Event]]) -> None:
         """List all kinds that decisions depend on, route the listed objects to their gangs, and read the past usage.
-        Return when all of this is done. Other tasks run during the wait, so that the Lease is renewed. `usage`: returns
-        the events about the past usage."""
+        Return when these steps are complete. Other tasks run during the wait, so that the Lease is renewed. `usage`:
+        returns the events about the past usage."""
         with without_collection():
             _, past = await asyncio.gather(self.caches.sync(self._api), usage)
             await self.watch.follow()

@@ -27,8 +27,8 @@ from phalanx.model.reason import Reason
 class PlanExecution:
     """The execution of plans. `left`: the decided actions that are not carried out yet. `gangs`: all gangs, by id.
     `is_whole`: a function that gets a queue and returns True if the minimum of each of the queue's jobs must start
-    together. `nodes`: the node groups; None means that there are none. `breaches`: a function that returns how many
-    decisions so far overcommitted a node. `mark`: a function that marks a gang to be reconciled."""
+    together. `nodes`: the node groups; None if the cluster has no node groups. `breaches`: a function that returns how
+    many decisions so far overcommitted a node. `mark`: a function that marks a gang to be reconciled."""
 
     def __init__(
         self,

@@ -68,7 +68,7 @@ class ApiEffects:
         self._told: dict[str, set[str]] = {}  # object uid -> the reports about its settings
 
     def report(self, about: Member, reason: str, text: str, *, warning: bool = False) -> None:
-        if not (isinstance(about, Pod) and about.stands_in):  # the dialect reports on the stand-in's object
+        if not (isinstance(about, Pod) and about.stands_in):  # for a stand-in, the dialect writes the report
             self.reporter.event(about, reason, text, warning=warning)
 
     def annotate(self, about: Member, word: str, text: str) -> None:

@@ -10,8 +10,8 @@ Otherwise the reason of the pod's condition is `PhalanxQueued`. The pod's condit
 reason changes. A job that waits for another cluster gets only the Event, so that it causes few writes (decision 73). If
 its object already has a reason from an earlier return to the queue, that reason is updated as well. An object may be
 written three times in a row and then once a minute (a token bucket, as client-go has for Events), and the rate of
-writes to all objects together is limited as well. A newer reason replaces one that was not written yet. The command
-line shows the full text with its numbers.
+writes to all objects together is limited as well. A newer reason replaces an older one that was not written yet. The
+command line shows the full text with its numbers.
 
 These reports are best effort: a report that fails is not repeated before the next change of the reason.
 """
@@ -171,7 +171,7 @@ class EventReporter:
                 is_due = self._newest or self._events or self._helped
                 async with asyncio.timeout(self._budget.settle_s if is_due else None):
                     await self._wake.wait()
-                await asyncio.sleep(self._budget.settle_s)  # several changes in quick succession become one Event
+                await asyncio.sleep(self._budget.settle_s)  # several changes in quick succession cause one Event
             except TimeoutError:
                 continue
 
@@ -269,7 +269,7 @@ def _numbers(reason: Reason) -> str | None:
 
 def _has_reason(about: BatchJob | Pod) -> bool:
     """Return True if a reason was written on the object when its gang returned to the queue. This reason must be
-    updated, because it would become wrong otherwise."""
+    updated, because it may be outdated."""
     return isinstance(about, BatchJob) and labels.REASON in about.options
 
 

@@ -153,10 +153,10 @@ class ResumeJob(JobPatch):
         if not shown["spec"].get("suspend") and read_start_record(meta.get("annotations")) == self.record:
             return Verdict.ACHIEVED
         if _asked(shown) != _asked(self.obj):
-            return Verdict.LOST  # somebody has edited the Job since the decision
+            return Verdict.LOST  # another client has edited the Job since the decision
         for each in self.beside:
             if (other := each.shown(obj)) is None or _asked(other) != _asked(each.obj):
-                return Verdict.LOST  # somebody has changed another role of the same object
+                return Verdict.LOST  # another client has changed another role of the same object
             each.rebase(other, obj)
         return self.rebase(shown, obj)
 
@@ -166,8 +166,8 @@ class ResumeJob(JobPatch):
         return found
 
     def _template(self, words: dict[str, str | None]) -> Object:
-        """Return the changes of the template. Add the annotation with the original values to `words`; or remove that
-        annotation if the template gets its original values again."""
+        """Return the changes of the template. Add the annotation with the original values to `words`. If the template
+        gets its original values again, remove this annotation."""
         template, change = self.obj["spec"]["template"], dict[str, Any]()
         gates = list(template["spec"].get("schedulingGates") or ())
         if self.job.pinned and (wanted := with_gate(gates)) != gates:
@@ -356,7 +356,7 @@ class JobWrites:
     def resize(self, gang: str, job: BatchJob, parallelism: int, answered: Answered) -> None:
         def logged(answer: WriteOutcome, text: str) -> None:
             if answer is WriteOutcome.REFUSED:
-                log.warning("Job %s could not be given parallelism %d: %s", job.key, parallelism, text)
+                log.warning("the parallelism of Job %s could not be set to %d: %s", job.key, parallelism, text)
             answered(answer, text)
 
         self._writer.put(ResizeJob(job, self._known(job), parallelism), self._done(gang, job, logged))

@@ -228,7 +228,7 @@ class PodWrites:
             if obj is not None:
                 self._informers(VOLUME_CLAIMS).observe(obj)
             if answer is WriteOutcome.REFUSED:
-                log.warning("a claim of pod %s could not be told its node: %s", pod.key, text)
+                log.warning("the node could not be written on a claim of pod %s: %s", pod.key, text)
 
         for name in pod.unplaced:
             claim = self._informers(VOLUME_CLAIMS).objects.get(f"{pod.namespace}/{name}")
@@ -296,7 +296,7 @@ class PodWrites:
         self, gang: str, answered: Answered, kind: Kind = PODS
     ) -> Callable[[WriteOutcome, Object | None, str], None]:
         def done(answer: WriteOutcome, obj: Object | None, text: str) -> None:
-            if obj is not None and obj.get("kind") != "Status":  # bindings and evictions are answered by a Status
+            if obj is not None and obj.get("kind") != "Status":  # the response to a binding or an eviction is a Status
                 self._informers(kind).observe(obj)
             answered(answer, text)
             self._conclude(gang)

@@ -1,9 +1,9 @@
-"""Send writes: concurrently, in order for each object, and never repeated by mistake.
+"""Send writes: concurrently, but in order for each object. A write is never repeated by mistake.
 
-The outcome of a write is done, refused, or unknown (phalanx.client.connection). A write with an unknown outcome is not
-repeated at once, and does not count as failed. Instead, the object is read to find out whether the write happened. A
-conflict is handled in the same way, because the other write may be an earlier attempt of the same write, whose answer
-was lost. So each kind of write has a method (`judge`) that finds out from the object whether the write happened.
+The outcome of a write is success, refusal, or unknown (phalanx.client.connection). A write with an unknown outcome is
+not repeated at once, and does not count as failed. Instead, the object is read to find out whether the write happened.
+A conflict is handled in the same way, because the conflicting write may be an earlier attempt of the same write whose
+answer was lost. So each kind of write has a method (`judge`) that finds out from the object whether the write happened.
 
 At most `width` writes are sent at the same time. A write that fails again and again (because a webhook is down, or
 because the object changes all the time) pauses longer after each attempt. During the pause it does not count as one of
@@ -79,7 +79,7 @@ AnswerCallback = Callable[[WriteOutcome, Object | None, str], None]
 class _Turn:
     """A write that is not finished. `sent`: the number of attempts. `unknown`: True if an attempt may have succeeded.
     `unread`: how often the object could not be read since that attempt. `conflict`: True if the last attempt failed
-    because the object has a newer version, which was then read. `text`: the server's last message."""
+    because the object has a newer version. This version was then read. `text`: the server's last message."""
 
     write: Write
     done: AnswerCallback
@@ -234,11 +234,13 @@ class Writer:
                     return await call
             except TimeoutError:
                 if clock() < self._fence():  # this process is still the leader, and the server is slow
-                    raise ApiUnknown("there was no answer while the lease was sure to be ours") from None
+                    raise ApiUnknown(
+                        "there was no answer before the end of the time in which this process certainly holds the lease"
+                    ) from None
         call.close()
         raise LeaseLost(
-            "the leader's lease could not be renewed in time, so nothing more is written; whoever leads now "
-            "goes on from what stands on the objects. Start this process again to stand by"
+            "the leader's lease could not be renewed in time, so this process writes nothing more. The next leader "
+            "continues from the state of the objects. Restart this process to wait on standby"
         )
 
 

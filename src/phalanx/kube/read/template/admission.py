@@ -37,10 +37,10 @@ class AdmissionDefaults:
     runtime_classes: Mapping[str, Object] = field(default_factory=dict)
     priority_classes: Mapping[str, Object] = field(default_factory=dict)
     answers_to: frozenset[str] = OURS  # the scheduler names of pods that Phalanx binds
-    # Returns True for the spec of a pod of the default scheduler that Phalanx must bind.
+    # A function of a pod's spec. It returns True if the pod names the default scheduler, but Phalanx must bind the pod.
     alone: Callable[[Mapping[str, Any]], bool] = lambda spec: False
-    sole: bool = False  # no other scheduler runs: Phalanx binds all pods of gangs
-    volumes: VolumeClaims | None = None  # None: Phalanx may not list claims and volumes
+    sole: bool = False  # True if no other scheduler runs, so that Phalanx binds all pods of gangs
+    volumes: VolumeClaims | None = None  # None if Phalanx may not list claims and volumes
     # A function that translates an object's labels and annotations for the dialects.
     words: Words = lambda kind, meta, scheduler: _NO_META
 
@@ -57,8 +57,8 @@ class AdmissionDefaults:
         return with_claims(ask, found, ours=spec.get("schedulerName") in self.answers_to)
 
     def admitted(self, namespace: str, spec: Mapping[str, Any]) -> Mapping[str, object]:
-        """Return the spec that pods of this template will have. It is complete only in the fields that quotas depend
-        on."""
+        """Return the spec that pods of this template will have. The result is complete only in the fields that quotas
+        depend on."""
         runtime_class = self.runtime_classes.get(spec.get("runtimeClassName") or "")
         full = with_runtime_class(with_limit_ranges(spec, self._ranges(namespace)), runtime_class)
         defaults = (obj["metadata"]["name"] for obj in self.priority_classes.values() if obj.get("globalDefault"))

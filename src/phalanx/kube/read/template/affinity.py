@@ -44,7 +44,7 @@ _REQUIRED, _PREFERRED = (
     "preferredDuringSchedulingIgnoredDuringExecution",
 )
 _GPU = "nvidia.com/gpu"
-_EVERY = "0.0.0.0"  # noqa: S104 (nothing listens there: it is what pods say)
+_EVERY = "0.0.0.0"  # noqa: S104 (a value in pods; nothing listens on it)
 
 
 def affinity_terms(spec: Spec) -> tuple[PodAffinityTerm, ...]:
@@ -120,12 +120,12 @@ def device_share(annotations: Mapping[str, str]) -> DeviceShare | None:
             milli = int(parse(fraction) * 1000)
             if not 0 < milli < 1000:
                 raise ValueError(
-                    f"{GPU_FRACTION} {fraction!r} is not from 0.001 to 0.999: ask {_GPU} for whole devices"
+                    f"{GPU_FRACTION} {fraction!r} is not from 0.001 to 0.999: request {_GPU} for whole devices"
                 )
             return DeviceShare(resource=_GPU, milli=milli, count=count)
         assert memory is not None
         if (size := whole(memory)) <= 0:
-            raise ValueError(f"{GPU_MEMORY} {memory!r} is not more than nothing: write for instance 8Gi")
+            raise ValueError(f"{GPU_MEMORY} {memory!r} is not greater than 0: write for instance 8Gi")
         return DeviceShare(resource=_GPU, memory_bytes=size, count=count)
     except QuantityError as error:
         raise ValueError(f"{GPU_FRACTION if fraction is not None else GPU_MEMORY}: {error}") from None
@@ -143,15 +143,15 @@ def unsupported_terms(spec: Spec) -> Iterator[str]:
         rules = affinity.get(kind) or {}
         terms = [*(rules.get(_REQUIRED) or ()), *(rule["podAffinityTerm"] for rule in rules.get(_PREFERRED) or ())]
         if any(term.get("namespaceSelector") for term in terms):
-            yield f"a namespaceSelector of {kind} that selects is not understood: name the namespaces, or write {{}}"
+            yield f"a namespaceSelector of {kind} is supported only if it is empty: name the namespaces, or write {{}}"
         if any(term.get("matchLabelKeys") or term.get("mismatchLabelKeys") for term in terms):
-            yield f"matchLabelKeys of {kind} are not understood: write the labels into the labelSelector"
+            yield f"matchLabelKeys of {kind} are not supported: write the labels into the labelSelector"
     for rule in spec.get("topologySpreadConstraints") or ():
         where = f"the topology spread over {rule.get('topologyKey')}"
         if rule.get("matchLabelKeys"):
-            yield f"matchLabelKeys of {where} are not understood: write the labels into the labelSelector"
+            yield f"matchLabelKeys of {where} are not supported: write the labels into the labelSelector"
         if rule.get("nodeAffinityPolicy", "Honor") != "Honor" or rule.get("nodeTaintsPolicy", "Ignore") != "Ignore":
-            yield f"node policies of {where} are not understood: leave them out"
+            yield f"node policies of {where} are not supported: leave them out"
 
 
 # The keys of two tolerations that are left out. The admission plug-in DefaultTolerationSeconds adds both to every pod,
@@ -212,8 +212,8 @@ def unsupported(spec: Spec) -> Reason | None:
 def _obstacles(spec: Spec) -> Iterator[str]:
     if claims := [claim["name"] for claim in spec.get("resourceClaims") or ()]:
         yield (
-            f"resource claims {_names(claims)} are not understood (DRAUnsupported): ask for the device as an extended "
-            "resource such as nvidia.com/gpu"
+            f"resource claims {_names(claims)} are not supported (DRAUnsupported): request the device as an "
+            "extended resource such as nvidia.com/gpu"
         )
     yield from unsupported_terms(spec)
 

@@ -6,13 +6,13 @@ selector and tolerations, the defaults of the namespace's LimitRanges, and reque
 This module adds all of these to the template of a suspended Job, so that the Job can be planned. When the pods are
 about to be bound, the shapes of the real pods are used.
 
-The shape contains only those labels of a pod whose keys occur in any pod's selectors for other pods
-(`ShapeCache.selecting`). Other labels do not affect the placement. They may differ from pod to pod, so the shape leaves
-them out: pods that the scheduler treats equally must have equal shapes. When a selector uses a new key, pods and Jobs
-with that label are read again.
+The shape contains a label only if some pod selects other pods by the key of this label (`ShapeCache.selecting`). Other
+labels do not affect the placement. They may differ from pod to pod, so the shape leaves them out: pods that the
+scheduler treats equally must have equal shapes. When a selector uses a new key, pods and Jobs with that label are read
+again.
 
 Thousands of pods may have equal specs, so the shape is cached by the content of the spec. If the shape is in the cache,
-only the fields of the spec that decide the shape have to be encoded.
+only the fields of the spec that determine the shape have to be encoded.
 
 This module also computes the requests of a pod, exactly as kube-scheduler and the kubelet do.
 
@@ -144,7 +144,7 @@ _PARTS = (
     "tolerations",
     "topologySpreadConstraints",
 )
-# The errors that reading raises for an object that violates the API's schema (some servers do not validate objects).
+# Errors that can be raised while an invalid object is read (some API servers do not validate objects).
 ODD = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 _REMEMBERED = 50_000
 _NO_META: Spec = {}
@@ -227,7 +227,8 @@ class ShapeCache:
     ) -> PodRequirements:
         if spec.get("runtimeClassName") and runtime_class is None:
             text = (
-                f"runtimeClassName {spec['runtimeClassName']} names no RuntimeClass: create it, or leave the name out"
+                f"runtimeClassName {spec['runtimeClassName']} does not exist: create the RuntimeClass, or leave "
+                "the name out"
             )
             return PodRequirements(Shape(requests=((PODS, 1),)), Reason(code=ReasonCode.INVALID, text=text))
         return self.of_pod(with_runtime_class(with_limit_ranges(spec, limit_ranges), runtime_class), meta=meta)
@@ -320,7 +321,7 @@ def _read(spec: Spec, status: Mapping[str, object], meta: Spec) -> PodRequiremen
             aligned=_alignment(meta.get("annotations") or {}),
         )
     except (QuantityError, *ODD) as error:
-        text = f"its demands cannot be read: {error}; correct the pod template"
+        text = f"its requests cannot be read: {error}; correct the pod template"
         return PodRequirements(Shape(requests=((PODS, 1),)), Reason(code=ReasonCode.INVALID, text=text))
     return PodRequirements(shape, unsupported(spec), bool(_claims(spec)))
 

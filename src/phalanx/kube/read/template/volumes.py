@@ -15,9 +15,9 @@ NodeVolumeLimits. It translates the rules into fields that every shape has, so t
 - the pod waits if a claim does not exist, if another controller must bind the claim, or if the claim is
   ReadWriteOncePod and in use.
 
-If a class has no provisioner (local volumes), the scheduler must choose a volume for each claim. Phalanx does not do
-that. A claim of such a class must be bound beforehand, or another scheduler must bind the pod (`binding`) and its
-claims.
+If a class has no provisioner (local volumes), the scheduler must choose a volume for each claim. Phalanx does not
+choose volumes. So a claim of such a class must be bound beforehand, or another scheduler must bind the pod (`binding`)
+and its claims.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _ZONES = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 _ONE_POD, _SHARED = "ReadWriteOncePod", {"ReadWriteMany", "ReadOnlyMany"}
 _BLIND = Reason(
     code=ReasonCode.UNSUPPORTED,
-    text="it has volume claims, and the server does not show us claims, volumes and storage classes "
-    "(VolumeBindingUnsupported): let the scheduler's account list persistentvolumeclaims, persistentvolumes, "
+    text="it has volume claims, but Phalanx may not list claims, volumes and storage classes "
+    "(VolumeBindingUnsupported): allow the scheduler's account to list persistentvolumeclaims, persistentvolumes, "
     "storageclasses and csinodes, or use other volumes",
 )
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
@@ -162,13 +162,15 @@ class VolumeClaims:
             found.waits.append(f"the claim {name} is being deleted")
         others = {user for user in self._users.get(f"{claim['metadata']['namespace']}/{name}", ()) if user != pod}
         if _ONE_POD in (spec.get("accessModes") or ()) and others and not node:
-            found.waits.append(f"the claim {name} is {_ONE_POD}, and the pod {min(others)} uses it")
+            found.waits.append(f"the claim {name} is {_ONE_POD}, and the pod {min(others)} already uses it")
         if phase == "Lost":
             found.wrong.append(f"the volume of the claim {name} is lost")
         elif phase == "Bound" and (volume := self._volumes.get(spec.get("volumeName") or "")) is not None:
             self._bound(found, volume)
         elif phase == "Bound" or spec.get("volumeName"):
-            found.waits.append(f"the volume {spec.get('volumeName')} of the claim {name} cannot be seen")
+            found.waits.append(
+                f"the volume {spec.get('volumeName')} of the claim {name} does not exist, or may not be read"
+            )
         else:
             self._by_class(found, name, spec.get("storageClassName") or self._default_class())
 
@@ -191,7 +193,7 @@ class VolumeClaims:
         what = f"the claim {name}" if name else "the claim of an ephemeral volume"
         known = self._classes.get(class_name)
         if known is None:
-            found.waits.append(f"{what} is not bound, and there is no StorageClass {class_name!r} to make its volume")
+            found.waits.append(f"{what} is not bound, and its StorageClass {class_name!r} does not exist")
             return
         if known.get("volumeBindingMode") != "WaitForFirstConsumer":
             if name:
@@ -224,7 +226,7 @@ class VolumeClaims:
 
 def with_claims(ask: PodRequirements, found: ClaimConstraints | None, *, ours: bool) -> PodRequirements:
     """Return the requirements of a pod with the constraints of its claims. `found`: None if claims cannot be listed.
-    `ours`: True if Phalanx binds the pod; another scheduler handles the claims of its pods itself."""
+    `ours`: True if Phalanx binds the pod; other schedulers handle the claims of their pods themselves."""
     if found is None:
         return ask if not ours or ask.obstacle is not None else PodRequirements(ask.shape, _BLIND, ask.claims)
     shape = replace(
@@ -243,8 +245,8 @@ def with_claims(ask: PodRequirements, found: ClaimConstraints | None, *, ours: b
 
 
 def _all_of(own: tuple[NodeTerm, ...], rules: Iterable[tuple[NodeTerm, ...]]) -> tuple[NodeTerm, ...]:
-    """Combine `own` with the rules. The result requires one term of `own` and one term of each rule, and therefore has
-    one term for each possible combination."""
+    """Combine `own` with the rules. The result has one term for each combination of a term of `own` and a term of each
+    rule."""
     choices = [each for each in (own, *dict.fromkeys(rules)) if each]
     if len(choices) < 2:
         return choices[0] if choices else ()

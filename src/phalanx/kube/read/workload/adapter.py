@@ -2,7 +2,7 @@
 batch/v1 Job.
 
 An adapter presents an object as a Job, and translates writes to the Job into writes to the object. Each role of an
-object is a member of its own in the gang, and has its own adapter. A write to several roles of one object is a single
+object is a separate member of the gang, and has its own adapter. A write to several roles of one object is a single
 request.
 """
 
@@ -18,7 +18,7 @@ from phalanx.dialects.job_kinds.form import difference, nested, words_of_role
 from phalanx.dialects.job_kinds.replica_types import TRAINING
 from phalanx.dialects.job_kinds.supported import FRAMEWORKS
 
-Annotations: TypeAlias = Mapping[str, str | None]  # annotations; None removes one
+Annotations: TypeAlias = Mapping[str, str | None]  # annotations; the value None removes an annotation
 TRAINING_KINDS: tuple[Kind, ...] = tuple(each.kind for each in TRAINING)
 FRAMEWORK_KINDS: tuple[Kind, ...] = tuple(FRAMEWORKS)
 

@@ -102,7 +102,7 @@ class Ancestors:
         or if that ancestor is not known yet."""
         kinds = self._kinds()
         if len(kinds) == 1:
-            return None  # Jobs alone
+            return None  # only Jobs are read, and Jobs have no ancestors
         found: tuple[Kind, Object] | None = None
         said = [meta.get("labels") or _NOTHING]
         for _ in range(_MOST):

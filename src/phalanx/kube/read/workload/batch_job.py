@@ -36,8 +36,8 @@ class BatchJob:
     if another controller manages it. `active_s`: the user's activeDeadlineSeconds. `outcome`: the outcome of an ended
     Job. `ended_s`: the time of the end in the status, in seconds since the epoch; 0 if the status has none.
     `preempted`: how often the Job was preempted. `adapter`: the adapter that presents the object as this Job.
-    `grouped`: True if the Job's pods themselves name a group (scheduling.k8s.io). This group is the gang unless the Job
-    is queued. `completions_follow`: True if the completions of the Job must always equal its parallelism, even when
+    `grouped`: True if the Job's pods themselves name a group (scheduling.k8s.io). If the Job is not queued, this group
+    is the gang. `completions_follow`: True if the completions of the Job must always equal its parallelism, even when
     Phalanx changes the parallelism; while the Job is suspended, both have the user's values. `sent`: True if another
     cluster runs it.
 
