@@ -121,7 +121,7 @@ class QueuePreemption:
         return others or self.within is not WithinQueue.NEVER or self.consolidate
 
 
-# Sorted (resource, amount) pairs. The amount 0 is a bound too; only a resource that is not named has no bound.
+# Sorted (resource, amount) pairs. An amount of 0 is a bound, too. A resource without an entry has no bound.
 Bounds: TypeAlias = tuple[tuple[str, int], ...]
 Weights: TypeAlias = tuple[tuple[str, float], ...]
 NO_PREEMPTION = QueuePreemption()
@@ -190,12 +190,12 @@ class FlavorFungibility:
 
     borrow_before_next: bool = True  # borrow in this flavor before the next flavor is tried
     preempt_before_next: bool = False  # preempt in this flavor before the next flavor is tried
-    prefer_preemption: bool = False  # if every flavor needs borrowing or preemption: prefer preemption
+    prefer_preemption: bool = False  # if every flavor requires borrowing or preemption: preempt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Limits of one user, group or job, or of the whole queue. None, or a resource that is not named, means no limit.
+    """Limits of one user, group or job, or of the whole queue. None, or a resource without an entry, means no limit.
 
     `running`: the number of started jobs.
     `submitted`: the number of live jobs, pending or started.
@@ -219,8 +219,8 @@ class UsageTerms:
     """The rules by which the past usage of a queue's accounts is counted.
 
     `half_life_s`, `billing`: as in `Policy`.
-    `entry_s`: a run time. When a job starts, its usage for this run time is added at once. Otherwise all jobs that
-    start in one cycle could belong to the account that had the lowest usage before the cycle."""
+    `entry_s`: a run time. When a job starts, its usage for this run time is added at once. Otherwise the account with
+    the lowest usage before a cycle could start all jobs of the cycle."""
 
     half_life_s: float
     billing: Weights
@@ -231,12 +231,11 @@ class UsageTerms:
 class Queue:
     """A queue and its settings.
 
-    `gang`: False if jobs are scheduled pod by pod, as kube-scheduler does. In that case, jobs with only a part of their
-    pods may block each other for ever.
-    `strict`: True if the first job blocks the jobs behind it (Kueue's StrictFIFO), unless the first job can never fit.
-    `oversubscribed`: True if the guarantees of its children together may exceed its own guarantee. The guarantees of
-    each level of the tree are then checked independently (KAI). If False, larger guarantees of the children are an
-    error, and no job of the queue or of a queue below it starts.
+    `gang`: False if jobs are scheduled pod by pod, as kube-scheduler does. In that case, jobs that have started only in
+    part may block each other for ever. `strict`: True if the first job blocks the jobs behind it (Kueue's StrictFIFO),
+    unless the first job can never fit. `oversubscribed`: True if the guarantees of its children together may exceed its
+    own guarantee. The guarantees of each level of the tree are then checked independently (KAI). If False, larger
+    guarantees of the children are an error, and no job of the queue or of a queue below it starts.
     `weight`: the queue's dominant share is divided by this weight when it is compared with those of its siblings.
     `priority`: if siblings have equal shares, the queue with the highest priority is next. The priority is also a
     factor of `MULTIFACTOR`. In `FILL` order, it is added to the priority of each job when jobs of sibling queues are
@@ -244,7 +243,7 @@ class Queue:
     `state_since_s`: the time at which the state was set (seconds since the epoch); a draining queue still starts jobs
     that were submitted before this time.
     `accounts`: for `MULTIFACTOR`, Slurm's shares of the users in the queue: (user, number of shares or `PARENT`); a
-    user who is not named has one share. For `USAGE`, these are the shares of the accounts (`Job.association`); an
+    user without an entry has one share. For `USAGE`, these are the shares of the accounts (`Job.association`); an
     account without shares comes last.
     `usage`: the rules for past usage in the queue; None: the rules of the policy, with `ENTRY_S` as `entry_s`.
     `start_timeout_s`: the longest time that a gang may take from the binding of its pods until all of them are ready.
@@ -280,8 +279,8 @@ class Queue:
 
 
 def quota_errors(queue: Queue, flavors: set[str]) -> Iterator[str]:
-    """Yield the errors in the settings of a queue that can be found without regard to other queues. `flavors`: the
-    existing flavors."""
+    """Yield those errors in the settings of a queue that do not depend on other queues. `flavors`: the existing
+    flavors."""
     whose = f"queue {queue.name!r}"
     seen: set[str] = set()
     for quota in queue.quotas:

@@ -1,8 +1,8 @@
 """The reason why a job waits, as a value with numbers. This module also formats the times in reasons.
 
-A reason is created by the code that made the decision. `code` is stable and meant for programs, `text` is one sentence
-for people, and `numbers` has the values in the sentence. The command line, the pod condition, the event and the
-simulator show the same reason.
+The code that makes a decision creates the reason. `code` is stable and meant for programs, `text` is one sentence for
+people, and `numbers` has the values in the sentence. The command line, the pod condition, the event and the simulator
+show the same reason.
 
 Most reasons are never read. So frequent reasons are of the class `LazyReason`: they store the facts on which the
 decision was based, and create the text only when it is first read. Times are in Coordinated Universal Time, because the
@@ -49,19 +49,19 @@ class ReasonCode(StrEnum):
     PREEMPTING = "Preempting"  # the job is nominated to nodes that victims are leaving
     PREEMPTED = "Preempted"  # the job ran and was preempted
     WAITING_FOR_NODES = "WaitingForNodes"  # nodes were requested for the job, and have not arrived
-    NO_DOMAIN = "NoDomain"  # no topology domain has enough capacity for the job, although all nodes together have
-    # nodes have enough capacity, but affinity, spread, ports, devices or zones exclude them
+    NO_DOMAIN = "NoDomain"  # no topology domain has enough capacity for the job, although all nodes together do
+    # nodes with enough capacity exist, but affinity, spread, ports, devices or zones exclude them
     PLACEMENT_RULES = "PlacementRules"
     QUEUE_UNKNOWN = "QueueUnknown"
     BACKOFF = "Backoff"  # a start failed; it is tried again at a stated time
     INVALID = "Invalid"  # the manifest is invalid
     VOLUMES = "WaitingForVolumes"  # a volume claim is missing, unbound, or in use
-    REJECTED = "Rejected"  # a node accepted a pod of the job and then refused to run it
+    REJECTED = "Rejected"  # the kubelet of a node refused to run a bound pod of the job
     STALE = "StaleGang"  # the gang ran with too few pods for longer than its grace period
     UNSUPPORTED = "Unsupported"  # the job requires a feature that is not supported
 
 
-# Reasons whose cause is not that other pods run: the job can only start after a change of the job, the settings or the
+# Reasons that do not depend on running pods: the job can start only after a change of the job, the settings or the
 # nodes. If the first job of a strict queue has one of these reasons, it does not block the queue.
 NEVER = {
     ReasonCode.NEVER_FITS,
@@ -88,7 +88,7 @@ SHORT = {
 class Reason:
     """A reason why a job waits. `more_nodes_help`: True if the job could start with more nodes, so that a cluster
     autoscaler may react. `brief`: True if the reason usually applies only for seconds, so that it is not written on
-    objects at once."""
+    objects immediately."""
 
     code: ReasonCode
     text: str
@@ -194,7 +194,8 @@ DAY_S = 86_400
 
 
 def format_time(at_s: float, now_s: float) -> str:
-    """Return the time in the form `02:28:23 UTC`. The date is put before it if it is not the day of `now_s`."""
+    """Return the time in the form `02:28:23 UTC`. If the time is not on the day of `now_s`, its date is put in
+    front."""
     if not isfinite(at_s):
         return "never" if at_s > 0 else "at once"
     days = int(at_s) // DAY_S

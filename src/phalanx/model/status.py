@@ -1,4 +1,4 @@
-"""The status of a queue, and of the whole cluster, at one moment."""
+"""The status of a queue, and of the whole cluster, at one time."""
 
 from __future__ import annotations
 
@@ -53,9 +53,8 @@ class QueueStatus:
     `pending`, `running`: the numbers of pending and running jobs of the queue and of all queues below it.
     `share`: the weighted dominant share among its siblings; infinite for a queue of weight 0 that borrows.
     `fault`: the error in the queue tree that affects this queue; empty if there is none.
-    `held_by`: the queue because of whose `state` this queue does not accept or does not start jobs: this queue itself
-    or a queue above it. Empty if there is no such queue.
-    `first`: the pending jobs of the queue itself that are first in its order."""
+    `held_by`: this queue, or a queue above it, if its `state` prevents this queue from accepting or starting jobs;
+    otherwise empty. `first`: the pending jobs of the queue itself that are first in its order."""
 
     queue: str
     parent: str

@@ -1,5 +1,5 @@
-"""The state of the cluster as the scheduler knows it now: one mutable object, `cluster.Cluster`, which contains several
-indexes.
+"""The present state of the cluster, as the scheduler knows it: one mutable object, `cluster.Cluster`, which contains
+several indexes.
 
 The scheduler's main loop owns this object. Only `core.fold`, the part of the core that applies events and plans to the
 state, changes it. Every change updates all indexes. So the time for a decision depends on the number of changes, and
@@ -11,9 +11,9 @@ Parts, lowest first:
     dependencies  jobs that wait for other jobs; arrays; the outcomes of finished jobs
     nodes/        the nodes as columns: amounts, attributes, devices, and which pods run where
     queues/       the queues as a tree, the charges of jobs to each queue, and the cost of a gang
-    pending/      the jobs that wait, and the reason why each waits
+    pending/      the jobs that wait, and the reason why each of them waits
     run_times     run times of finished jobs, and the expected run times of other jobs; recent submissions
     running       running jobs: as columns, sorted by expected end, and by the amounts that they hold
     usage         the decayed past usage of users, for fair shares
-    cluster       the whole: `Cluster`, and a `JobRecord` for each live job
+    cluster       the whole state, `Cluster`, with a `JobRecord` for each live job
 """

@@ -1,5 +1,5 @@
-"""Demands and gangs. A *demand* describes what one pod requests of a node; a *gang* describes what one job requests.
-Both are interned: all pods (or jobs) with equal requests share one object.
+"""Demands and gangs. A *demand* describes the requests of one pod on a node; a *gang* describes the requests of one
+job. Both are interned: all pods (or jobs) with equal requests share one object.
 
 There is one `Demand` per distinct shape. All shapes with the same node constraints share one `NodeConstraints`, and all
 pods that pod affinity cannot distinguish share one `AffinityClass`. There is one `Gang` per distinct (roles, groups,
@@ -52,9 +52,8 @@ class Demand:
     """A demand is an interned shape, with fields that are computed from the shape.
 
     `asks`, `amounts`: the amounts that each pod holds on its node, as pairs and by resource.
-    `costs`: the amounts that a queue is charged for each pod: those that the shape states for this purpose, otherwise
-    `asks`. If the pod requests a share of a device, its share is added.
-    `where`: the node constraints.
+    `costs`: the amounts that a queue is charged for each pod: the field `charged` of the shape, or `asks` if this is
+    None. If the pod requests a share of a device, its share is added. `where`: the node constraints.
     `kind`: the affinity class; None if no affinity term of any pod can select these pods, and if they have no affinity
         terms themselves.
     `unconstrained`: True if node constraints and amounts alone decide which nodes fit, and all fitting nodes are
@@ -127,9 +126,8 @@ class Gang:
         return all(map(ge, pods, self.minimums))
 
     def does_without(self, role: int, pods: Sequence[int]) -> bool:
-        """Return whether a gang with `pods[role]` pods of each role can run without the role `role`. This is so if the
-        role is not required and, in addition, either the role has no pod or all of these pods reach the gang's
-        minimum."""
+        """Return whether a gang with `pods[role]` pods of each role can run without the role `role`. It can if the role
+        is not required, and if either the role has no pod, or all pods together reach the gang's minimum."""
         return role not in self.required_roles and (not pods[role] or self.enough(pods))
 
 
@@ -162,7 +160,7 @@ class InternTable:
         size: GangSize = GangSize.ELASTIC,
     ) -> Gang:
         """Return the gang of these roles, groups, topology request and size."""
-        if len(roles) > MAX_ROLES:  # a job with too many roles will be refused, so its roles are not examined
+        if len(roles) > MAX_ROLES:  # the job will be refused, so its roles are not examined
             return Gang(roles, (self.demand(roles[0].shape),) * len(roles), groups, closeness, size)
         key = (roles, groups, closeness, size)
         gang = self._gangs.get(key)

@@ -1,9 +1,9 @@
 """The state of the cluster. The loop owns the state and changes it only through `core.fold.fold`.
 
 The state has the nodes as columns (arrays with one element for each node), one record for each live job, the queues,
-and the pods of other schedulers. Besides these facts it has `pending`, the waiting requests as columns, and
-`running_pods`, the columns of running pods (`state.running`). To simulate decisions on a hypothetical state ("what
-if"), change a `copy()` of the state.
+and the pods of other schedulers. In addition to these facts it has `pending` (the waiting requests as columns) and
+`running_pods` (the columns of running pods, see `state.running`). To simulate decisions on a hypothetical state ("what
+if"), a caller changes a `copy()` of the state.
 
 `pending.grown` lists the nodes whose free amounts have grown. A request that could not start before can only start now
 because of one of these nodes.
@@ -70,8 +70,8 @@ class JobRecord:
     `nominated_until_s`: the time limit of the nomination (seconds since the epoch).
     `leaving`: placed slots whose pods are terminating.
     `devices`: slot -> the names of its devices, for placed and nominated slots.
-    `attempt`: the number of starts. `preempted`: how often the job was preempted as a whole.
-    `reason`: the reason why it waits, as last reported.
+    `attempt`: the number of starts. `preempted`: how often the whole job was preempted. `reason`: the reason why it
+    waits, as last reported.
     `refusal`: the reason why its last start failed; it then waits until `not_before_s` (seconds since the epoch).
     `started_s`: the time of its last start (seconds since the epoch).
     `short_since_s`: the time since which it waits for capacity or quota (seconds since the epoch).
@@ -122,7 +122,7 @@ class JobRecord:
 
     def make_ready(self) -> None:
         """Give the record its own collections. Call this before something is added to one of them. The records of
-        waiting jobs share empty collections, because separate ones would take most of a record's memory."""
+        waiting jobs share empty collections, because separate collections would take most of a record's memory."""
         if self.placements is EMPTY_DICT:
             self.placements, self.open, self.nominated, self.devices, self.leaving = {}, {}, {}, {}, set()
 
@@ -146,8 +146,9 @@ class JobRecord:
 class Cluster:
     """The state of the cluster.
 
-    `policy`, `declared_topologies`: the policy, and the topologies that objects of the cluster declare, both as the
-    world last reported them. The topologies of the policy come before the declared ones.
+    `policy`, `declared_topologies`: the policy, and the topologies that objects of the cluster declare, as last
+    reported by the world. The topologies of the policy come before the declared ones.
+
     `foreign`: uid of a pod of another scheduler -> (its node, its requests).
     `foreign_identity`: uid -> (its affinity class, its host ports); `foreign_devices`: uid -> names of its devices.
     `residents`: the foreign pods that are resident (`event.Occupied`): a node with no other pods counts as empty.
@@ -159,10 +160,10 @@ class Cluster:
     `preempted_at`: queue -> times at which its jobs were preempted (seconds since the epoch).
     `exceeding`: queue above its limit -> since when, as in `core.fold.memory.Memory` (seconds since the epoch).
     `now_s`: the latest of all reported times. `told_s`: the time that was reported last, which is earlier than `now_s`
-    if the clock was set back (both in seconds since the epoch). `opened`: how many times a slot has been opened so far.
-    `latest_s`: the latest submission time of all jobs so far; a slot that is opened gets this time as its arrival time.
-    `breaches`: messages about decisions that broke a rule. They are added when such a decision is applied to the
-    state."""
+    if the clock was set back (both in seconds since the epoch). `opened`: the number of times that a slot has been
+    opened so far. `latest_s`: the latest submission time of all jobs so far; a slot that is opened gets this time as
+    its arrival time. `breaches`: messages about decisions that broke a rule. They are added when such a decision is
+    applied to the state."""
 
     def __init__(self) -> None:
         self.columns = NodeTable()
@@ -201,7 +202,7 @@ class Cluster:
 
     def update_node(self, node: Node) -> None:
         if any(not 0 <= amount <= MAX_AMOUNT for _, amount in node.allocatable):
-            # Larger amounts are reduced to the maximum, which no real node reaches.
+            # Amounts above the maximum, which no real node reaches, are reduced to the maximum.
             node = replace(node, allocatable=bounded_amounts(node.allocatable))
         known = self.columns.node(node.name) is not None
         self.pending.note_growth(self.columns.update(node))
@@ -420,7 +421,7 @@ def spare_pods(record: JobRecord) -> list[int]:
 
 def with_their_members(record: JobRecord, slots: Collection[Slot]) -> tuple[Slot, ...]:
     """Return the slots, in order. If their release would leave an optional member of a group incomplete, also return
-    the remaining slots of this member, because an incomplete member is of no use."""
+    the remaining slots of this member, because an incomplete member cannot run."""
     if not record.gang.optional or record.gang.tree is None:
         return tuple(sorted(slots))
     kept = [slot for slot in record.placements if slot not in slots and slot not in record.leaving]
@@ -474,10 +475,10 @@ def whole_slices(gang: Gang, at: int, role: Role) -> int:
 
 
 def is_growth(record: JobRecord, slot: Slot) -> bool:
-    """Return whether the slot is growth, that is, whether the job has its minimum without a pod in this slot. This is
-    so if the role has its minimum, or if the gang can run without the role. Nominated pods count towards the minimum
-    (rule R2). If n pods are missing for the minimum of a role, the n slots of the role that were opened last belong to
-    the minimum, and its other open slots are growth."""
+    """Return whether the slot is growth, that is, whether the job has its minimum without a pod in this slot: the role
+    has its minimum, or the gang can run without the role. Nominated pods count towards the minimum (rule R2). If n pods
+    are missing for the minimum of a role, the n slots of the role that were opened last belong to the minimum, and its
+    other open slots are growth."""
     least, placed = record.minimums[slot.role], record.kept()[slot.role]
     wanted = record.open
     if record.nominated and slot not in record.nominated:

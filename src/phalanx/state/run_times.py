@@ -8,7 +8,7 @@ The second part stores run times. Users state time limits that are several times
 of one user are often similar. So the mean of the user's last two run times predicts the next run time better than the
 limit does (Tsafrir, Etsion, Feitelson, "Backfilling using system-generated predictions rather than user runtime
 estimates", TPDS 2007). But a forecast that states an interval needs a distribution, not a mean. So the module stores
-the last run times. They are stored as parts of the time limit (in seconds for jobs without a limit), for
+the last run times. They are stored as fractions of the time limit (in seconds for jobs without a limit), for
 
 - each *kind* of job: jobs with the same user, name, pods and limit. A number at the end of a name, and the five letters
   and digits that Kubernetes appends (`generateName`), are ignored;
@@ -17,8 +17,8 @@ the last run times. They are stored as parts of the time limit (in seconds for j
 
 For a job that already runs, only run times that are longer than its run time so far are used. A run time of the job's
 kind has the weight 1. All run times of its user and of all users together weigh as much as `ENOUGH` run times of the
-kind. If there are n run times of the user, they get the part n / (n + `ENOUGH`) of this weight, and the run times of
-all users get the rest. So if there are many run times of the kind, they determine the estimate almost alone; two or
+kind. If there are n run times of the user, they get the fraction n / (n + `ENOUGH`) of this weight, and the run times
+of all users get the rest. So if there are many run times of the kind, they determine the estimate almost alone; two or
 three of them have little influence (shrinkage, as in hierarchical models).
 
 Take n run times x(1) <= ... <= x(n) of equal weight. If they are exchangeable, they divide the possible run times into
@@ -104,7 +104,7 @@ KEPT_OF_ALL = 256
 KINDS = 4096
 # the number of run times of a kind that count as much as all run times of the user and of all users together
 ENOUGH = 4.0
-# the longest expected run time, as a part of the time limit; a job that exceeds its limit is expected to end now
+# the longest expected run time, as a fraction of the time limit; a job that exceeds its limit is expected to end now
 LONGEST_PART = 1.0
 SERIAL = re.compile(r"(-[bcdfghjklmnpqrstvwxz2456789]{5}|[-_.]?\d+)+$")
 

@@ -48,8 +48,8 @@ class RunningPods:
     `spare` (how many of the pods could be evicted without breaking the gang).
 
     By job number: `priority`; the number of `queue`; `started_s`, `submitted_s`; `preemptible`; `last_victim`;
-    `checkpoint_s` (the interval of checkpoints; 0: none); `tie` (a number that is computed only from the job's name. It
-    decides between equal victims, so the choice does not depend on the order in which jobs were added)."""
+    `checkpoint_s` (the interval of checkpoints; 0: none); `tie` (a number that is computed from the job's name. It
+    decides between equal victims, so that the choice does not depend on the order in which jobs were added)."""
 
     def __init__(self) -> None:
         self.touched: dict[str, None] = {}
@@ -90,7 +90,7 @@ class RunningPods:
         return self._jobs[name][: len(self.ids)]
 
     def movable(self) -> Ints:
-        """Return the job number of each entry that has pods which are not terminating."""
+        """Return the job number of each entry with pods that are not terminating."""
         if self._movable is None:
             self._movable = self.entry("job")[(self.entry("pods") > 0) & (self.entry("leaving") == 0)]
         return self._movable

@@ -1,8 +1,8 @@
 """The nodes as columns: one array for each kind of amount or attribute, with one element for each node. Columns are
-used because a decision reads one amount of all nodes far more often than all amounts of one node.
+used because decisions read one amount of all nodes far more often than all amounts of one node.
 
-Each node has a row, which is its index in every column. A node gets a row when an event first names the node. The row
-is free for another node when the node is gone and no pod is charged to it.
+Each node has a row, which is its index in every column. A node gets a row when an event first names the node. When the
+node is gone and no pod is charged to it, another node may get the row.
 
 Parts, lowest first:
 

@@ -5,9 +5,9 @@ devices, so the table can be computed again after a restart. The free amounts of
 the first pod gets a share of a device, the device is subtracted from this count. When its last share is released, the
 device is added again. So no device is granted twice.
 
-Some pods hold whole devices without names: pods of other schedulers, and pods that are older than the node's list of
-devices. Such a device is subtracted from the node's count, although it is unknown which device it is. So fewer of the
-node's devices can be shared.
+Some pods hold whole devices without names: pods of other schedulers, and pods that were bound before the node listed
+its devices. Such a device is subtracted from the node's count, although it is unknown which device it is. So fewer
+devices of the node can be shared.
 
 If a share is requested in thousandths of a device, the pod also holds the same fraction of the device's memory. If it
 is requested in bytes, the pod also holds the same fraction of the thousandths. Both conversions round down, so the sum
@@ -37,8 +37,8 @@ NO_ZONE = -1  # the zone of a device that is in no NUMA zone
 
 class DeviceUse(NamedTuple):
     """The use of devices by one pod. The pod holds a share of each of its devices of the resource `resource`: `milli`
-    thousandths or `memory_bytes`. All other devices of the pod are held whole; if `resource` is empty, all of its
-    devices. Whole devices are subtracted from the node's free amounts."""
+    thousandths or `memory_bytes`. The pod holds all of its other devices whole; if `resource` is empty, it holds all of
+    its devices whole. Whole devices are subtracted from the node's free amounts."""
 
     resource: str = ""
     milli: int = 0
@@ -128,7 +128,7 @@ class DeviceTable:
         return self._change(row, names, use, asks, -1)
 
     def hold_whole(self, row: int, names: Sequence[str], asks: Amounts, pods: int = 1) -> None:
-        """Add a pod that holds all of these devices whole (`pods` -1: remove it)."""
+        """Add a pod that holds all of these devices whole; with `pods` -1, remove the pod."""
         self._change(row, names, WHOLE_DEVICE, asks, pods)
 
     def shared(self, row: int) -> dict[str, int]:

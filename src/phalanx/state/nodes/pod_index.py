@@ -97,8 +97,8 @@ class PodIndex:
 
 
 def selector_matches(selector: NodeTerm, namespaces: tuple[str, ...], kind: AffinityClass) -> bool:
-    """Return whether the selector picks pods of the class, by the rules of LabelSelector in k8s.io/apimachinery. A
-    selector without requirements picks every pod of the namespaces."""
+    """Return whether the selector selects pods of the class, by the rules of LabelSelector in k8s.io/apimachinery. A
+    selector without requirements selects every pod of the namespaces."""
     if kind.namespace not in namespaces and ALL_NAMESPACES not in namespaces:
         return False
     return all(requirement_holds(kind.labels.get(requirement.key), requirement) for requirement in selector)
@@ -126,8 +126,8 @@ def term_matches(term: PodAffinityTerm, namespace: str, kind: AffinityClass | No
 
 
 def arrival_may_help(shape: Shape, other: AffinityClass) -> bool:
-    """Return whether a pod of this shape may be able to start when a pod of class `other` is added to a node. This is
-    so if required affinity or a required spread constraint of the shape selects the added pod."""
+    """Return whether a pod of this shape may be able to start when a pod of class `other` is added to a node. It may if
+    required affinity or a required spread constraint of the shape selects the added pod."""
     near = any(not term.weight and term_matches(term, shape.namespace, other) for term in shape.near)
     return near or any(
         each.required and selector_matches(each.selector, (shape.namespace,), other) for each in shape.spread
@@ -136,8 +136,8 @@ def arrival_may_help(shape: Shape, other: AffinityClass) -> bool:
 
 def change_may_help(shape: Shape, kind: AffinityClass | None, other: AffinityClass) -> bool:
     """Return whether a pod of this shape may be able to start when a pod of class `other` is added to a node or removed
-    from it. This is so if a required affinity term or spread constraint of the shape selects the other pod, or if
-    required anti-affinity of the other pod selects this pod. `kind`: the affinity class of this pod."""
+    from it. It may if a required affinity term or spread constraint of the shape selects the other pod, or if required
+    anti-affinity of the other pod selects this pod. `kind`: the affinity class of this pod."""
     required = (*shape.near, *shape.away)
     return (
         any(not term.weight and term_matches(term, shape.namespace, other) for term in required)

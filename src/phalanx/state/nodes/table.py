@@ -1,6 +1,6 @@
 """Nodes as columns: two signed int64 arrays per resource, the allocatable and the free amounts.
 
-Columns are used because a decision far more often reads one amount of all nodes ("which nodes have 4000m of cpu?") than
+Columns are used because decisions read one amount of all nodes ("which nodes have 4000m of cpu?") far more often than
 all amounts of one node. A node gets a row when an event first names the node. The row may be given to another node when
 the node is gone and no pod is charged to it. If there are too few rows, all arrays are doubled.
 
@@ -8,8 +8,8 @@ A pod may be charged to the name of a node before the world has reported this no
 of such a name is called a *ghost*. Its allocatable amounts are zero, and its free amounts are negative, because the pod
 still holds its requests.
 
-`free = allocatable - charged` may be negative, because events can overcommit a node; decisions never do. Single numbers
-are read and written through memoryviews, which are several times faster than indexing an array.
+`free = allocatable - charged` may be negative, because events can overcommit a node; decisions never overcommit a node.
+Single numbers are read and written through memoryviews, which are several times faster than indexing an array.
 
 The module also stores scores of nodes from one cycle to the next, because they are expensive to compute (`ScoreCache`).
 
@@ -48,8 +48,8 @@ class ScoreCache:
         self._known: dict[object, tuple[NDArray[np.float64], NDArray[np.int64]]] = {}
 
     def of(self, key: object, rows: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """Return (score of each row, stamp of each row for which the score is valid; -1: not computed yet). The caller
-        may write to both arrays."""
+        """Return (the score of each row; the stamp of each row for which its score is valid, -1 if the score is not
+        computed yet). The caller may write to both arrays."""
         known = self._known.get(key)
         if known is None or len(known[0]) < rows:
             if (len(self._known) + 1) * rows > REMEMBERED:
@@ -65,7 +65,7 @@ class ScoreCache:
 
 
 FIRST_ROWS = 16
-FEW_FACTS = 1024  # up to this number of attribute values, values that no node has any more are not removed
+FEW_FACTS = 1024  # unused attribute values are removed only if there are more values than this
 
 
 class NodeTable:
@@ -282,7 +282,7 @@ class NodeTable:
         return other
 
     def unkept(self) -> NodeTable:
-        """Return a read-only copy of the nodes without pods, in which no parts of nodes are reserved: the amounts of
+        """Return a read-only copy of the table without pods and without reserved parts of nodes. The amounts of
         reserved parts are added to their nodes."""
         other = self.emptied()
         # The attributes are copied, because results that depend on the amounts are cached in `derived`.

@@ -17,10 +17,10 @@ ROOT = ""
 class QueueRelation(NamedTuple):
     """How a preemptor's queue and the queue of a possible victim are related in the queue tree.
 
-    `ours`, `theirs`: the preemptor's side and the victim's side. These are the two children of the lowest common
-        ancestor of both queues, in or below which the queues are. If the queue of the preemptor is this ancestor
-        itself, `ours` is None; if the queue of the victim is, `theirs` is None.
-    `way`: the branches on the path from the victim's queue up to the victim's side.
+    `ours`, `theirs`: the preemptor's side and the victim's side. Each side is a child of the lowest common ancestor of
+    both queues, and contains one of the two queues. If the preemptor's queue is this ancestor itself, `ours` is None;
+    if the victim's queue is this ancestor, `theirs` is None. `way`: the branches on the path from the victim's queue up
+    to the victim's side.
     `named`: the keys for which the preemptor's side or a branch in `way` has a guarantee."""
 
     ours: Branch | None
@@ -34,9 +34,8 @@ class Branch:
 
     `queue`: None at the root.
     `rules`: the settings that apply to the queue's jobs; they come from the queue and from the queues above it.
-    `fault`: the error in the settings because of which the queue starts no jobs, and where it is; empty if there is no
-    error. It applies to the branch and to all branches below it.
-    `order`: the order of its jobs and children.
+    `fault`: the error in the settings that prevents the queue from starting jobs, and its place; empty if there is no
+    error. It applies to the branch and to all branches below it. `order`: the order of its jobs and children.
     `strict`: the highest strict queue on the path.
     `unbounded`: True if no limit or quota on the path can prevent the start of a job.
     `restricts`: True if a setting on the path may exclude a job, whatever runs (`core.reasons.queue_settings`).
@@ -103,8 +102,8 @@ class Branch:
         return self.queue is not None and self.queue.borrow is BorrowingPolicy.PREEMPTIBLE
 
     def usage_within_guarantee(self, account: QueueUsage) -> Mapping[Key, Amount]:
-        """Return the usage that counts for a job that may not borrow: together with the job's charge, it must stay
-        within the guarantee."""
+        """Return the usage that must stay within the guarantee, together with the charge of a job that may not
+        borrow."""
         return account.firm if self.counts_firm else account.total
 
     def relation_to(self, other: Branch) -> QueueRelation:
@@ -166,7 +165,7 @@ def _at_least(floor: Amount, amount: Amount) -> Amount:
 def _relation(ours: Branch, theirs: Branch) -> QueueRelation:
     above = {branch.name: at for at, branch in enumerate(ours.path)}
     way = tuple(takewhile(lambda branch: branch.name not in above, theirs.path))
-    meet = above[theirs.path[len(way)].name]  # the two paths meet at the root at the latest
+    meet = above[theirs.path[len(way)].name]  # the two paths meet at the root, if not below it
     side = ours.path[meet - 1] if meet else None
     named = frozenset[Key]().union(*(each.quota.guaranteed for each in (side, *way) if each is not None))
     return QueueRelation(side, way[-1] if way else None, way, named)

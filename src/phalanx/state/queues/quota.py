@@ -107,7 +107,7 @@ class Charge(NamedTuple):
     """The charge of a started or nominated job. It is added to the usage of the job's queue and of all queues above it,
     and in each of these queues to the usage of the job's user and group.
 
-    `jobs`: how many running jobs the charge adds: 1 for a job, 0 for further pods of a started job.
+    `jobs`: the number of running jobs that the charge adds: 1 for a job, 0 for further pods of a started job.
     `preemptible`: whether the job may be preempted."""
 
     queue: str

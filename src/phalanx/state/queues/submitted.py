@@ -36,8 +36,7 @@ class SubmittedJobs:
         self.lists: dict[SubmitLimit, list[SubmitOrder]] = {}
 
     def enter(self, branch: Branch, job: Job) -> Iterator[str]:
-        """Add a live job. Yield the jobs that a limit admitted before, but no longer admits because of the added
-        job."""
+        """Add a live job. Yield the jobs that a limit no longer admits because of the added job."""
         turn = (job.submitted_s, job.id)
         for gate in submit_limits(branch, job):
             turns = self.lists.setdefault(gate, [])

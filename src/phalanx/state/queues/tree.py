@@ -10,13 +10,13 @@ claims of its children. A queue *claims* the amount in `claimed` from its parent
 
     claim(q) = max(kept(q), own use(q) + sum of claim(child))        and        claim(root) <= pool
 
-This is the availability rule of Kueue's KEP-79 ("hierarchical cohorts"), in which kept amounts count as used. As long
-as a charge fits into the amount that a queue keeps, neither the claim of this queue nor the claims above it change. The
-time to add a charge is proportional to the depth of the tree times the number of requested resources.
+This is the availability rule of Kueue's KEP-79 ("hierarchical cohorts"), in which kept amounts count as used. While the
+charges of a queue stay within the amount that it keeps, neither its claim nor the claims of the queues above it change.
+The time to add a charge is proportional to the depth of the tree times the number of requested resources.
 
-The settings of a tree may contradict each other. Then `Branch.fault` states the error and where it is. The fault
-applies to the branch and to all branches below it. Jobs that already run in a branch with a fault are charged like
-other jobs, in all branches up to the root.
+The settings of a tree may contradict each other. Then `Branch.fault` states the error and its place. The fault applies
+to the branch and to all branches below it. Jobs that already run in a branch with a fault are charged like other jobs,
+in all branches up to the root.
 """
 
 from __future__ import annotations
