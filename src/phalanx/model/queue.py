@@ -179,7 +179,7 @@ class Quota:
     group: str = ""
     guaranteed: Bounds = ()
     limit: Bounds = ()
-    # how much of the unused guarantee other queues may use; all of it for resources that are not named
+    # how much of the unused guarantee other queues may use; all of it for resources without an entry
     lend: Bounds = ()
 
 

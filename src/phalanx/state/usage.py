@@ -91,7 +91,7 @@ class DecayedUsage:
         self.prices: dict[str, Price] = {}
         self.associations: dict[str, dict[str, AssociationUsage]] = {}
         self._idle = (
-            0  # the number of associations that lost their last job since unused associations were last removed
+            0  # the number of associations that lost their last job since the last removal of unused ones
         )
 
     def enter(self, queue: str, user: str) -> None:
