@@ -27,7 +27,8 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `units`, `each`: the amount of the unit that all pods request, and that one pod of the largest role requests.
     `cpu`, `memory`: cores and GiB that all pods request.
     `places`: (node, amount of the unit) for each node of its pods; for a nominated job, for each node of its
-    nomination. `end_s`: the expected end, according to the run times of similar jobs. `reason`: the key of its reason.
+    nomination. `end_s`: the expected end, according to the run times of similar jobs.
+    `reason`: the key of its reason.
     `start_s`: five times before which the job starts with a probability of 5, 25, 50, 75 and 95 %, and its latest
     start; None stands for a time after the end of the forecast. `position`: its place among the pending jobs of its
     queue. `soon`: whether the next cycle starts the job.
@@ -132,11 +133,12 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The data about the whole cluster that the page shows.
 
     `at_s`: the time of the state.
-    `unit`: the resource whose amounts the page draws. `namespaces`: the namespaces that the viewer may see; None stands
-    for all namespaces. `alive_s`: when the scheduler last showed that it runs; None if this is not known.
+    `unit`: the resource whose amounts the page draws.
+    `namespaces`: the namespaces that the viewer may see; None stands for all namespaces. `alive_s`: when the scheduler
+    last showed that it runs; None if this is not known.
     `forecast_s`: the time of the forecast; None if there is none.
-    `head`, `head_s`: the job with the first backfill reservation, and its latest start. `past`: True if there is a
-    ledger (accounting database) with ended jobs.
+    `head`, `head_s`: the job with the first backfill reservation, and its latest start.
+    `past`: True if there is a ledger (accounting database) with ended jobs.
     `study`: the name of the simulation or recording that is shown; empty for a running cluster. `terminal`: the options
     by which commands name the cluster (`--kubeconfig FILE`)."""
 

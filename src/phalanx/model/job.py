@@ -57,8 +57,8 @@ class Group:
     """A group is a set of roles and groups that belong together.
 
     `minimum`: how many members (roles and groups directly in the group) must be placed, each with its own minimum, for
-    the group to count as placed; None for all members. `parent`: the name of the group that contains this group; empty
-    if it is directly in the job."""
+    the group to count as placed; None for all members.
+    `parent`: the name of the group that contains this group; empty if it is directly in the job."""
 
     name: str
     parent: str = ""
@@ -131,8 +131,8 @@ class Job:
     allow-preemption: "false").
     `after`, `requires_any`: dependencies. If `requires_any` is True, one met dependency is enough; otherwise all must
     be met.
-    `singleton`: a name; only one of the user's jobs with this name runs at a time. `array`, `array_cap`: at most
-    `array_cap` jobs of the same user and array run at a time.
+    `singleton`: a name; only one of the user's jobs with this name runs at a time.
+    `array`, `array_cap`: at most `array_cap` jobs of the same user and array run at a time.
     `reservation`: the name of the requested advance reservation.
     `checkpoint_s`: the interval at which the job saves its work, so that a preemption loses at most the work of one
     interval; None: the job never saves its work.

@@ -148,8 +148,9 @@ class TopologyRequest:
 
     `level`: the label key of a topology level; all pods are placed in one domain of this level.
     `required`: if False, and if no domain has enough capacity for all pods, coarser levels are tried, and finally any
-    nodes. `balanced`: True if the pods are spread evenly over the domains of the next finer level; False if they use as
-    few of these domains as possible.
+    nodes.
+    `balanced`: True if the pods are spread evenly over the domains of the next finer level; False if they use as few of
+    these domains as possible.
     `slices`: the layers of slices, the largest first; a slice consists of whole slices of the next layer.
     `ranks`: domains of `level` (by their label values) with a lower rank are tried first; domains without a rank come
     last."""

@@ -232,10 +232,11 @@ class Queue:
     """A queue and its settings.
 
     `gang`: False if jobs are scheduled pod by pod, as kube-scheduler does. In that case, jobs that have started only in
-    part may block each other for ever. `strict`: True if the first job blocks the jobs behind it (Kueue's StrictFIFO),
-    unless the first job can never fit. `oversubscribed`: True if the guarantees of its children together may exceed its
-    own guarantee. The guarantees of each level of the tree are then checked independently (KAI). If False, larger
-    guarantees of the children are an error, and no job of the queue or of a queue below it starts.
+    part may block each other for ever.
+    `strict`: True if the first job blocks the jobs behind it (Kueue's StrictFIFO), unless the first job can never fit.
+    `oversubscribed`: True if the guarantees of its children together may exceed its own guarantee. The guarantees of
+    each level of the tree are then checked independently (KAI). If False, larger guarantees of the children are an
+    error, and no job of the queue or of a queue below it starts.
     `weight`: the queue's dominant share is divided by this weight when it is compared with those of its siblings.
     `priority`: if siblings have equal shares, the queue with the highest priority is next. The priority is also a
     factor of `MULTIFACTOR`. In `FILL` order, it is added to the priority of each job when jobs of sibling queues are

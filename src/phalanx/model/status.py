@@ -54,7 +54,8 @@ class QueueStatus:
     `share`: the weighted dominant share among its siblings; infinite for a queue of weight 0 that borrows.
     `fault`: the error in the queue tree that affects this queue; empty if there is none.
     `held_by`: this queue, or a queue above it, if its `state` prevents this queue from accepting or starting jobs;
-    otherwise empty. `first`: the pending jobs of the queue itself that are first in its order."""
+    otherwise empty.
+    `first`: the pending jobs of the queue itself that are first in its order."""
 
     queue: str
     parent: str

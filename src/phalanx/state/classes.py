@@ -53,7 +53,8 @@ class Demand:
 
     `asks`, `amounts`: the amounts that each pod holds on its node, as pairs and by resource.
     `costs`: the amounts that a queue is charged for each pod: the field `charged` of the shape, or `asks` if this is
-    None. If the pod requests a share of a device, its share is added. `where`: the node constraints.
+    None. If the pod requests a share of a device, its share is added.
+    `where`: the node constraints.
     `kind`: the affinity class; None if no affinity term of any pod can select these pods, and if they have no affinity
         terms themselves.
     `unconstrained`: True if node constraints and amounts alone decide which nodes fit, and all fitting nodes are

@@ -70,8 +70,8 @@ class JobRecord:
     `nominated_until_s`: the time limit of the nomination (seconds since the epoch).
     `leaving`: placed slots whose pods are terminating.
     `devices`: slot -> the names of its devices, for placed and nominated slots.
-    `attempt`: the number of starts. `preempted`: how often the whole job was preempted. `reason`: the reason why it
-    waits, as last reported.
+    `attempt`: the number of starts. `preempted`: how often the whole job was preempted.
+    `reason`: the reason why it waits, as last reported.
     `refusal`: the reason why its last start failed; it then waits until `not_before_s` (seconds since the epoch).
     `started_s`: the time of its last start (seconds since the epoch).
     `short_since_s`: the time since which it waits for capacity or quota (seconds since the epoch).
@@ -148,7 +148,6 @@ class Cluster:
 
     `policy`, `declared_topologies`: the policy, and the topologies that objects of the cluster declare, as last
     reported by the world. The topologies of the policy come before the declared ones.
-
     `foreign`: uid of a pod of another scheduler -> (its node, its requests).
     `foreign_identity`: uid -> (its affinity class, its host ports); `foreign_devices`: uid -> names of its devices.
     `residents`: the foreign pods that are resident (`event.Occupied`): a node with no other pods counts as empty.

@@ -90,9 +90,7 @@ class DecayedUsage:
         self.default = Price()
         self.prices: dict[str, Price] = {}
         self.associations: dict[str, dict[str, AssociationUsage]] = {}
-        self._idle = (
-            0  # the number of associations that lost their last job since the last removal of unused ones
-        )
+        self._idle = 0  # the number of associations that lost their last job since the last removal of unused ones
 
     def enter(self, queue: str, user: str) -> None:
         """Record that the user has one more live job in the queue."""

@@ -53,8 +53,8 @@ class NodeGroups:
     `notes`: job -> the last message of the world about the nodes for which the job waits.
     `granted`: the jobs whose nodes the provider has promised.
     `tried_at`: the number of changes of ready nodes at the time when jobs that wait for nodes on demand were last tried
-    on the ready nodes. These jobs are only tried again after further changes. `planned_s`: when nodes for waiting jobs
-    were last planned (seconds since the epoch)."""
+    on the ready nodes. These jobs are only tried again after further changes.
+    `planned_s`: when nodes for waiting jobs were last planned (seconds since the epoch)."""
 
     def __init__(self) -> None:
         self.known: dict[str, NodeGroup] = {}

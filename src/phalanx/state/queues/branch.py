@@ -19,8 +19,8 @@ class QueueRelation(NamedTuple):
 
     `ours`, `theirs`: the preemptor's side and the victim's side. Each side is a child of the lowest common ancestor of
     both queues, and contains one of the two queues. If the preemptor's queue is this ancestor itself, `ours` is None;
-    if the victim's queue is this ancestor, `theirs` is None. `way`: the branches on the path from the victim's queue up
-    to the victim's side.
+    if the victim's queue is this ancestor, `theirs` is None.
+    `way`: the branches on the path from the victim's queue up to the victim's side.
     `named`: the keys for which the preemptor's side or a branch in `way` has a guarantee."""
 
     ours: Branch | None
@@ -35,7 +35,8 @@ class Branch:
     `queue`: None at the root.
     `rules`: the settings that apply to the queue's jobs; they come from the queue and from the queues above it.
     `fault`: the error in the settings that prevents the queue from starting jobs, and its place; empty if there is no
-    error. It applies to the branch and to all branches below it. `order`: the order of its jobs and children.
+    error. It applies to the branch and to all branches below it.
+    `order`: the order of its jobs and children.
     `strict`: the highest strict queue on the path.
     `unbounded`: True if no limit or quota on the path can prevent the start of a job.
     `restricts`: True if a setting on the path may exclude a job, whatever runs (`core.reasons.queue_settings`).
