@@ -51,11 +51,6 @@ class Fence:
         if self._told.get(uid) == why:
             return
         self._told[uid] = why
-        log.warning(
-            "%s %s is invalid: its last valid state stays in effect, or it is ignored: %s",
-            change.kind.name,
-            key_of(obj),
-            why,
-        )
+        log.warning("%s %s is invalid; its last valid state is used, if any: %s", change.kind.name, key_of(obj), why)
         log.debug("the error was raised at", exc_info=error)
         self._invalid(change.kind, obj, why)
