@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from phalanx.cli.local import draining
-from phalanx.cli.local.draining import cordon, drain, is_simulated, running_pods
+from phalanx.cli.local.draining import cordon, drain, is_simulated, running_pods, uncordon
 from phalanx.client.connection import ApiRefusal
 from phalanx.client.kind import JOBS, NODES, PODS
 from phalanx.dialects.job_kinds.replica_types import TRAINING
@@ -89,11 +90,16 @@ def test_running_pods_are_those_with_a_process_here(api: Api) -> None:
     assert names(asyncio.run(running_pods(Client(api)))) == ["process", "bound"]
 
 
-def test_cordon_and_uncordon(api: Api) -> None:
-    asyncio.run(cordon(Client(api), ["here", "other"], unschedulable=True))
+def test_only_nodes_that_phalanx_cordoned_are_uncordoned(api: Api) -> None:
+    before = copy.deepcopy(api.objects[NODES]["here"])
+    api.put(NODES, {**node("other"), "spec": {"unschedulable": True}})  # by its user
+    for _ in range(2):  # the second one after a `phalanx up` that was killed between both
+        asyncio.run(cordon(Client(api), ["here", "other"]))
     assert unschedulable(api) == {"here": True, "other": True, "simulated": None}
-    asyncio.run(cordon(Client(api), ["here"], unschedulable=False))
+    asyncio.run(uncordon(Client(api)))
     assert unschedulable(api) == {"here": None, "other": True, "simulated": None}
+    left = api.objects[NODES]["here"]["metadata"]
+    assert (left.get("annotations") or {}) == (before["metadata"].get("annotations") or {})
 
 
 def started(api: Api, name: str, pods: int) -> None:
@@ -109,7 +115,7 @@ def started(api: Api, name: str, pods: int) -> None:
         api.put(PODS, runs(one))
 
 
-def drained(machine: Client) -> tuple[tuple[int, list[str]], list[str]]:
+def drained(machine: Client) -> tuple[int, list[str]]:
     told: list[str] = []
     return asyncio.run(drain(machine, told.append)), told
 
@@ -119,7 +125,7 @@ def test_jobs_return_to_their_queue_and_other_pods_are_deleted(api: Api) -> None
     api.put(PODS, runs(pod("alone")))
     api.put(PODS, runs(pod("far"), on="simulated"))
     ended, told = drained(Machine(api))
-    assert ended == (3, ["here"])
+    assert ended == 3
     assert told == []
     assert names(api.pods()) == ["far"]
     assert api.job("train")["spec"]["suspend"] is True
@@ -145,7 +151,7 @@ def test_a_pod_that_is_bound_meanwhile_ends_and_counts(api: Api, write: str, nod
             api.put(PODS, runs(pod("late"), on=node))
 
     machine.fault = then
-    assert drained(machine) == ((2, sorted({"here", node})), [])
+    assert drained(machine) == (2, [])
     assert names(api.pods()) == []
     assert unschedulable(api)[node] is True
 
@@ -160,7 +166,7 @@ def test_a_pod_that_is_left_does_not_count(api: Api, monkeypatch: pytest.MonkeyP
             api.put(PODS, runs(pod("late")))
 
     machine.fault = then
-    assert drained(machine) == ((1, ["here"]), ["1 pod is still ending after 0 s: late"])
+    assert drained(machine) == (1, ["1 pod is still ending after 0 s: late"])
 
 
 def test_a_job_is_suspended_once_for_all_its_pods(api: Api) -> None:
@@ -184,7 +190,7 @@ def test_a_training_job_is_suspended_in_place_of_its_pods(api: Api) -> None:
             api.drop(PODS, "default/torch-worker-0")
 
     machine.fault = then
-    assert drained(machine)[0] == (1, ["here"])
+    assert drained(machine)[0] == 1
     assert api.objects[PYTORCH]["default/torch"]["spec"] == {"runPolicy": {"suspend": True}}
     assert not any(write.startswith("delete") for write in api.writes)
 
@@ -199,9 +205,9 @@ def test_pods_that_do_not_end_are_named(api: Api, monkeypatch: pytest.MonkeyPatc
         return {}
 
     monkeypatch.setattr(machine, "delete", delete)
-    assert drained(machine) == ((0, ["here"]), ["2 pods are still ending after 0 s: a, b"])
+    assert drained(machine) == (0, ["2 pods are still ending after 0 s: a, b"])
     api.drop(PODS, "default/b")
-    assert drained(machine) == ((0, ["here"]), ["1 pod is still ending after 0 s: a"])
+    assert drained(machine) == (0, ["1 pod is still ending after 0 s: a"])
 
 
 @pytest.mark.parametrize("code", [404, 409])
@@ -214,7 +220,7 @@ def test_a_pod_that_another_program_deletes_is_no_error(api: Api, code: int, mon
         raise ApiRefusal(code, "", "")
 
     monkeypatch.setattr(machine, "delete", delete)
-    assert drained(machine)[0] == (1, ["here"])
+    assert drained(machine)[0] == 1
 
 
 def test_an_error_of_the_server_is_passed_on(api: Api) -> None:
@@ -224,5 +230,5 @@ def test_an_error_of_the_server_is_passed_on(api: Api) -> None:
 
 
 def test_a_machine_without_pods_is_left_alone(api: Api) -> None:
-    assert drained(Machine(api)) == ((0, []), [])
+    assert drained(Machine(api)) == (0, [])
     assert api.writes == []

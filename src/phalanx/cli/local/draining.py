@@ -29,10 +29,27 @@ def is_simulated(node: Object) -> bool:
     return str((node["metadata"].get("labels") or {}).get("phalanx.dev/simulated", "")).lower() == "true"
 
 
-async def cordon(connection: Connection, nodes: list[str], *, unschedulable: bool) -> None:
-    """Mark nodes as unschedulable or schedulable, as `kubectl cordon` and `kubectl uncordon` do."""
+# Set to "true" on nodes that Phalanx cordoned, so that nodes that a user cordoned stay cordoned.
+_CORDONED = "phalanx.dev/cordoned-for-stop"
+
+
+async def cordon(connection: Connection, nodes: list[str]) -> None:
+    """Mark nodes as unschedulable, as `kubectl cordon` does, until `uncordon`. A node that is unschedulable already is
+    not changed."""
     for name in nodes:
-        await connection.patch(NODES, name, {"spec": {"unschedulable": unschedulable or None}})
+        node = await connection.get(NODES, name)
+        if not (node.get("spec") or {}).get("unschedulable"):
+            change = {"metadata": {"annotations": {_CORDONED: "true"}}, "spec": {"unschedulable": True}}
+            await connection.patch(NODES, name, change)
+
+
+async def uncordon(connection: Connection) -> None:
+    """Mark the nodes as schedulable that `cordon` marked as unschedulable. Such nodes also remain if `phalanx up` was
+    killed while it ended pods."""
+    for node in (await connection.list(NODES))["items"]:
+        if _CORDONED in (node["metadata"].get("annotations") or {}):
+            change = {"metadata": {"annotations": {_CORDONED: None}}, "spec": {"unschedulable": None}}
+            await connection.patch(NODES, node["metadata"]["name"], change)
 
 
 def _over(pod: Object) -> bool:
@@ -43,9 +60,9 @@ _PATIENCE_S = 60.0
 _LOOK_S = 0.2
 
 
-async def drain(connection: Connection, tell: Callable[[str], None]) -> tuple[int, list[str]]:
-    """End all pods on this machine. Return the number of ended pods, and the names of their nodes. The nodes are
-    cordoned, so that no other pod starts on them, and remain cordoned.
+async def drain(connection: Connection, tell: Callable[[str], None]) -> int:
+    """End all pods on this machine, and return their number. Their nodes are cordoned, so that no other pod starts on
+    them, and remain cordoned until `uncordon`.
 
     Jobs and training jobs return to their queue: they are suspended, so that the end of their pods does not count as a
     failure. Other pods are deleted. The function waits until the pods have ended, at most `_PATIENCE_S`, and calls
@@ -56,7 +73,7 @@ async def drain(connection: Connection, tell: Callable[[str], None]) -> tuple[in
     while (left := await running_pods(connection)) and time.monotonic() <= deadline_s:
         # A pod may be bound until its node is cordoned, so the pods that count are those of a later list.
         if nodes := {pod["spec"]["nodeName"] for pod in left} - cordoned:
-            await cordon(connection, sorted(nodes), unschedulable=True)
+            await cordon(connection, sorted(nodes))
             cordoned |= nodes
         elif new := [pod for pod in left if pod["metadata"]["uid"] not in ended]:
             await _end(connection, new)
@@ -68,7 +85,7 @@ async def drain(connection: Connection, tell: Callable[[str], None]) -> tuple[in
         names = ", ".join(pod["metadata"]["name"] for pod in left)
         are = "1 pod is" if len(left) == 1 else f"{len(left)} pods are"
         tell(f"{are} still ending after {_PATIENCE_S:g} s: {names}")
-    return len(ended - {pod["metadata"]["uid"] for pod in left}), sorted(cordoned)
+    return len(ended - {pod["metadata"]["uid"] for pod in left})
 
 
 async def _end(connection: Connection, pods: list[Object]) -> None:

@@ -20,7 +20,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from phalanx.cli.local.data_directory import DataDirectory, chosen_directory
-from phalanx.cli.local.draining import cordon, running_pods
+from phalanx.cli.local.draining import running_pods, uncordon
 from phalanx.cli.local.local_cluster import LocalCluster, LocalMachines, free_port, running
 from phalanx.cli.local.supervisor import Child, SupervisedProgram
 from phalanx.cli.terminal.output import counted
@@ -201,7 +201,7 @@ async def _serve(
 ) -> None:
     _say(f"phalanx up: starting in {directory.path}")
     async with starting as cluster, _page(directory, page_port) as link:
-        _greet(cluster, metrics, link, await _unenforced(cluster))
+        _greet(cluster, metrics, link, await _check_nodes(cluster))
         ready.set()
         await wish.wait()
         _say("stopping")
@@ -209,11 +209,12 @@ async def _serve(
     _say(farewell)
 
 
-async def _unenforced(cluster: LocalCluster) -> str:
-    """Return text lines about the limits that this machine does not enforce, from the conditions of its node; "" if it
-    enforces all."""
+async def _check_nodes(cluster: LocalCluster) -> str:
+    """Uncordon nodes that a killed `phalanx up` left cordoned. Return text lines about the limits that this machine
+    does not enforce, from the conditions of its node; "" if it enforces all."""
     try:
         async with await Connection.open(cluster.directory.kubeconfig) as connection:
+            await uncordon(connection)
             nodes = (await connection.list(NODES))["items"]
     except ApiError:  # the log of the control plane reports the error too
         return ""
@@ -283,10 +284,10 @@ async def _farewell(cluster: LocalCluster, stop_pods: bool) -> str:
             if stop_pods and pods:
                 from phalanx.cli.local.draining import drain
 
-                ended, nodes = await drain(connection, _say)
+                ended = await drain(connection, _say)
                 # so that the control plane starts no pods in place of the ended ones
                 await cluster.stop_control_plane()
-                await cordon(connection, nodes, unschedulable=False)
+                await uncordon(connection)
                 return f"stopped; ended {counted(ended, 'pod')}"
     except ApiError as error:
         return f"stopped; the API did not say which pods are running ({error})"
