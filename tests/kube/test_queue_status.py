@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from math import inf
 from typing import Any
 
-from phalanx.kube.status.queue_status import StatusSource, exact, queue_status, write_statuses
+from phalanx.client.connection import ApiUnknown
+from phalanx.kube.status.queue_status import StatusSource, exact, keep_queue_statuses, queue_status, write_statuses
 from phalanx.model.queue import QueueState
 from phalanx.model.status import QueuePosition, QueueStatus, ResourceUsage
 from tests import clockwork
@@ -100,5 +102,42 @@ def test_what_is_as_it_was_is_not_written_and_what_is_no_longer_true_goes() -> N
             await write_statuses(api, sight, found, now_s, written)  # type: ignore[arg-type]  # it only patches
         assert api.writes == 2
         assert "stateSince" not in api.obj["status"]
+
+    clockwork.run(scene())
+
+
+class Failing:
+    """A server that answers writes of some queues with 500."""
+
+    def __init__(self, bad: set[str]) -> None:
+        self.bad, self.tried = bad, list[str]()
+
+    async def patch(self, kind: object, name: str, body: Object, **_: str) -> Object:
+        self.tried.append(name)
+        if name in self.bad:
+            raise ApiUnknown("500")
+        return {}
+
+
+def test_a_write_that_fails_stops_no_other_and_is_retried_last() -> None:
+    async def scene() -> None:
+        api: Any = Failing({"q0", "q1", "q3", "q4"})
+        names = [f"q{number}" for number in range(6)]
+        sight = StatusSource(
+            standings=lambda: [standing(queue=name) for name in names],
+            wrong=dict,
+            objects=lambda: {name: {**OBJ, "metadata": {**OBJ["metadata"], "name": name}} for name in names},
+        )
+        keeping = asyncio.create_task(keep_queue_statuses(api, sight, lambda: 0.0))
+        await asyncio.sleep(1.0)
+        assert api.tried == ["q0", "q1", "q2", "q3"]  # the server may be down
+        await asyncio.sleep(3.0)
+        assert api.tried[4:] == ["q4", "q5", "q0", "q1"]
+        api.bad = {"q0"}
+        await asyncio.sleep(3.0)
+        assert api.tried[8:] == ["q3", "q0", "q1", "q4"]
+        await asyncio.sleep(3.0)
+        assert api.tried[12:] == ["q0"]
+        keeping.cancel()
 
     clockwork.run(scene())

@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 
 _REASONS = {QueueState.HELD: "Held", QueueState.DRAINING: "Draining", QueueState.CLOSED: "Closed"}
 _LEISURE = 50.0  # computing the statuses takes at most a fiftieth of this process's time
+_MOST_FAULTS = 3  # failed writes after which a round ends, because the API server may be down
 _MUCH = 1e6  # written for an infinite share, which JSON cannot express
 
 
@@ -48,9 +49,11 @@ async def keep_queue_statuses(
 ) -> None:
     """Write the statuses of queues until cancelled. `now_s`: returns seconds since the epoch."""
     written: dict[str, Object] = {}
+    failed: set[str] = set()
     while True:
         standings, looked_s = _look(sight)
-        await write_statuses(api, sight, standings, now_s(), written)
+        standings.sort(key=lambda one: one.queue in failed)
+        failed = await write_statuses(api, sight, standings, now_s(), written)
         await asyncio.sleep(max(pause_s, _LEISURE * looked_s))
 
 
@@ -63,9 +66,12 @@ def _look(sight: StatusSource) -> tuple[list[QueueStatus], float]:
 
 async def write_statuses(
     api: Connection, sight: StatusSource, standings: Iterable[QueueStatus], now_s: float, written: dict[str, Object]
-) -> None:
-    """Write the status of all queues once. `written`: the last status written to each queue; it is updated."""
+) -> set[str]:
+    """Write the status of all queues once. `written`: the last status written to each queue; it is updated. Return the
+    queues whose write failed. The next round retries them after all other queues. After `_MOST_FAULTS` such writes, the
+    round ends."""
     ours, wrong = sight.objects(), sight.wrong()
+    failed: set[str] = set()
     for standing in standings:
         name = standing.queue
         obj = ours.get(name)
@@ -84,9 +90,12 @@ async def write_statuses(
             written[name] = status  # do not write it again: the API server would refuse it again
         except ApiError as error:
             log.info("the status of queue %s was not written: %s", name, error)
-            return
+            failed.add(name)
+            if len(failed) == _MOST_FAULTS:
+                break
     for name in written.keys() - ours.keys():
         del written[name]
+    return failed
 
 
 def queue_status(standing: QueueStatus, wrong: str, obj: Object, now_s: float) -> Object:
