@@ -47,8 +47,6 @@ NOT_YET_ONE_WAY: dict[tuple[str, str], str] = {}
 FAN_OUT_ELSEWHERE = 16
 WIDE = {
     "phalanx.embedded.apiserver.app": 39,
-    "phalanx.cli.commands.one_machine.control_plane": 39,
-    "phalanx.cli.cluster.scheduling": 36,
     "phalanx.embedded.controllers.run": 32,
     "phalanx.embedded.node.run": 29,
     "phalanx.embedded.apiserver.endpoints.parts": 26,

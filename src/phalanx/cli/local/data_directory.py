@@ -18,6 +18,7 @@ from pathlib import Path
 import msgspec
 
 from phalanx.errors import PhalanxError
+from phalanx.ledger.entry import url_of
 
 LOGIN_SOCKET = Path("/run/phalanx/login.sock")  # the socket at which users of a shared machine log in
 
@@ -56,6 +57,11 @@ class DataDirectory:
     def ledger(self) -> Path:
         """Return the database of the ledger, which has every job that ran (`phalanx history`)."""
         return self.path / "ledger.sqlite3"
+
+    @property
+    def ledger_url(self) -> str:
+        """Return the URL of this database."""
+        return url_of(self.ledger)
 
     @property
     def views(self) -> Path:

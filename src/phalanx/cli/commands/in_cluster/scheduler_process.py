@@ -12,7 +12,7 @@ from pathlib import Path
 
 from phalanx.cli.cluster.informers import Informers
 from phalanx.cli.cluster.monitoring import monitored
-from phalanx.cli.cluster.scheduling import schedule
+from phalanx.cli.cluster.scheduling.schedule import schedule
 from phalanx.cli.cluster.target import Target, connected
 from phalanx.cli.files.policy_file import PolicySettings
 from phalanx.cli.local.node_groups.file import GroupInFile
