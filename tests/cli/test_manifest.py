@@ -140,6 +140,22 @@ def test_what_the_server_refuses_is_shown_at_its_line(tmp_path: Path) -> None:
     assert "job.yaml:11: spec.template.spec.containers[0].image: Required value" in str(refusal(document, error))
 
 
+def test_the_note_about_rules_that_were_not_checked_is_no_error(tmp_path: Path) -> None:
+    [document] = read_files([written(tmp_path, JOB)])
+    note = (
+        "Invalid value: null: some validation rules were not checked because the object was invalid; correct the "
+        "existing errors to complete validation"
+    )
+    real = {"field": "spec.parallelism", "message": "Required value"}
+    causes = [real, {"field": "<nil>", "message": note}]
+    shown = str(refusal(document, ApiRefusal(422, "Invalid", "...", {"causes": causes})))
+    assert shown.startswith("1 error(s);")
+    assert "spec.parallelism: Required value" in shown
+    assert "<nil>" not in shown
+    alone = {"causes": [{"field": "<nil>", "message": "Invalid value: null: whole"}]}
+    assert "<nil>: Invalid value: null: whole" in str(refusal(document, ApiRefusal(422, "Invalid", "...", alone)))
+
+
 def test_a_field_that_the_server_does_not_know_is_shown_at_its_line(tmp_path: Path) -> None:
     [document] = read_files([written(tmp_path, JOB.replace("spec:\n  template", "spec:\n  paralelism: 2\n  template"))])
     error = ApiRefusal(400, "BadRequest", 'strict decoding error: unknown field "spec.paralelism"')

@@ -122,6 +122,10 @@ def _say(document: Document, words: Mapping[str, str]) -> None:
         meta["labels"].pop(key, None)
 
 
+# The API server adds this note without a field to the errors of a custom resource.
+_UNCHECKED = "some validation rules were not checked because the object was invalid"
+
+
 def refusal(document: Document, error: ApiRefusal) -> PhalanxError:
     """Return the error of the server as a PhalanxError with the file and the lines of the refused fields."""
     if error.reason == "AlreadyExists":
@@ -137,7 +141,7 @@ def refusal(document: Document, error: ApiRefusal) -> PhalanxError:
     lines = [
         f"{document.place(_field(cause.get('field', '')))}: {cause.get('field')}: {cause.get('message')}"
         for cause in causes
-        if cause.get("field")
+        if cause.get("field") and _UNCHECKED not in str(cause.get("message"))
     ]
     if not lines:
         named = (_field(found) for found in _QUOTED.findall(error.message))
