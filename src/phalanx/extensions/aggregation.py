@@ -35,8 +35,7 @@ from urllib.parse import unquote
 import msgspec
 from aiohttp import web
 
-from phalanx.client.connection import ApiError as Unanswered
-from phalanx.client.connection import Connection
+from phalanx.client.connection import ApiError, Connection
 from phalanx.client.kind import CONFIG_MAPS, Kind
 from phalanx.embedded.apimachinery.meta.resource import Resource
 from phalanx.embedded.apimachinery.meta.status import StatusError, forbidden
@@ -199,7 +198,7 @@ class Belief:
             try:
                 await self.step()
                 failure = ""
-            except (Unanswered, ValueError) as error:
+            except (ApiError, ValueError) as error:
                 failure = f"ConfigMap {NAMESPACE}/{CONFIG_MAP}: {error}"
             if failure and failure != self._failure:
                 log.warning("the settings of the front proxy are not known: %s", failure)
@@ -320,7 +319,7 @@ class Answerer:
         asked = self._resource(path)
         try:
             allowed, why = await self._access.verdict(asker, asked, path)
-        except Unanswered as error:
+        except ApiError as error:
             raise StatusError(
                 503, "ServiceUnavailable", f"the API server did not authorize the request: {error}", retry_after_s=1
             ) from error
