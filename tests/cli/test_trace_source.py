@@ -16,21 +16,6 @@ from phalanx.simulator.workload import SimulatedGroup, Workload
 from tests.core.builders import node
 from tests.simulator.builders import KTH
 
-OWN = """
-nodes:
-- {name: n, count: 2, allocatable: {cpu: 8, nvidia.com/gpu: 4}}
-jobs:
-- {id: a, submit: 0, run: 1m, pods: 2, requests: {cpu: 2}}
-- {id: b, submit: 10, run: 30s, requests: {cpu: 1}}
-- {id: c, submit: 20, run: 1s, requests: {cpu: 4}}
-"""
-
-
-@pytest.fixture
-def own(tmp_path: Path) -> TraceSource:
-    (tmp_path / "own.yaml").write_text(OWN)
-    return TraceSource(trace=tmp_path / "own.yaml")
-
 
 def ids(found: Workload) -> list[str]:
     return [task.job.id for task in found.tasks]
@@ -113,7 +98,7 @@ def test_node_groups_of_a_log_are_its_only_nodes() -> None:
 
 def test_a_group_whose_nodes_would_have_names_of_the_cluster_is_refused(own: TraceSource, tmp_path: Path) -> None:
     taken = next(iter(group("g").nodes(1))).name
-    own.trace.write_text(OWN.replace("name: n, count: 2", f"name: {taken}"))
+    own.trace.write_text(own.trace.read_text().replace("name: n, count: 2", f"name: {taken}"))
     with pytest.raises(PhalanxError, match=f"already has a node {taken}, a name that a node group would use"):
         workload_of(replace(own, groups=(group("g"),)), 0)
 
@@ -124,11 +109,12 @@ def test_a_growing_workload_needs_a_cluster_of_fixed_size(own: TraceSource) -> N
 
 
 def test_reservations_name_nodes_and_jobs_name_reservations(own: TraceSource) -> None:
-    reserved = OWN + "reservations:\n- {name: r, nodes: [NODE], start: 0, end: 100, users: [ada]}\n"
+    plain = own.trace.read_text()
+    reserved = plain + "reservations:\n- {name: r, nodes: [NODE], start: 0, end: 100, users: [ada]}\n"
     own.trace.write_text(reserved.replace("NODE", "n"))
     assert [each.name for each in workload_of(own, 0).reservations] == ["r"]
     with pytest.raises(PhalanxError, match=r"reservation r names the node .*which the cluster does not have"):
         workload_of(replace(own, cluster="3x8"), 0)
-    own.trace.write_text(OWN.replace("id: a,", "id: a, reservation: other,"))
+    own.trace.write_text(plain.replace("id: a,", "id: a, reservation: other,"))
     with pytest.raises(PhalanxError, match="job a names the reservation other, but there is no reservation"):
         workload_of(own, 0)
