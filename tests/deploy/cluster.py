@@ -20,7 +20,7 @@ from phalanx.client.connection import Connection
 from phalanx.embedded.controllers.run import run_controllers
 from phalanx.embedded.controllers.runtime.calls import SharedInformers
 from phalanx.embedded.node.machine.settings import SimulatedSettings
-from phalanx.embedded.node.run import run_simulated_nodes
+from phalanx.embedded.node.simulated.nodes import run_simulated_nodes
 from tests.embedded.apiserver.process import ServerProcess
 from tests.kubectl import KUBECTL
 

@@ -48,7 +48,6 @@ FAN_OUT_ELSEWHERE = 16
 WIDE = {
     "phalanx.embedded.apiserver.app": 39,
     "phalanx.embedded.controllers.run": 32,
-    "phalanx.embedded.node.run": 29,
     "phalanx.embedded.apiserver.endpoints.parts": 26,
     "phalanx.embedded.apiserver.registry.builtin": 25,
 }

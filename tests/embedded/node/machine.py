@@ -18,7 +18,7 @@ from phalanx.embedded.node.container.attempt import Attempt, RunningAttempt, att
 from phalanx.embedded.node.container.cgroup import Cgroups, remove
 from phalanx.embedded.node.machine.settings import NodeSettings, Patience
 from phalanx.embedded.node.pod.record import records
-from phalanx.embedded.node.run import run_node
+from phalanx.embedded.node.run.machine_node import run_node
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.node.waiting import until
 

@@ -8,5 +8,5 @@ machine     the machine as a node: its resources, and its Node object
 streams     exec, attach and port-forward
 agent       start, watch and stop pods and their containers
 simulated   nodes and pods that exist only in the API
-run         run all of these in one process
+run         run this machine as a node
 """

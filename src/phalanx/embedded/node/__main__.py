@@ -13,7 +13,8 @@ from phalanx.client.connection import Connection
 from phalanx.client.informer import Informer
 from phalanx.client.kind import Kind
 from phalanx.embedded.node.machine.settings import NodeSettings, SimulatedSettings
-from phalanx.embedded.node.run import run_node, run_simulated_nodes
+from phalanx.embedded.node.run.machine_node import run_node
+from phalanx.embedded.node.simulated.nodes import run_simulated_nodes
 from phalanx.errors import PhalanxError
 
 

@@ -271,7 +271,7 @@ def test_volumes_that_cannot_be_had_say_what_to_do(api_server: ServerProcess, mo
         assert "Start the node agent as root" in await api.waits("CreateContainerConfigError")
 
     refused = Isolation(refusal="unshare: Operation not permitted")
-    monkeypatch.setattr("phalanx.embedded.node.run.find_isolation", lambda folder: refused)
+    monkeypatch.setattr("phalanx.embedded.node.run.confinement.find_isolation", lambda folder: refused)
     scenario(api_server, test)
 
 

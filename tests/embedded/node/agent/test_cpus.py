@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from phalanx.client.kind import NODES
-from phalanx.embedded.node import run
 from phalanx.embedded.node.container.cgroup import Cgroups
 from phalanx.embedded.node.machine.cpus import allot_cpus, exclusive_cpus, listed, machine_cpus
+from phalanx.embedded.node.run import hardware
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.node.machine import Client, scenario
 from tests.embedded.node.objects import container
@@ -105,7 +105,7 @@ def test_others_make_way_and_get_them_back(api_server: ServerProcess) -> None:
 
 @pytest.mark.slow
 def test_without_cpuset_the_node_says_so(api_server: ServerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "Cgroups", _Without)
+    monkeypatch.setattr(hardware, "Cgroups", _Without)
 
     async def test(api: Client) -> None:
         status = (await api.connection.get(NODES, api.node))["status"]

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from phalanx.client.kind import NAMESPACES, NODES
-from phalanx.embedded.node import run
 from phalanx.embedded.node.container.isolation import find_isolation
 from phalanx.embedded.node.images.sources import import_image
 from phalanx.embedded.node.images.store import ImageStore
 from phalanx.embedded.node.images.unpack import Allowance
+from phalanx.embedded.node.run import confinement
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.node.images.roots import archive, layout, member, small_root
 from tests.embedded.node.machine import Client, scenario
@@ -113,7 +113,7 @@ def test_without_overlayfs_the_files_are_copied(api_server: ServerProcess, monke
     def without(folder: Path) -> Any:
         return replace(find_isolation(folder), overlay_refusal="not here")
 
-    monkeypatch.setattr(run, "find_isolation", without)
+    monkeypatch.setattr(confinement, "find_isolation", without)
 
     async def test(api: Client) -> None:
         assert await said(api, "cat /etc/os-release; echo x > /etc/os-release; rm /bin/head") == (
@@ -138,7 +138,7 @@ def test_without_namespaces_an_image_is_refused_with_words(
     def without(folder: Path) -> Any:
         return replace(find_isolation(folder), root_refusal="unshare: Operation not permitted")
 
-    monkeypatch.setattr(run, "find_isolation", without)
+    monkeypatch.setattr(confinement, "find_isolation", without)
 
     async def test(api: Client) -> None:
         await api.run(box("true"))

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from phalanx.embedded.node import run
 from phalanx.embedded.node.machine.devices.gpus import AmdGpu, AmdGpus, find_amd_gpus
 from phalanx.embedded.node.machine.devices.pool import DeviceFile
+from phalanx.embedded.node.run import hardware
 from phalanx.errors import PhalanxError
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.node.machine import Client, scenario
@@ -51,7 +51,7 @@ def test_they_are_offered_and_given_to_one_at_a_time(
         AmdGpu(index=0, unique_id="", render_file="/dev/full"),
         AmdGpu(index=1, unique_id="", render_file="/dev/zero"),
     )
-    monkeypatch.setattr(run, "find_amd_gpus", lambda: gpus)
+    monkeypatch.setattr(hardware, "find_amd_gpus", lambda: gpus)
 
     async def test(api: Client) -> None:
         for name in ("a", "b"):

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from phalanx.embedded.node import run
 from phalanx.embedded.node.machine.devices.gpus import MigInstance, MigInstances, find_instances, instance_files
 from phalanx.embedded.node.machine.devices.pool import DeviceFile
 from phalanx.embedded.node.machine.machine import Gpu
+from phalanx.embedded.node.run import hardware
 from phalanx.errors import PhalanxError
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.node.machine import Client, scenario
@@ -60,8 +60,8 @@ def test_a_gpu_that_is_cut_is_offered_in_parts_alone(
     api_server: ServerProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gpus = (Gpu(index="0", uuid="GPU-0", product="A100"), Gpu(index="1", uuid="GPU-1", product="A100"))
-    monkeypatch.setattr(run, "find_gpus", lambda: gpus)
-    monkeypatch.setattr(run, "find_instances", lambda: (LARGE, SMALL))
+    monkeypatch.setattr(hardware, "find_gpus", lambda: gpus)
+    monkeypatch.setattr(hardware, "find_instances", lambda: (LARGE, SMALL))
     monkeypatch.setattr("phalanx.embedded.node.machine.devices.gpus._MINORS", Path("/nowhere"))
 
     async def test(api: Client) -> None:

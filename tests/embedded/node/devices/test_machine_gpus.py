@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from phalanx.embedded.node import run
 from phalanx.embedded.node.container.cgroup import Cgroups
 from phalanx.embedded.node.machine import machine
 from phalanx.embedded.node.machine.machine import Gpu, find_gpus
+from phalanx.embedded.node.run import hardware
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.node.machine import Client, scenario
 from tests.embedded.node.objects import container
@@ -42,7 +42,7 @@ def test_only_who_was_given_a_gpu_opens_its_file(api_server: ServerProcess, monk
         Gpu(index=str(i), uuid=f"GPU-{i}", product="H200", device_file=path)
         for i, path in enumerate(("/dev/full", "/dev/zero"))
     )
-    monkeypatch.setattr(run, "find_gpus", lambda: gpus)
+    monkeypatch.setattr(hardware, "find_gpus", lambda: gpus)
 
     async def test(api: Client) -> None:
         script = "for one in full zero; do head -c 1 /dev/$one >/dev/null 2>&1 && echo $one; done; "

@@ -11,8 +11,7 @@ import pytest
 
 from phalanx.client.kind import JOBS, NODES, PODS
 from phalanx.embedded.node.machine.settings import SimulatedSettings
-from phalanx.embedded.node.run import run_simulated_nodes
-from phalanx.embedded.node.simulated.nodes import SIMULATED, retire
+from phalanx.embedded.node.simulated.nodes import SIMULATED, retire, run_simulated_nodes
 from phalanx.kube.read.node import read_node
 from tests.embedded.apiserver.process import ServerProcess
 from tests.embedded.node.machine import Client, client, registered, running

@@ -14,7 +14,8 @@ from phalanx.client.quantity import amount
 from phalanx.embedded.node.container.image import read_images
 from phalanx.embedded.node.machine.rdma import parse_rdma
 from phalanx.embedded.node.machine.settings import NodeSettings, SimulatedSettings
-from phalanx.embedded.node.run import run_node, run_simulated_nodes
+from phalanx.embedded.node.run.machine_node import run_node
+from phalanx.embedded.node.simulated.nodes import run_simulated_nodes
 from phalanx.kube.read.node import read_node
 
 

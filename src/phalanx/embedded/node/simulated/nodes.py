@@ -421,3 +421,10 @@ def _killed(pod: Object, now_s: float) -> dict[str, object]:
 
 def _rejected(pod: Object, rejection: Rejection) -> dict[str, object]:
     return rejected(pod, rejection.reason, rejection.message, time.time())
+
+
+async def run_simulated_nodes(
+    connection: Connection, informers: Callable[[Kind], Informer], settings: SimulatedSettings
+) -> None:
+    """Run simulated nodes (sim-000 …) until cancelled."""
+    await SimulatedNodes(connection, informers, settings).run()
