@@ -12,7 +12,7 @@ import pytest
 from phalanx.errors import PhalanxError
 from phalanx.ledger.entry import JobEntry, StartEntry, State, url_of
 from phalanx.ledger.store import Ledger
-from phalanx.slurm.cluster.ledger import Book
+from phalanx.slurm.cluster.ledger import LedgerReader
 from phalanx.slurm.jobs.ask import Ask
 from phalanx.slurm.jobs.ended import ended, recorded, recorded_of
 from phalanx.slurm.jobs.view import JobInfo
@@ -79,8 +79,8 @@ def test_an_array_is_read_with_all_its_tasks_and_nothing_else_is(written: None) 
 
 
 def test_reading_changes_nothing(written: None) -> None:
-    with Book.open() as book, pytest.raises(PhalanxError, match="the ledger cannot be read"):
-        book.rows("DELETE FROM ledger_start WHERE at_s = ?", [20.0])
+    with LedgerReader.open() as ledger, pytest.raises(PhalanxError, match="the ledger cannot be read"):
+        ledger.rows("DELETE FROM ledger_start WHERE at_s = ?", [20.0])
     assert numbers(recorded(numbers=[1])) == [1]
 
 
@@ -94,17 +94,17 @@ def test_what_cannot_be_read_is_said_without_its_password(
 ) -> None:
     monkeypatch.setenv("PHALANX_LEDGER", url)
     with pytest.raises(PhalanxError, match=words) as error:
-        Book.open()
+        LedgerReader.open()
     assert "secret" not in str(error.value)
 
 
 def test_a_ledger_without_tables_has_no_rows(tmp_path: Path) -> None:
     """The scheduler makes the file first, and its tables a moment later."""
     (tmp_path / "ledger.sqlite3").touch()
-    with Book.at(f"sqlite:///{tmp_path / 'ledger.sqlite3'}") as book:
-        assert book.rows("SELECT id FROM ledger_job WHERE number = ?", [1]) == []
+    with LedgerReader.at(f"sqlite:///{tmp_path / 'ledger.sqlite3'}") as ledger:
+        assert ledger.rows("SELECT id FROM ledger_job WHERE number = ?", [1]) == []
         with pytest.raises(PhalanxError, match="no such table: other"):
-            book.rows("SELECT id FROM other")
+            ledger.rows("SELECT id FROM other")
 
 
 def test_a_job_whose_node_was_taken_down_ends_with_node_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

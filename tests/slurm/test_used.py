@@ -8,8 +8,8 @@ import pytest
 
 from phalanx.ledger.entry import JobEntry, StartEntry, State, url_of
 from phalanx.ledger.store import Ledger
-from phalanx.slurm.accounts.used import Held, Period, held, waited_cpu_s
-from phalanx.slurm.cluster.ledger import Book
+from phalanx.slurm.accounts.used import HeldResources, Period, held, waited_cpu_s
+from phalanx.slurm.cluster.ledger import LedgerReader
 
 PERIOD = Period(since_s=100.0, until_s=200.0, now_s=190.0)
 
@@ -23,7 +23,7 @@ def entry(name: str, start_s: float, end_s: float | None, cpus: int = 2, **more:
 
 
 @pytest.fixture(scope="module")
-def book(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Book]:
+def ledger(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LedgerReader]:
     url = url_of(tmp_path_factory.mktemp("used") / "ledger.sqlite3")
     with Ledger.open(url) as ledger:
         ledger.put(
@@ -36,19 +36,19 @@ def book(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Book]:
                 entry("after", 195.0, None),
             ]
         )
-    with Book.at(url) as found:
+    with LedgerReader.at(url) as found:
         yield found
 
 
-def test_equal_runs_are_summed_within_the_period(book: Book) -> None:
+def test_equal_runs_are_summed_within_the_period(ledger: LedgerReader) -> None:
     tres = {"mem": 3.0, "cpu": 2.0, "billing": 2.0}
-    assert held(book, PERIOD, ["ada"]) == [Held(account="lab", user="ada", seconds=30.0, count=3, tres=tres)]
+    assert held(ledger, PERIOD, ["ada"]) == [HeldResources(account="lab", user="ada", seconds=30.0, count=3, tres=tres)]
 
 
-def test_the_user_of_a_numbered_job_is_its_group(book: Book) -> None:
-    found = held(book, PERIOD)
+def test_the_user_of_a_numbered_job_is_its_group(ledger: LedgerReader) -> None:
+    found = held(ledger, PERIOD)
     assert sorted((one.user, one.seconds, one.cpus) for one in found) == [("ada", 30.0, 2), ("bob", 1.0, 1)]
-    assert held(book, PERIOD, ["controller"]) == []
+    assert held(ledger, PERIOD, ["controller"]) == []
 
 
 def test_a_period_ends_now_at_the_latest() -> None:
@@ -56,6 +56,6 @@ def test_a_period_ends_now_at_the_latest() -> None:
     assert Period(since_s=0.0, until_s=50.0, now_s=190.0).last_s == 50.0
 
 
-def test_waiting_counts_from_when_a_job_might_start_and_within_the_period(book: Book) -> None:
+def test_waiting_counts_from_when_a_job_might_start_and_within_the_period(ledger: LedgerReader) -> None:
     # inside: 10 s of 2 CPUs; runs: 80 s; other: 50 s of one CPU; after: 90 s, the others began before the period
-    assert waited_cpu_s(book, PERIOD) == 10 * 2 + 80 * 2 + 50 * 1 + 90 * 2
+    assert waited_cpu_s(ledger, PERIOD) == 10 * 2 + 80 * 2 + 50 * 1 + 90 * 2

@@ -1,4 +1,5 @@
-"""Slurm's commands for a cluster with Phalanx. They take the same scripts and command lines, and need no Slurm daemon.
+"""Slurm's commands for a cluster with Phalanx. The commands take the scripts and command lines of Slurm, and need no
+Slurm daemon.
 
 notation    read and print times, host lists, amounts and array specifications in Slurm's notation
 options     parse command lines as getopt_long(3) does
@@ -8,5 +9,5 @@ accounts    the tree of accounts, and fair shares in it
 control     signal, suspend and cancel jobs; advance reservations
 submission  create the API objects of a job from a script and options
 commands    one module for each command
-main        run the command with the name of the program; install the commands
+main        run the Slurm command that the name of the started program names; install the commands
 """

@@ -1,5 +1,5 @@
-"""Run the Slurm command that has the name of the started program. `phalanx slurm install` creates a program for each
-command.
+"""Run the Slurm command whose name is the name of the started program. `phalanx slurm install` creates a program for
+each command.
 
 Each command imports only the modules that it needs, because it must start within milliseconds.
 """
@@ -20,7 +20,7 @@ FOLDERS = {
     "accounting": ("sacct", "sacctmgr", "sreport", "sshare"),
 }
 COMMANDS = {name: folder for folder, names in FOLDERS.items() for name in names}
-SOCKET_NAME = "slurm-commands.sock"  # the service listens at this name beside the kubeconfig
+SOCKET_NAME = "slurm-commands.sock"  # the name of the service's socket in the directory of the kubeconfig
 VERSION = "slurm-wlm 22.05.8 (Phalanx)"
 
 
@@ -38,7 +38,8 @@ def main(name: str | None = None) -> int:
     from phalanx.errors import PhalanxError
     from phalanx.slurm.options import Usage
 
-    # A command that reads ten thousand jobs needs them all until it ends, so the garbage collector would find nothing.
+    # A command keeps all of its objects until it ends, even ten thousand jobs. So the garbage collector would find no
+    # garbage.
     gc.set_threshold(1_000_000)
 
     try:
@@ -60,11 +61,11 @@ def main(name: str | None = None) -> int:
 
 
 def _import_msgspec() -> None:
-    """Import msgspec without typing_extensions. msgspec needs two names of it, which `typing` has from Python 3.11 on.
-    The import of typing_extensions and `inspect` takes a fifth of the time of a short command. Other modules may import
-    typing_extensions later."""
+    """Import msgspec without typing_extensions. msgspec needs two names from typing_extensions; from Python 3.11 on,
+    `typing` has these names. The import of typing_extensions and `inspect` takes a fifth of the time of a short
+    command. Other modules may import typing_extensions later."""
     if "typing_extensions" not in sys.modules:
-        sys.modules["typing_extensions"] = None  # type: ignore[assignment]  # so an import fails (PEP 328)
+        sys.modules["typing_extensions"] = None  # type: ignore[assignment]  # makes the import fail
         try:
             import_module("msgspec")
         finally:
@@ -72,8 +73,8 @@ def _import_msgspec() -> None:
 
 
 def leave(name: str) -> NoReturn:
-    """End this process with the command's exit code, without the interpreter's clean-up, which takes a seventh of the
-    time of a short command. If threads are left, end as usual, which waits for them."""
+    """End this process with the command's exit code. Skip the interpreter's clean-up, which takes a seventh of the time
+    of a short command. If other threads still run, exit in the usual way, so that the interpreter waits for them."""
     status = main(name)
     if "threading" in sys.modules and sys.modules["threading"].active_count() > 1:
         sys.exit(status)
@@ -112,7 +113,8 @@ def service_command(path: Path) -> tuple[str, ...]:
 
 
 _CALL = "from phalanx.slurm.main import leave\n"
-# The programs start Python without the module `site`, because its import takes longer than a call to the service.
+# The programs start Python without the module `site`, because the import of `site` takes longer than a call to the
+# service.
 _BY_SERVICE = """import sys
 sys.path.insert(0, {folder!r})
 from caller import call
@@ -125,10 +127,10 @@ _PATH_BYTES = 4096  # the longest path of an interpreter or a folder in a progra
 
 
 def install(directory: Path) -> list[Path]:
-    """Create a program for each command in a directory, and return their paths. The programs run the Phalanx that calls
-    this function. If a C compiler exists, the client of the service (the caller) is compiled, because it starts faster
-    than Python. Raises OSError. Raises PhalanxError if the directory has a file with the name of a command that this
-    function did not create."""
+    """Create a program for each command in a directory, and return their paths. The programs run the same installation
+    of Phalanx as this process. If there is a C compiler, compile the client of the service (the caller), because the
+    compiled caller starts faster than Python. Raises OSError. Raises PhalanxError if the directory has a file with the
+    name of a command that this function did not create."""
     from phalanx.errors import PhalanxError
     from phalanx.slurm.commands.resident.compiled import compile_caller
 

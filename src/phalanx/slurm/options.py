@@ -1,7 +1,7 @@
-"""Parse command lines as getopt_long(3) does, with the same messages, which users and scripts of Slurm know.
+"""Parse command lines as getopt_long(3) does. The messages are equal, because users and scripts of Slurm know them.
 
-A command declares its options. It also declares, as refused, the options that only Slurm has. A refused option ends the
-command with an error that names the option; it is never ignored.
+A command declares its options. It declares options that only Slurm has as refused. A refused option ends the command
+with an error that names the option; it is never ignored.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Takes(Enum):
 class Option(msgspec.Struct, frozen=True):
     """An option of a command.
 
-    `spelled`: the word on the command line. `name`: the name that all spellings of the option share. `refused`: True if
+    `spelled`: the word on the command line. `name`: the common name of all spellings of the option. `refused`: True if
     Slurm has the option and Phalanx does not support it.
     """
 
@@ -69,7 +69,7 @@ _PLACES = {
     "jobid": "job", "threads": "max", "usage": "uzz",
 }  # fmt: skip
 _WHOLE = ("container-image", "container-mounts")  # options that Slurm does not have: users cannot abbreviate them
-_FORMS = ("parsable", "parsable2")  # if a command line has both, the last one decides
+_FORMS = ("parsable", "parsable2")  # the last of these options in a command line is used
 _LAUNCHING = ("sbatch", "salloc", "srun")  # their exit code for an unknown option is 255
 
 
@@ -90,7 +90,7 @@ class OptionReader:
         self, words: Sequence[str], check: Callable[[Sequence[tuple[str, str | None]]], None] | None = None
     ) -> tuple[list[tuple[str, str | None]], list[str]]:
         """Return (name, value) of each option in the order of the command line, and the arguments. `check`: a function
-        that is called after each option with all options so far. So the first wrong option is reported, as in Slurm.
+        that is called after each option with all options so far. So the first invalid option is reported, as in Slurm.
         Raises Usage."""
         found: list[tuple[str, str | None]] = []
         arguments = self._read(list(words), found, check)

@@ -1,4 +1,4 @@
-"""The tree of accounts: their limits, their usage, and the fair shares in it.
+"""The tree of accounts, with the limits, the usage and the fair shares of accounts and users.
 
 fair_tree    rank users by Slurm's Fair Tree, or by the classic formula
 multifactor  compute Slurm's multifactor priority

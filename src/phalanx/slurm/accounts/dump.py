@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping
 
 from phalanx.errors import PhalanxError
 from phalanx.slurm.accounts import limits
-from phalanx.slurm.cluster.conf import Tell, Told
+from phalanx.slurm.cluster.conf import LineReport, Tell
 from phalanx.slurm.cluster.site import Account, Association, Qos, Site
 from phalanx.slurm.notation import times
 
-PARENT_SHARES = 2147483647  # Fairshare=parent
+PARENT_SHARES = 2147483647  # the number that stands for Fairshare=parent
 _LINE = re.compile(r"(\w+) - '?([^':]+)'?(?::(.*))?")
 _PAIR = re.compile(r"([^:=]+)=('(?:[^']*)'|[^:]*)(?::|$)")
 _LONG = {"maxwall": "MaxWallDurationPerJob", "maxtres": "MaxTRESPerJob", "grpjobs": "GrpJobs", "grptres": "GrpTRES",
@@ -77,11 +77,11 @@ def _limits(own: Mapping[str, str]) -> list[str]:
 # --- read -----------------------------------------------------------------------------------------------------------
 
 
-def read_dump(text: str, site: Site, file: str = "dump") -> list[Told]:
+def read_dump(text: str, site: Site, file: str = "dump") -> list[LineReport]:
     """Add the accounts, users and QOS of a dump to the site, and return a report about each setting. `file`: the file
     name to show in the reports. Raises PhalanxError if a line is invalid, or if the parent of an account does not
     exist."""
-    told: list[Told] = []
+    told: list[LineReport] = []
     coordinators: list[tuple[str, str, Tell]] = []  # applied at the end, because the account may come later in the file
     parent = ""
     for number, line in enumerate(text.splitlines(), 1):
@@ -96,7 +96,7 @@ def read_dump(text: str, site: Site, file: str = "dump") -> list[Told]:
         words = {key.lower(): value.strip("'") for key, value in _PAIR.findall(match[3] or "")}
 
         def tell(text: str, became: str, taken: bool = True, number: int = number) -> None:
-            told.append(Told(file=file, line=number, text=text, became=became, taken=taken))
+            told.append(LineReport(file=file, line=number, text=text, became=became, taken=taken))
 
         match kind:
             case "cluster":
@@ -107,7 +107,8 @@ def read_dump(text: str, site: Site, file: str = "dump") -> list[Told]:
                         tell(f"{key}={value}", "set limits of the topmost queues instead", False)
             case "parent":
                 if name != "root" and name not in site.accounts:
-                    raise PhalanxError(f"{where}: the account {name} does not exist: its line must come first")
+                    why = "the line of an account must come before the lines that name it"
+                    raise PhalanxError(f"{where}: the account {name} does not exist: {why}")
                 parent = "" if name == "root" else name
             case "account":
                 _read_account(site, name, parent, words, tell)

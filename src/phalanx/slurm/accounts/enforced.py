@@ -1,5 +1,5 @@
-"""Check limits of QOS and of users' associations when a job is submitted. These are limits that Phalanx's queues do not
-have.
+"""Check limits of QOS and of users' associations when a job is submitted. The queues of Phalanx do not have these
+limits.
 
 A refusal has Slurm's text, and a job that must wait has Slurm's reason. The limit on the running jobs of a user is not
 checked here. The scheduler enforces this limit by treating the jobs as one job array, whose concurrency limit is the
@@ -39,7 +39,7 @@ class LimitCheck(msgspec.Struct, frozen=True, kw_only=True):
 
 def check(here: Site, ask: Ask, count: int, live: Callable[[], Sequence[JobInfo]]) -> LimitCheck:
     """Check a job, or `count` tasks of an array, against the limits of its QOS, its association and its accounts.
-    `live`: a function that returns the present jobs; it is called only if a limit needs them."""
+    `live`: a function that returns the present jobs; it is called only to check a limit on the number of jobs."""
     qos = here.qos.get(ask.qos, Qos())
     own = next((one for one in here.users.get(ask.user, ()) if one.account == ask.account), None)
     limits = dict(own.limits) if own is not None else {}
@@ -72,7 +72,7 @@ def _submitted(
 
 
 def _submitted_below(here: Site, ask: Ask, count: int, live: Callable[[], Sequence[JobInfo]]) -> str:
-    """Return Slurm's name of the limit if `count` more jobs would exceed the GrpSubmitJobs of the job's account, or of
+    """Return `AssocGrpSubmitJobsLimit` if `count` more jobs would exceed the GrpSubmitJobs of the job's account, or of
     an account above it; otherwise ""."""
     account = ask.account
     while account in here.accounts:
@@ -104,12 +104,12 @@ def _wall_used_up(here: Site, ask: Ask) -> str:
     if not limited:
         return ""
     from phalanx.slurm.accounts.used import Period, held
-    from phalanx.slurm.cluster.ledger import Book, ledger_url
+    from phalanx.slurm.cluster.ledger import LedgerReader, ledger_url
 
     if not ledger_url():
         return ""
-    with Book.open() as book:
-        rows = held(book, Period(since_s=0.0, until_s=time.time(), now_s=time.time()))
+    with LedgerReader.open() as ledger:
+        rows = held(ledger, Period(since_s=0.0, until_s=time.time(), now_s=time.time()))
     for name, most_s in limited.items():
         if sum(row.seconds for row in rows if name in row.account.split("/")) >= most_s:
             return "AssocGrpWallLimit"

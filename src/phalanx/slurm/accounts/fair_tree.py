@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from math import inf
 
-PARENT = -1  # FairShare=parent: the user has the shares of the account; an account with this value forms no level
+PARENT = -1  # FairShare=parent: a user has the shares of the account; an account forms no level
 
 
 @dataclass(slots=True, kw_only=True)
@@ -109,7 +109,7 @@ def _levels(node: FairTreeNode) -> None:
         else:
             each.norm_shares = each.shares / shares if shares else 0.0
             each.level = 0.0
-            if each.norm_shares:  # a single division, as in the scheduler, so that both find the same equal values
+            if each.norm_shares:  # the scheduler computes this with a single division as well, so both round equally
                 used = each.usage if node.usage else 0.0
                 each.level = each.shares * node.usage / (used * shares) if used else inf
         each.effective_usage = each.usage / node.usage if node.usage else 0.0

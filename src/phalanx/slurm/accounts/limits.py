@@ -1,8 +1,8 @@
 """Read, check and translate the limits of accounts and QOS, with the names that sacctmgr uses.
 
-The first part translates the limits of an account to the limits of its queue. Only limits that have the same meaning in
-both are translated. For example, MaxJobs of an account limits each of its users, as the limits `perUser` of a queue do.
-The second part changes a QOS and prints its settings as sacctmgr does.
+The first part translates the limits of an account to the limits of its queue. A limit is translated only if it has the
+same meaning for an account and for a queue. For example, MaxJobs of an account limits each of its users, as the limits
+`perUser` of a queue do. The second part changes a QOS and prints its settings as sacctmgr does.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ SPELLED = {
     "grpjobs": "GrpJobs", "grpsubmitjobs": "GrpSubmitJobs", "grptres": "GrpTRES", "maxjobs": "MaxJobs",
     "maxsubmitjobs": "MaxSubmitJobs", "maxtres": "MaxTRES", "maxwall": "MaxWall", "grpwall": "GrpWall",
 }  # fmt: skip
-# The limits of a QOS, and of a user's association, that `enforced` checks when a job is submitted -> their form.
+# name of a limit of a QOS, or of a user's association -> the form of its value; `enforced` checks these limits when a
+# job is submitted
 OF_QOS = {
     "maxjobsperuser": "count", "maxsubmitjobsperuser": "count", "maxtresperuser": "tres", "maxtres": "tres",
     "maxwall": "wall",
@@ -83,7 +84,7 @@ def written(name: str, value: str) -> str:
 
 def changed(before: dict[str, str], kinds: dict[str, str], name: str, value: str) -> dict[str, str]:
     """Return the limits `before` with the limit `name` set to `value`. In a TRES limit, the amounts of resources that
-    `value` does not name stay. `kinds`: name of a limit -> its form. Raises LimitError."""
+    `value` does not name stay unchanged. `kinds`: name of a limit -> its form. Raises LimitError."""
     try:
         match kinds[name]:
             case _ if value == NONE:
@@ -182,7 +183,7 @@ def change_qos(here: Site, qos: Qos, change: Mapping[str, str]) -> None:
 
 
 def _number(name: str, value: str, *, whole: bool) -> float:
-    """Return the number that the text is. `name`: the name of the setting. Raises Usage."""
+    """Parse the value of a setting as a number. `name`: the name of the setting. Raises Usage."""
     if re.fullmatch(r"\d{1,9}" if whole else r"\d{1,9}(\.\d*)?", value) is None:
         raise Usage(f"sacctmgr: error: Invalid value for {name} ({value})\n You didn't give me anything to set")
     return float(value)

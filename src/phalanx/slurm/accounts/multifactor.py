@@ -3,8 +3,8 @@
     priority = site + age·W + assoc·W + fair share·W + job size·W + partition·W + QOS·W + Σ TRES·W - nice
 
 Source: https://slurm.schedmd.com/priority_multifactor.html; compared with the output of a real Slurm 22.05
-(tests/core/order/slurm). The sum is cut to an integer. The priority of a held job is 0; that of any other job is at
-least 1.
+(tests/core/order/slurm). The fraction of the sum is cut off. The priority of a held job is 0; that of any other job is
+at least 1.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def tres(factors: Factors, weights: Weights) -> dict[str, float]:
 
 
 def total(factors: Factors, weights: Weights) -> float:
-    """Return the priority before it is cut to an integer. It is at least 1 and at most `MOST`."""
+    """Return the priority before its fraction is cut off. It is at least 1 and at most `MOST`."""
     found = sum(weighted(factors, weights).values()) + sum(tres(factors, weights).values()) - factors.nice
     return max(1.0, min(found, float(MOST)))
 

@@ -1,4 +1,4 @@
-"""Build the rows that `sacctmgr list` prints. A row maps the headings of columns, in lower case, to values."""
+"""Build the rows that `sacctmgr list` prints. A row is a mapping: heading of a column, in lower case -> value."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def _limits(kept: Mapping[str, str]) -> Row:
 
 
 def accounts(site: Site, names: Sequence[str], *, each: bool = False) -> list[Row]:
-    """Return the rows of accounts. `names`: only these accounts; empty: all. `each`: True for a row for each
-    association of an account, False for a row for each account."""
+    """Return the rows of accounts. `names`: only these accounts; empty: all. `each`: True to return one row for each
+    association of an account, False to return one row for each account."""
     rows = [
         {
             "account": name,
@@ -43,8 +43,8 @@ def accounts(site: Site, names: Sequence[str], *, each: bool = False) -> list[Ro
 
 
 def users(site: Site, names: Sequence[str], *, each: bool) -> list[Row]:
-    """Return the rows of users. `names`: only these users; empty: all. `each`: True for a row for each association of a
-    user, False for a row for each user."""
+    """Return the rows of users. `names`: only these users; empty: all. `each`: True to return one row for each
+    association of a user, False to return one row for each user."""
     rows: list[Row] = []
     known = {"root": [Association(account="root")], **site.users}
     for user, theirs in sorted(known.items()):
@@ -69,8 +69,8 @@ def _ordered(theirs: Sequence[Association]) -> list[Association]:
 
 def associations(site: Site, accounts: Sequence[str], users: Sequence[str], *, own: bool = False) -> list[Row]:
     """Return the rows of associations in the order of the tree: an account, then its users, then the accounts below it.
-    `accounts`, `users`: only associations of these; empty: all. `own`: True to leave out values that are inherited from
-    accounts above."""
+    `accounts`, `users`: return only associations of these accounts and users; empty: of all. `own`: True to leave out
+    values that are inherited from accounts above."""
     rows: list[Row] = []
 
     def walk(name: str, parent: str) -> None:
@@ -132,7 +132,7 @@ def wckeys(site: Site, names: Sequence[str]) -> list[Row]:
 
 
 def tres() -> list[Row]:
-    """Return the rows of Slurm's trackable resources (TRES), with the ids that Slurm gives them."""
+    """Return the rows of Slurm's trackable resources (TRES), with the ids that they have in Slurm."""
     kinds = ("cpu", "mem", "energy", "node", "billing", "fs/disk", "vmem", "pages")
     pairs = [*((one, number) for number, one in enumerate(kinds, 1)), ("gres/gpu", 1001)]
     return [
@@ -216,7 +216,7 @@ def _key(row: Row) -> tuple[str, str]:
 
 
 def by_creation(site: Site, rows: Sequence[Row]) -> list[Row]:
-    """Return the rows of associations in the order of their lft."""
+    """Return the rows of associations, sorted by the column lft."""
     spans = _spans(site)
     return sorted(rows, key=lambda row: spans[_key(row)])
 

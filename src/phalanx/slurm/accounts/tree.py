@@ -61,8 +61,8 @@ def usage(api: ApiClient) -> dict[tuple[str, str], float]:
 
 
 def carry(api: ApiClient, site: Site, name: str) -> None:
-    """Create or change the queue of the account `name`, so that it has the settings of the account. If the site has no
-    such account, delete the queue. Raises RequestRefused."""
+    """Create or change the queue of the account `name`, so that the queue has the settings of the account. If the site
+    has no such account, delete the queue. Raises RequestRefused."""
     account = site.accounts.get(name)
     if account is None:
         try:

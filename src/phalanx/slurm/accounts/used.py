@@ -1,8 +1,8 @@
 """Sum the resources that jobs held in a period, by account and user. The database of the ledger computes the sums.
 
 Jobs of all kinds count. The account of a job is its queue. The user of a job is its Slurm user (the job's group) or,
-for other jobs, the API user who submitted the job. If a job ran only partly within the period, only this part of its
-run counts.
+for other jobs, the API user who submitted the job. Of a run that began before the period or ended after it, only the
+time within the period counts.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from phalanx.slurm.cluster.ledger import Book, marks
+from phalanx.slurm.cluster.ledger import LedgerReader, marks
 
 _USER = "CASE WHEN j.number IS NOT NULL AND j.group_name <> '' THEN j.group_name ELSE j.user_name END"
 _NAMES = {"cpu": "cpu", "memory": "mem", "nvidia.com/gpu": "gres/gpu"}
@@ -34,7 +34,7 @@ class Period:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class HeldResources:
     """The resources that runs with the same account, user and allocation held. `account`: the path of the account from
     the root, with `/` between the names. `seconds`: the sum of the run times. `count`: the number of jobs. `tres`: the
     amounts that each run held, by Slurm's names (cpu in CPUs, mem in MiB)."""
@@ -50,11 +50,11 @@ class Held:
         return int(self.tres.get("cpu", 0))
 
 
-def held(book: Book, period: Period, users: Iterable[str] = (), word: str = "") -> list[Held]:
+def held(ledger: LedgerReader, period: Period, users: Iterable[str] = (), word: str = "") -> list[HeldResources]:
     """Return the resources that jobs held in the period; runs with the same account, user and allocation are summed.
-    `users`: only jobs of these users; empty: all. `word`: the name of a field of the job's request (`wckey`,
-    `reservation`), whose value is returned in the place of the account; "" for the account. Raises PhalanxError."""
-    account = book.asked(word) if word else "j.account"
+    `users`: only jobs of these users; empty: all. `word`: a field of the job's request (`wckey`, `reservation`); if it
+    is not "", the results have the value of this field instead of the account. Raises PhalanxError."""
+    account = ledger.asked(word) if word else "j.account"
     ends = f"COALESCE(s.end_s, j.end_s, {period.now_s!r})"
     begin = f"CASE WHEN s.at_s > {period.since_s!r} THEN s.at_s ELSE {period.since_s!r} END"
     end = f"CASE WHEN {ends} < {period.last_s!r} THEN {ends} ELSE {period.last_s!r} END"
@@ -68,8 +68,8 @@ def held(book: Book, period: Period, users: Iterable[str] = (), word: str = "") 
     )
     values = [period.since_s, period.last_s, period.last_s, period.since_s, *named]
     return [
-        Held(account=account, user=user, seconds=seconds, count=count, tres=_tres(allocated))
-        for account, user, allocated, seconds, count in book.rows(statement, values)
+        HeldResources(account=account, user=user, seconds=seconds, count=count, tres=_tres(allocated))
+        for account, user, allocated, seconds, count in ledger.rows(statement, values)
     ]
 
 
@@ -79,11 +79,11 @@ def _tres(allocated: str) -> dict[str, float]:
     return {**found, "billing": found.get("cpu", 0.0)}
 
 
-def waited_cpu_s(book: Book, period: Period) -> float:
-    """Return the CPU time for which eligible jobs waited in the period: the sum over all these jobs of the requested
-    CPUs times the seconds of waiting."""
+def waited_cpu_s(ledger: LedgerReader, period: Period) -> float:
+    """Return the sum of the requested CPUs times the seconds of waiting, over all eligible jobs that waited in the
+    period."""
     starts = "SELECT MIN(s.at_s) FROM ledger_start s WHERE s.job_id = j.id"
-    rows = book.rows(
+    rows = ledger.rows(
         f"SELECT j.requested, j.eligible_s, j.end_s, ({starts}) FROM ledger_job j "  # noqa: S608 (no values in it)
         "WHERE (j.end_s IS NULL OR j.end_s > ?) AND j.submit_s < ? AND j.eligible_s < ?",
         [period.since_s, period.last_s, period.last_s],

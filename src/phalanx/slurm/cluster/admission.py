@@ -15,8 +15,9 @@ must be the user who submits it.
 - An update is only checked if it changes one of the checked fields. So operators can hold and requeue the jobs of other
   users.
 
-A second policy exists as soon as the jobs of the site get API tokens. With its token, a job may start programs only in
-its own pods, and may change only the annotations about steps and pods on its own Job.
+A second policy exists as soon as the jobs of the site get API tokens. The token of a job allows the job to start
+programs in its own pods only. It allows changes of the job's own Job only, and only of the annotations about steps and
+pods.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ _POLICIES = f"{_GROUP}/validatingadmissionpolicies"
 _BINDINGS = f"{_GROUP}/validatingadmissionpolicybindings"
 PLACES = (_POLICIES, _BINDINGS)
 NAME = "slurm-accounts.phalanx.dev"
-SITE, MEMBERS = "phalanx-slurm", "members."  # the site's ConfigMap in kube-system; the prefix of its keys of members
+# the site's ConfigMap in kube-system; the prefix of the keys with the members of accounts
+SITE, MEMBERS = "phalanx-slurm", "members."
 STEPS, OWNERS = "slurm-steps.phalanx.dev", "slurm-owners.phalanx.dev"
 _PREFIX = "slurm.phalanx.dev/"
 _NUMBER = f"{_PREFIX}number"
@@ -89,7 +91,7 @@ def _hold(obj: str) -> str:
 
 _WORDS = (_queue, _group, _number, _nice, _hold)
 _BY_ADMINISTRATOR = "JobHeldAdmin"
-# Operators may replace the site's ConfigMap; coordinators may patch it; other users may do neither.
+# Operators may replace the site's ConfigMap. Coordinators may only patch it. Other users may not change it.
 _IS_OPERATOR = (
     f'authorizer.group("").resource("configmaps").namespace("kube-system").name("{SITE}").check("update").allowed()'
 )
@@ -112,8 +114,8 @@ _VARIABLES = {
 
 def _of_site(condition: str) -> str:
     """Return a CEL expression that is true if the condition is true, or if the site has no users. In the condition, the
-    variable `said` has the data of the site's ConfigMap. A variable is used because the API server may copy a field's
-    value in each step of a loop."""
+    variable `said` has the data of the site's ConfigMap. The expression uses a variable because the API server may copy
+    a field's value in each step of a loop."""
     has_users = f'said.exists(key, key.startsWith("{MEMBERS}"))'
     return f"[has(params.data) ? params.data : {{}}].all(said, !{has_users} || {condition})"
 
@@ -265,8 +267,8 @@ def _write(api: ApiClient, path: str, kind: str, name: str, spec: Object) -> Non
 
 
 def enforce(api: ApiClient) -> None:
-    """Write the policies about accounts and owners of jobs. If the caller may change the site but not admission
-    policies, the policies stay unchanged."""
+    """Write the policies about accounts and owners of jobs. A caller who may change the site but no admission policies
+    leaves the policies unchanged."""
     bound = {**_bound(NAME), "paramRef": _PARAM}
     try:
         _write(api, _POLICIES, "ValidatingAdmissionPolicy", OWNERS, owner_policy())
@@ -302,9 +304,9 @@ def give_level(api: ApiClient, user: str, level: str) -> None:
 
 
 def bind_coordinators(api: ApiClient, users: Iterable[str]) -> None:
-    """Set the users that are bound to the role of coordinators. With this role, users may write the keys of their own
-    accounts. If the binding does not exist, the API server has no Slurm users, and nothing is written. Raises
-    RequestRefused."""
+    """Set the users that are bound to the role of coordinators. The role allows users to write the keys of the accounts
+    that they coordinate. If the binding does not exist, the API server has no Slurm users, and nothing is written.
+    Raises RequestRefused."""
     if api.find(_COORDINATORS) is not None:
         api.patch(_COORDINATORS, {"subjects": [_user(user) for user in sorted(users)]})
 

@@ -1,22 +1,22 @@
-"""A client of the API server for commands that run only for a moment: one blocking connection, and few imports.
+"""A client of the API server for commands with a short run time: one blocking connection, and few imports.
 
 `phalanx.client`, the client of the long-running programs, is asynchronous and supports proxies, plug-ins and watches.
-Its import takes as long as a whole command may take. This client has only what a command needs: a kubeconfig, one
-connection, and JSON. It refuses a kubeconfig with a credential plug-in or a proxy.
+The import of `phalanx.client` takes as long as a whole command may take. This client only reads a kubeconfig, opens one
+connection, and sends and parses JSON. It refuses a kubeconfig with a credential plug-in or a proxy.
 
-`HttpConnection` speaks the part of HTTP/1.1 that a command needs. It parses with httptools, as `phalanx.client` does.
-The HTTP client of the standard library imports a parser of mail, which takes a fifth of the time of a short command.
-Every failure of a connection is an `OSError`. Then the server may or may not have carried out the request, and the
-connection must not be used again.
+`HttpConnection` supports the part of HTTP/1.1 that a command needs. It uses the parser httptools, as `phalanx.client`
+does. The HTTP client of the standard library imports the mail parser of the standard library; this import takes a fifth
+of the time of a short command. Every failure of a connection is an `OSError`. After a failure, the request may or may
+not have had its effect, and the connection must not be used again.
 
 `for_each` makes many calls over several connections.
 
 `listed` returns the jobs or pods of all users, as far as the API server shows them:
 
-1. `phalanx up` serves the fields that Slurm shows to every user (`/slurm/v1/…`). Jobs of other users have no scripts
-   and directories there.
+1. `phalanx up` serves the fields that Slurm shows to every user (`/slurm/v1/…`). This list leaves out the scripts and
+   directories of other users' jobs.
 2. On other clusters, operators and admins list all namespaces.
-3. Other users see the jobs of the kubeconfig's namespace, as with Slurm's PrivateData=jobs.
+3. Other users list the namespace of the kubeconfig. They see only the jobs in it, as with Slurm's PrivateData=jobs.
 
 The command uses the first of these lists that the server allows it to read."""
 
@@ -90,7 +90,7 @@ class HttpConnection:
 
 
 Object = dict[str, Any]
-_HERE = "{namespace}"  # stands for the namespace of the `ApiClient` in paths
+_HERE = "{namespace}"  # the placeholder in paths for the namespace of the `ApiClient`
 JOBS = f"/apis/batch/v1/namespaces/{_HERE}/jobs"
 SECRETS = f"/api/v1/namespaces/{_HERE}/secrets"
 PODS = f"/api/v1/namespaces/{_HERE}/pods"
@@ -174,7 +174,7 @@ class ApiClient:
         return where.hostname or "", where.port or (443 if secure else 80), self._tls() if secure else None
 
     def path(self, path: str) -> str:
-        """Return the path with the namespace of this `ApiClient` in the place of `{namespace}`."""
+        """Return the path with `{namespace}` replaced by the namespace of this `ApiClient`."""
         return path.replace(_HERE, self.namespace)
 
     def list(self, path: str, **query: str) -> bytes:

@@ -1,7 +1,8 @@
 """Translate slurm.conf and gres.conf into a site (`cluster.site`), line by line.
 
-For each line there is a report: the setting of Phalanx, or the reason why the line has no effect. So the administrator
-of a Slurm site sees which settings still need work. This module only reads; it does not change the cluster.
+Each line gets a report with the setting of Phalanx that it sets, or with the reason why the line has no effect. The
+reports show the administrator of a Slurm site which settings must still be made by hand. This module only reads; it
+does not change the cluster.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from phalanx.slurm.notation import times
 from phalanx.slurm.notation.hostlist import expand
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
+class LineReport(msgspec.Struct, frozen=True, kw_only=True):
     """The report about a line or one word of a line. `file`, `line`, `text`: the file, the line number and the text.
     `taken`: True if the text has an effect. `became`: the setting of Phalanx that the text sets or, if `taken` is
     False, the reason why the text has no effect."""
@@ -69,13 +70,13 @@ _NOTHING = (
 )  # fmt: skip
 
 
-def read_conf(text: str, file: str = "slurm.conf") -> tuple[Site, list[Told]]:
+def read_conf(text: str, file: str = "slurm.conf") -> tuple[Site, list[LineReport]]:
     """Return the site that a slurm.conf describes, and a report for each of its lines. Raises PhalanxError."""
-    site, told, defaults = Site(partitions=[], counts_gpus=False), list[Told](), dict[str, str]()
+    site, told, defaults = Site(partitions=[], counts_gpus=False), list[LineReport](), dict[str, str]()
     for number, line in lines_of(text):
 
         def tell(text: str, became: str, taken: bool = True, number: int = number) -> None:
-            told.append(Told(file=file, line=number, text=text, became=became, taken=taken))
+            told.append(LineReport(file=file, line=number, text=text, became=became, taken=taken))
 
         try:
             words = dict(pairs_of(line))
@@ -243,8 +244,8 @@ def _partition(site: Site, words: dict[str, str], tell: Tell) -> None:
     tell(f"PartitionName={found.name}", f"the partition {found.name}, with {nodes}")
 
 
-def read_gres(text: str, file: str = "gres.conf") -> list[Told]:
-    """Return a report for each line of a gres.conf. No line has an effect, because nodes report their devices
+def read_gres(text: str, file: str = "gres.conf") -> list[LineReport]:
+    """Return a report for each line of a gres.conf. The lines have no effect, because nodes report their devices
     themselves."""
     told = []
     for number, line in lines_of(text):
@@ -253,7 +254,7 @@ def read_gres(text: str, file: str = "gres.conf") -> list[Told]:
         why = "the device plugin of a node, or `phalanx up`, reports its GPUs as nvidia.com/gpu"
         if name.lower() != "gpu":
             why = f"sbatch refuses --gres={name or '?'}: Phalanx supports only gpu"
-        told.append(Told(file=file, line=number, text=line, became=why, taken=False))
+        told.append(LineReport(file=file, line=number, text=line, became=why, taken=False))
     return told
 
 
@@ -271,8 +272,8 @@ def _minutes(key: str, value: str) -> int | None:
 
 
 def lines_of(text: str) -> Iterator[tuple[int, str]]:
-    """Yield (line number, text) of each line that is not empty, without comments. Lines that a backslash joins are one
-    line, with the number of the first of them."""
+    """Yield (line number, text) of each line that is not empty, without comments. Lines that are joined by a backslash
+    count as one line, with the number of the first line."""
     first, begun = 0, ""
     for number, line in enumerate(text.splitlines(), 1):
         bare = begun + re.sub(r"(^|[^\\])#.*", r"\1", line)

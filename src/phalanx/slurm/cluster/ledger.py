@@ -1,7 +1,7 @@
-"""Read the ledger, the accounting database, with modules that are imported quickly.
+"""Read the ledger, the accounting database. This module imports only modules with a short import time.
 
-The ledger of `phalanx up` is a file that only root can read. Other users get the rows that they may see from the API
-server (`GET /slurm/v1/ledger`). A command copies these rows to a database in its memory, and runs the same SQL
+The ledger of `phalanx up` is a file that only root can read. For other users, the API server returns the rows that the
+user may see (`GET /slurm/v1/ledger`). A command copies these rows to a database in its memory, and runs the same SQL
 statements on it.
 
 A ledger is an SQLite file or a PostgreSQL database. Commands use the drivers directly, because the import of SQLAlchemy
@@ -9,8 +9,9 @@ takes longer than most commands run. The statements use only SQL that both datab
 as parameters, never as a part of the statement.
 
 The function `rows` selects the rows and fields that a user may see, as Slurm does if PrivateData is not set. The
-scheduler calls it to answer `GET /slurm/v1/ledger`, which the API server forwards. The API server adds the name of the
-user to the query, and whether this user may see all fields. Rows of other users' jobs contain only public fields."""
+scheduler calls `rows` for each `GET /slurm/v1/ledger`, which the API server forwards to it. The API server adds two
+fields to the query: the name of the user, and `all=true` if this user may see all fields. Rows of other users' jobs
+contain only public fields."""
 
 from __future__ import annotations
 
@@ -35,9 +36,9 @@ START_COLUMNS = ("job_id", "at_s", "state", "end_s", "nodes", "allocated", "reas
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """The part of a ledger that a command needs. `since_s`: leave out jobs that ended before this time (seconds since
-    the epoch). `user`: only jobs of this user; "": of all users. `numbers`: only jobs with these numbers; empty: all
-    jobs."""
+    """The part of a ledger that a command needs. `since_s`: jobs that ended before this time (seconds since the epoch)
+    are left out. `user`: read only jobs of this user; "": of all users. `numbers`: read only jobs with these numbers;
+    empty: all jobs."""
 
     since_s: float = 0.0
     user: str = ""
@@ -93,12 +94,13 @@ _ALL = Part()
 _POSTGRESQL = ("postgresql://", "postgres://")
 
 
-_SERVED = "api:"  # stands for the ledger that the API server serves
+_SERVED = "api:"  # the URL of the ledger that the API server serves
 
 
 def ledger_url() -> str:
-    """Return the URL of the ledger: $PHALANX_LEDGER, else the file ledger.sqlite3 in the directory of $KUBECONFIG, else
-    this file in the default directory, else the ledger that the API server serves. Return "" if there is no ledger."""
+    """Return the URL of the first ledger that exists: $PHALANX_LEDGER; the file ledger.sqlite3 in the directory of
+    $KUBECONFIG; this file in the default directory; the ledger that the API server serves. Return "" if there is no
+    ledger."""
     return _local() or (_SERVED if _is_served() else "")
 
 
@@ -122,17 +124,17 @@ def _local() -> str:
     return f"sqlite:///{found}" if found is not None else ""
 
 
-class Book:
-    """A ledger that is open for reading. Use it as `with Book.open() as book`. All errors are PhalanxErrors whose texts
-    name the ledger."""
+class LedgerReader:
+    """A ledger that is open for reading. Use it as `with LedgerReader.open() as ledger`. All errors are PhalanxErrors
+    whose texts name the ledger."""
 
     def __init__(self, connection: Any, mark: str) -> None:
         self._connection, self._mark = connection, mark
 
     @classmethod
-    def open(cls, part: Part = _ALL) -> Book:
-        """Open the ledger. `part`: the rows that are needed; only these are fetched if the API server serves the
-        ledger. Raises PhalanxError if there is no ledger, or if it cannot be reached."""
+    def open(cls, part: Part = _ALL) -> LedgerReader:
+        """Open the ledger. `part`: the rows that are needed; from the API server, only these rows are fetched. Raises
+        PhalanxError if there is no ledger, or if it cannot be reached."""
         url = ledger_url()
         if not url:
             raise PhalanxError("no ledger was found: set PHALANX_LEDGER or KUBECONFIG (docs/guide/slurm.md)")
@@ -144,7 +146,7 @@ class Book:
         return cls.at(url)
 
     @classmethod
-    def at(cls, url: str) -> Book:
+    def at(cls, url: str) -> LedgerReader:
         """Open the ledger at this URL. Raises PhalanxError."""
         if url.startswith("sqlite:///"):
             return cls(_sqlite(url.removeprefix("sqlite:///")), "?")
@@ -155,7 +157,7 @@ class Book:
             f"a ledger with the scheme {scheme}: is not supported: write sqlite:///FILE or postgresql://USER@HOST/NAME"
         )
 
-    def __enter__(self) -> Book:
+    def __enter__(self) -> LedgerReader:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -169,8 +171,8 @@ class Book:
         return f"COALESCE((j.words::json ->> 'job')::json ->> '{word}', '')"
 
     def rows(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """Return the rows of a SELECT statement, which has a `?` for each value. Return no rows if the scheduler has
-        not created the tables yet. Raises PhalanxError."""
+        """Return the rows of a SELECT statement, which has a `?` for each value. If the scheduler has not created the
+        tables yet, return an empty list. Raises PhalanxError."""
         errors = _errors(self._mark)
         try:
             cursor = self._connection.cursor()
@@ -238,8 +240,8 @@ def rows(url: str, query: Mapping[str, str], fields: Collection[str]) -> Object:
     except ValueError as error:
         return _status(400, "BadRequest", str(error))
     try:
-        with Book.at(url) as book:
-            return _rows(book, where, values, query, fields)
+        with LedgerReader.at(url) as ledger:
+            return _rows(ledger, where, values, query, fields)
     except PhalanxError as error:
         return _status(503, "ServiceUnavailable", str(error))
 
@@ -266,16 +268,18 @@ def _where(query: Mapping[str, str]) -> tuple[str, list[object]]:
     return (f"WHERE {' AND '.join(parts)}" if parts else ""), values
 
 
-def _rows(book: Book, where: str, values: list[object], query: Mapping[str, str], fields: Collection[str]) -> Object:
+def _rows(
+    ledger: LedgerReader, where: str, values: list[object], query: Mapping[str, str], fields: Collection[str]
+) -> Object:
     statement = f"SELECT {', '.join(JOB_COLUMNS)} FROM ledger_job {where} ORDER BY id DESC LIMIT {MOST_ROWS + 1}"  # noqa: S608 (no values)
-    found = [list(row) for row in book.rows(statement, values)]
+    found = [list(row) for row in ledger.rows(statement, values)]
     truncated = len(found) > MOST_ROWS
     found = found[:MOST_ROWS]
     starts: list[list[object]] = []
     for at in range(0, len(found), _AT_ONCE):
         ids = [row[_COLUMN["id"]] for row in found[at : at + _AT_ONCE]]
         asked = f"SELECT {', '.join(START_COLUMNS)} FROM ledger_start WHERE job_id IN ({marks(ids)})"  # noqa: S608 (no values)
-        starts += [list(row) for row in book.rows(asked, ids)]
+        starts += [list(row) for row in ledger.rows(asked, ids)]
     if query.get("all") != "true":
         for row in found:
             if row[_COLUMN["user_name"]] != query.get("asker", ""):

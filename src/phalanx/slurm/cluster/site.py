@@ -1,7 +1,7 @@
 """The configuration of a cluster for Slurm's commands: its partitions, accounts and defaults.
 
-The configuration (the *site*) is stored in the ConfigMap `kube-system/phalanx-slurm`. Without this ConfigMap there is
-one partition `batch` of all nodes, without limits, and every queue is an account. `conf` creates a site from a
+The configuration (the *site*) is stored in the ConfigMap `kube-system/phalanx-slurm`. Without this ConfigMap, the site
+has one partition `batch` with all nodes and without limits, and every queue is an account. `conf` creates a site from a
 slurm.conf.
 
 Each account has its own keys in the ConfigMap, so that the API server can allow a coordinator to write only the keys of
@@ -26,7 +26,7 @@ from phalanx.slurm.cluster.api import ApiClient, Object, RequestRefused
 PATH = "/api/v1/namespaces/kube-system/configmaps"
 _REST, _ACCOUNT, _PATH, _USERS, _COORDINATORS = "site", "account.", "path.", "users.", "coordinators."
 _OF_ACCOUNTS = (_ACCOUNT, _PATH, _USERS, MEMBERS, _COORDINATORS)
-POWER = "power."  # keys that the scheduler writes: power.NODE = `resuming SINCE REQUEST` or `suspending UNTIL`
+POWER = "power."  # the scheduler writes these keys: power.NODE = `resuming SINCE REQUEST` or `suspending UNTIL`
 FEATURE = "feature.slurm.phalanx.dev/"  # prefix of node labels: each label is a feature of the node in Slurm
 
 
@@ -72,8 +72,8 @@ class Partition(msgspec.Struct, kw_only=True, omit_defaults=True):
 class Association(msgspec.Struct, kw_only=True, omit_defaults=True):
     """An association: the membership of a user in an account. `qos`: the QOS that the user may request; empty: those of
     the account. `limits`: limits in sacctmgr's names and notation. `rank`: a user's associations are sorted by rank,
-    then by the account's name. `number`: the id of the association in Slurm's tables, in the order of creation; 0 for
-    an association that an earlier version of Phalanx created without a number."""
+    then by the account's name. `number`: the id of the association in the output of sacctmgr. Ids are given in the
+    order of creation; an association of an earlier version of Phalanx has 0."""
 
     account: str
     shares: int = 1
@@ -87,8 +87,8 @@ class Association(msgspec.Struct, kw_only=True, omit_defaults=True):
 class Account(msgspec.Struct, kw_only=True, omit_defaults=True):
     """An account. Each account is a queue with the same name. `parent`: the parent account; "" for the root. `limits`:
     limits in sacctmgr's names and notation. `coordinators`: the users that may change the account. `number`: the id of
-    the account's association in Slurm's tables, in the order of creation; 0 if an earlier version of Phalanx created it
-    without a number."""
+    the account's association in the output of sacctmgr. Ids are given in the order of creation; an account of an
+    earlier version of Phalanx has 0."""
 
     description: str = ""
     organization: str = ""
@@ -111,7 +111,7 @@ class Qos(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class CloudNode(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """The resources of a node with State=CLOUD in slurm.conf, which it has when it is switched on."""
+    """The resources that a node with State=CLOUD in slurm.conf has when it is switched on."""
 
     cpus: int
     memory_mib: int
@@ -132,7 +132,7 @@ class Site(msgspec.Struct, kw_only=True, omit_defaults=True):
     partitions: list[Partition] = []
     users: dict[str, list[Association]] = {}
     wckeys: dict[str, list[str]] = {}  # user -> the WCKeys that the user may use
-    admins: dict[str, str] = {}  # user -> Operator or Administrator; other users are missing
+    admins: dict[str, str] = {}  # user -> Operator or Administrator; users without an admin level are missing
     accounts: dict[str, Account] = {}
     qos: dict[str, Qos] = msgspec.field(default_factory=lambda: {"normal": Qos(description="Normal QOS default")})
     features: dict[str, list[str]] = {}  # node -> its features
@@ -143,15 +143,15 @@ class Site(msgspec.Struct, kw_only=True, omit_defaults=True):
     mail_program: str = "/bin/mail"  # MailProg: a program with the arguments of mail(1)
     prolog: str = ""  # run in each pod before the script, as the job's user
     epilog: str = ""  # run in each pod after the script
-    tools: str = ""  # an image of Phalanx, from which pods of other images get srun and the step daemon
+    tools: str = ""  # an image of Phalanx; pods with other images get srun and the step daemon from this image
     weights: Weights = msgspec.field(default_factory=Weights)
     counts_gpus: bool = True  # AccountingStorageTRES=gres/gpu: nodes and partitions show their GPUs among their TRES
     classic: bool = False  # PriorityFlags=NO_FAIR_TREE: FairShare by the classic formula, in sshare and sprio
     read: Object = {}
 
     def keep(self, before: Site) -> None:
-        """Copy the settings from `before` that slurm.conf does not contain: the settings of sacctmgr, and the image
-        with the tools."""
+        """Take over those settings of `before` that a slurm.conf does not contain: the settings of sacctmgr, and the
+        image with the tools."""
         self.users, self.accounts, self.qos = before.users, before.accounts, before.qos
         self.admins, self.wckeys, self.tools, self.read = before.admins, before.wckeys, before.tools, before.read
 
@@ -248,8 +248,8 @@ def _rank(one: Association) -> tuple[int, str]:
 
 
 def _ranked(theirs: Sequence[Association]) -> list[Association]:
-    """Return a user's associations with ranks that sort them in the given order. Ranks that already fit are kept,
-    because coordinators may change only the keys of their own accounts."""
+    """Return a user's associations with ranks that sort them in the given order. The function changes as few ranks as
+    it needs to, because coordinators may change only the keys of their own accounts."""
     found = list(theirs[:1])
     if any(_rank(one) < _rank(theirs[0]) for one in theirs[1:]):
         found = [msgspec.structs.replace(theirs[0], rank=min(one.rank for one in theirs[1:]) - 1)]

@@ -1,9 +1,9 @@
-"""Create, change and show Slurm's advance reservations. Each is a Reservation object of Phalanx with the same name. It
-reserves nodes for users or accounts, or for no job.
+"""Create, change and show Slurm's advance reservations. Each advance reservation is a Reservation object of Phalanx
+with the same name. It reserves nodes for users or accounts, or for no job.
 
-An annotation stores further fields that Slurm shows (flags, users, accounts). A user's jobs have the user's name as
-their group, so a Slurm reservation for users becomes a Reservation for these groups. A Slurm reservation for accounts
-becomes a Reservation for the queues of these accounts.
+An annotation stores further fields that Slurm shows (flags, users, accounts). The jobs of a user are in the group with
+the user's name, so a Slurm reservation for users becomes a Reservation for these groups. A Slurm reservation for
+accounts becomes a Reservation for the queues of these accounts.
 """
 
 from __future__ import annotations
@@ -246,8 +246,8 @@ def _name(api: ApiClient, said: dict[str, str]) -> str:
 
 
 def _spec(made: ReservationInfo) -> Object:
-    """Return the spec of the Reservation object. A reservation only for `root` admits no job, because jobs of root
-    cannot have a group."""
+    """Return the spec of the Reservation object. A reservation that names only `root` admits no job, because jobs of
+    root cannot have a group."""
     spec: Object = {
         "start": write_moment(made.start_s),
         "end": write_moment(made.end_s),

@@ -74,8 +74,8 @@ def requeue(api: ApiClient, job: JobInfo, hold: str = "") -> None:
 
 
 def send_cause(api: ApiClient, job: JobInfo, number: int) -> None:
-    """Report to the launcher of the script why the job is about to end, by the signal `number`: SIGHUP if the job is
-    requeued, SIGQUIT if its node is taken down, even if the job is requeued then."""
+    """Send a signal to the launcher of the script that states why the job will end: SIGHUP if the job is requeued,
+    SIGQUIT if its node is taken down, also if the job is requeued for this reason."""
     with suppress(OSError, PhalanxError):
         send(api, job, number, LAUNCHER)
 
@@ -92,7 +92,8 @@ def is_operator(here: Site) -> bool:
 
 
 def may_as(here: Site, user: str, job: JobInfo) -> bool:
-    """Return whether the user may change the job: by an admin level, or as a coordinator of the job's account."""
+    """Return whether the user may change the job, because the user has an admin level or is a coordinator of the job's
+    account."""
     from phalanx.slurm.accounts.tree import coordinators
 
     return here.admins.get(user, "None") != "None" or user in coordinators(here, job.ask.account)

@@ -1,5 +1,5 @@
-"""The submitted request of a job (`Ask`): what its options and script request. It is stored as JSON in one annotation
-of the Job, and later in the ledger, the accounting database."""
+"""The submitted request of a job (`Ask`): the values of its options and #SBATCH lines. It is stored as JSON in one
+annotation of the Job, and later in the ledger, the accounting database."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ COMPONENT = PREFIX + "component-"  # annotation: `Ask` of a component of a heter
 CANCELLED = PREFIX + "cancelled-by"  # annotation: the id of the user who cancelled the job, or NODE_FAILED
 NODE_FAILED = "node"  # value of CANCELLED: the job ended because its node was taken down
 SECRET = PREFIX + "environment"  # annotation: the Secret with the job's environment and script
-POD = PREFIX + "pod."  # annotation `pod.INDEX`: the node and address of the pod with this index, written by the pod
-KEY = "PHALANX_STEP_KEY"  # in this Secret: the key with which srun identifies itself to the step daemons of the pods
+POD = PREFIX + "pod."  # annotation `pod.INDEX`: the node and address of the pod with this index; the pod writes them
+KEY = "PHALANX_STEP_KEY"  # in this Secret: the key with which srun proves its identity to the step daemons of the pods
 TOOLS_PATH = "PHALANX_PATH"  # in this Secret: the folder of Slurm's commands, if the site copies them into the pods
 TOOLS = "/opt/phalanx-tools"  # folder in pods: the commands and the step daemon (`steps.pods.bundle`)
 POD_NAME = "PHALANX_POD_NAME"  # variable: the name of the pod; only set in pods that have an API token of their job
 
 # Values of `Ask.kind`, the command that submitted the job: sbatch, salloc, or srun outside of an allocation.
 BATCH, ALLOCATION, STEP = "batch", "alloc", "step"
-TEXT_MOST = 1000  # the maximum length of a text that the commands only show
-DEADLINE_SLACK_S = 5.0  # a job may start this much later than in Slurm, which tries a new job at once
+TEXT_MOST = 1000  # the maximum length of a text that is stored only to be shown
+# a job may start this number of seconds later than in Slurm, because Slurm tries a new job at once
+DEADLINE_SLACK_S = 5.0
 
 
 # A user may write any value into the annotation. Values outside of these bounds are rejected. So the job of one user
@@ -44,7 +45,8 @@ Moment = Annotated[float, Meta(ge=0.0, le=1e11)]
 class Ask(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The request of a job. `memory_mib`: the memory per CPU if `per_cpu`, otherwise per node; None if not given.
     `limit_min`: the time limit in minutes; other times are in seconds since the epoch. `task`: the index in the array;
-    None without an array. `tasks_of`: all indexes of the array. `std*`: file names with their patterns, such as %j.
+    None without an array. `tasks_of`: all indexes of the array. `std*`: file names, which may contain patterns such as
+    %j.
     `node_cpus`: the CPUs of the partition's largest node. `kind`: the command that created the job. `restarts`: how
     often scontrol requeued the job. `warning`: the signal before the time limit (--signal). `mail`: the events for
     which `mail_user` gets a mail. `tmp_mib`: the disk space on each node. `preferred`: features that the nodes should
@@ -52,8 +54,8 @@ class Ask(msgspec.Struct, kw_only=True, omit_defaults=True):
     paths of the node in the pods (`/data:/mnt:ro`). `het`: the job number of the first component of the heterogeneous
     job. `het_offset`: the position of this component among the `het_size` components. `cap`: the largest number of jobs
     of `cap_group` that may run at the same time. `rank`: the priority at submission by the weights of slurm.conf, 0
-    without weights; `rank_per_s`: the increase for each second of waiting. `least_cpus`: the value of NumCPUs in
-    `scontrol update`. `partitions`: the requested partitions if there were several; `usable`: those of them whose
+    without weights; `rank_per_s`: the increase for each second of waiting. `least_cpus`: the NumCPUs that `scontrol
+    update` set. `partitions`: the requested partitions if there were several; `usable`: the requested partitions whose
     limits allow the job; `partition` is the first usable partition. `gpus`: the GPUs of the whole job, if given.
     `waiting_nodes`, `waiting_tasks`: the numbers of nodes and tasks that Slurm shows for a pending job whose GPUs need
     more nodes than its tasks; 0 for other jobs. `shown`: fields that only `scontrol show job` prints."""
@@ -139,7 +141,7 @@ class Ask(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     @property
     def cpus(self) -> int:
-        if not self.nodes:  # -N 0: the job is accepted as held, and refused when it is released
+        if not self.nodes:  # -N 0: Slurm accepts such a job only with --hold, and refuses its release
             return self.cpus_per_task if self.cpus_per_task > 1 else 0
         return self.node_count if self.overcommit else max(self.least_cpus, self.tasks * self.cpus_per_task)
 
@@ -185,8 +187,8 @@ class Ask(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 def read_ask(annotations: Mapping[str, str]) -> Ask | None:
-    """Return the request in a Job's annotations; None if no Slurm command created the Job, or if a user changed the
-    annotation to another form."""
+    """Return the request in a Job's annotations; None if no Slurm command created the Job, or if a user has made the
+    annotation invalid."""
     try:
         return msgspec.json.decode(_text(annotations), type=Ask)
     except msgspec.MsgspecError:
@@ -198,15 +200,15 @@ def _text(annotations: Mapping[str, str]) -> str:
 
 
 class Asks:
-    """Read the requests of many Jobs. The tasks of an array differ only by their index, so their request is parsed
-    once."""
+    """Read the requests of many Jobs. The requests of an array's tasks differ only by the index of the task, so only
+    one of them is parsed."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], Ask] = {}
 
     def read(self, annotations: Mapping[str, str]) -> Ask | None:
-        """Return the request as `read_ask` does, with a question mark for each control character, because its texts are
-        printed to terminals."""
+        """Return the result of `read_ask`, with each control character replaced by a question mark, because the texts
+        are printed to terminals."""
         found = self._read(annotations)
         return found if found is None or not _STEERING.search(_text(annotations)) else _printable(found)
 
@@ -231,8 +233,8 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def printable(text: str) -> str:
-    """Return a user's text with a question mark for each control character, which could control the reader's
-    terminal."""
+    """Return a user's text with each control character replaced by a question mark, because control characters could
+    change the terminal of a reader."""
     return text if text.isprintable() else _CONTROL.sub("?", text)
 
 

@@ -37,7 +37,7 @@ def read_ids(text: str) -> list[Id]:
 
 
 def read_id(text: str) -> Id:
-    """Return the job id that the text is. Raises NoJob."""
+    """Parse a job id. Raises NoJob."""
     found = _ID.fullmatch(text.strip())
     if found is None:
         raise NoJob(text)
@@ -54,7 +54,7 @@ def read_id(text: str) -> Id:
 
 
 class Chosen(msgspec.Struct, frozen=True, kw_only=True):
-    """The selection of a command. A field that is empty selects any job."""
+    """The conditions by which a command selects jobs. An empty field is no condition."""
 
     ids: tuple[Id, ...] = ()
     users: frozenset[str] = frozenset()
@@ -64,7 +64,7 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
     names: frozenset[str] = frozenset()
     states: frozenset[str] = frozenset()
     nodes: frozenset[str] = frozenset()
-    any_case: bool = False  # True if the names of jobs are compared without regard to case, as squeue does
+    any_case: bool = False  # True if upper and lower case in job names are equal, as in squeue
 
     def _is_named(self, name: str) -> bool:
         return name.lower() in {one.lower() for one in self.names}
@@ -96,8 +96,8 @@ def _is(each: Id, job: JobInfo) -> bool:
 
 
 def chosen(said: Mapping[str, str | None], states: frozenset[str] = frozenset()) -> Chosen:
-    """Return the selection that the options in `said` make. Several commands share these options (--jobs, --user,
-    --partition and others). An option with an empty value selects no job. Raises NoJob."""
+    """Return the selection for the options in `said`. Several commands share these options (--jobs, --user, --partition
+    and others). An option with an empty value selects no job. Raises NoJob."""
 
     def some(name: str) -> frozenset[str]:
         text = said.get(name)
@@ -137,7 +137,7 @@ def is_user(name: str) -> bool:
 
 
 def read_states(text: str) -> frozenset[str] | None:
-    """Return the full names of the states in `text`, which may have their full or short names; None for ALL. Raises
+    """Return the full names of the states in `text`; None for ALL. The text may have full or short names. Raises
     KeyError with the name of an unknown state."""
     long = {short: state for state, short in SHORT.items()}
     found = set()

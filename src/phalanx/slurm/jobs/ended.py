@@ -1,5 +1,5 @@
-"""Read jobs from the ledger, the accounting database, which also has jobs whose objects were deleted. Derive the end
-state of a job.
+"""Read jobs from the ledger, the accounting database. The ledger also has the jobs whose objects were deleted. Derive
+the end state of a job.
 
 In the ledger, the column `group_name` of a Slurm job has the name of the job's user, even if another user created the
 Job object.
@@ -14,7 +14,7 @@ from signal import SIGKILL
 import msgspec
 
 from phalanx.slurm.cluster.api import ApiClient
-from phalanx.slurm.cluster.ledger import Book, Part, ledger_url, marks
+from phalanx.slurm.cluster.ledger import LedgerReader, Part, ledger_url, marks
 from phalanx.slurm.jobs.ask import NODE_FAILED, parse_ask
 from phalanx.slurm.jobs.steps import records
 from phalanx.slurm.jobs.view import BY_SIGNAL, REASONS, JobInfo, jobs
@@ -23,7 +23,7 @@ _COLUMNS = "id, number, state, words, submit_s, eligible_s, end_s, exit_code, si
 
 _OUT_OF_MEMORY = ("out of memory (OOM)", "OOMKilled")  # the texts of Phalanx's node agents and of kubelets
 _TASKS_AT_ONCE = 1000
-_COMPONENTS = 16  # a missing number may be a component of a job with one of the 15 numbers before it
+_COMPONENTS = 16  # a missing number may be that of a component; then the job has one of the 15 numbers before it
 _STARTS = "SELECT job_id, at_s, end_s, nodes, state FROM ledger_start"
 
 
@@ -56,19 +56,19 @@ def recorded(
         values = [*values, since_s, *values]
     of_jobs += " ORDER BY number"
     starts: dict[int, list[tuple[float, float | None, str, str]]] = {}
-    with Book.open(Part(since_s=since_s or 0.0, user=user, numbers=tuple(numbers or ()))) as book:
-        rows = book.rows(of_jobs, values)
+    with LedgerReader.open(Part(since_s=since_s or 0.0, user=user, numbers=tuple(numbers or ()))) as ledger:
+        rows = ledger.rows(of_jobs, values)
         for at in range(0, len(rows), 500):
             ids = [row[0] for row in rows[at : at + 500]]
             asked = f"{_STARTS} WHERE job_id IN ({marks(ids)}) ORDER BY at_s"
-            for job, at_s, end_s, nodes, state in book.rows(asked, ids):
+            for job, at_s, end_s, nodes, state in ledger.rows(asked, ids):
                 starts.setdefault(job, []).append((at_s, end_s, nodes, state))
     return [job for row in rows for job in _components(row, starts.get(row[0], []))]
 
 
 def recorded_of(numbers: Sequence[int]) -> list[JobInfo]:
-    """Return the jobs in the ledger with these numbers. For the number of an array, return all tasks of the array; the
-    numbers of the tasks follow the number of the array."""
+    """Return the jobs in the ledger with these numbers. The number of an array selects all of its tasks; the tasks have
+    the numbers after it."""
     found = {job.number: job for job in recorded(numbers=list(numbers))} if numbers else {}
     if missing := [number for number in numbers if number not in found]:
         # The missing numbers may be components of heterogeneous jobs: the ledger has one entry for all components,
@@ -164,6 +164,6 @@ _missed: dict[int, float] = {}
 
 
 def _gone(number: int) -> bool:
-    """Return True if this process looked for the job in the ledger more than five seconds ago, and it is still missing.
-    A new job appears in the ledger sooner."""
+    """Return True if the job is missing in the ledger, and this process first looked for it more than five seconds ago.
+    A new job appears in the ledger within this time."""
     return time.monotonic() - _missed.setdefault(number, time.monotonic()) > 5.0

@@ -23,7 +23,7 @@ _Of = TypeVar("_Of")
 
 class Field(msgspec.Struct, Generic[_Of], frozen=True):
     """A field that a column can show. `show`: a function that returns the text for a row. `uncut`: True for lists of
-    nodes, which Slurm 22.05 does not cut in columns that are aligned to the right (measured)."""
+    nodes; Slurm 22.05 does not shorten them in right-aligned columns (measured)."""
 
     heading: str
     show: Callable[[_Of], str]
@@ -102,14 +102,15 @@ def _limit(job: JobInfo) -> str:
 
 
 def start_s(job: JobInfo) -> float | None:
-    """Return when the job started or is expected to start, in seconds since the epoch; None if unknown."""
+    """Return the actual or expected start time of the job, in seconds since the epoch; None if unknown."""
     if job.state == "PENDING":
         return job.ask.begin_s if job.reason == "BeginTime" else job.expected_s
     return job.start_s
 
 
 def end_s(job: JobInfo) -> float | None:
-    """Return when the job ended, or when it ends at the latest by its time limit; None if unknown."""
+    """Return the end time of the job, or for a running job the time at which its time limit ends it; None if
+    unknown."""
     if job.end_s is not None:
         return job.end_s
     begun_s = start_s(job)
@@ -203,7 +204,8 @@ def _min_cpus(job: JobInfo) -> int:
 
 
 def pending_time(job: JobInfo) -> str:
-    """Return the seconds between the job's submission and its start, as text. For a pending job, count until now."""
+    """Return the seconds between the job's submission and its start, as text. For a pending job, return the seconds
+    since its submission."""
     until_s = job.start_s if job.start_s is not None and job.state != "PENDING" else time.time()
     return str(int(max(0.0, until_s - job.submit_s)))
 
@@ -304,8 +306,8 @@ def columns(
     letters: Mapping[str, Field[Any]] = LETTERS,
     names: Mapping[str, Field[Any]] = NAMES,
 ) -> tuple[list[Column], list[str]]:
-    """Return the columns that -O names, else those that -o names, else those of the format `default`. Return also the
-    names of fields that do not exist. `said`: the options. `letters`, `names`: the fields of -o and of -O."""
+    """Return the columns of the format in -O, or else in -o, or else of the format `default`, and the names in it that
+    are no fields. `said`: the options. `letters`, `names`: the fields of -o and of -O."""
     if (text := said.get("Format")) is not None:
         return by_names(text, names)
     text = said.get("format")
@@ -313,8 +315,8 @@ def columns(
 
 
 def by_letters(text: str, letters: Mapping[str, Field[Any]] = LETTERS) -> tuple[list[Column], list[str]]:
-    """Return the columns that the format `text` of -o names, and the letters that name no field. As in Slurm, `%%` and
-    a `%` at the end print nothing."""
+    """Return the columns that the format `text` of -o names, and the letters in it that stand for no field. As in
+    Slurm, `%%` and a `%` at the end print nothing."""
     before, _, rest = text.partition("%")
     found = [Column(None, text=before)] if before else []
     wrong: list[str] = []
@@ -332,8 +334,8 @@ def by_letters(text: str, letters: Mapping[str, Field[Any]] = LETTERS) -> tuple[
 
 
 def by_names(text: str, names: Mapping[str, Field[Any]] = NAMES) -> tuple[list[Column], list[str]]:
-    """Return the columns that the list `text` of -O names, and the names that name no field. A column without a width
-    has 20 characters. `NAME:|` prints the value in its own width, followed by `|`."""
+    """Return the columns that the list `text` of -O names, and the names in it that are no fields. A column without a
+    width has 20 characters. `NAME:|` prints the value without padding, followed by `|`."""
     found: list[Column] = []
     wrong: list[str] = []
     for word in text.split(","):
@@ -369,7 +371,7 @@ def _fit(column: Column, text: str) -> str:
     if not column.width:
         return text
     if text == "(null)" and not column.right and column.width < len(text):
-        return " " * column.width  # as printf(3), which leaves out `(null)` if the width is too small for it
+        return " " * column.width  # as printf(3) does, leave out `(null)` if it does not fit into the width
     if column.right and column.field is not None and column.field.uncut:
         return text.rjust(column.width)
     cut = text[: column.width]
@@ -377,7 +379,7 @@ def _fit(column: Column, text: str) -> str:
 
 
 def shown_together(jobs: Sequence[JobInfo]) -> list[JobInfo]:
-    """Return the jobs for which squeue prints a line. Tasks of an array that wait for the same reason, or that were
+    """Return one job for each line that squeue prints. Tasks of an array that wait for the same reason, or that were
     cancelled together, share the line of the first of these tasks."""
     found: list[JobInfo] = []
     firsts: dict[tuple[object, ...], JobInfo] = {}

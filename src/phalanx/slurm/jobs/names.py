@@ -13,8 +13,8 @@ _PATTERN = re.compile(r"%(\d*)([%a-zA-Z])")
 
 
 def name_of(number: int, ask: Ask | None = None) -> str:
-    """Return the name of the Job and of its Secret. The names of an array's tasks have the order of their indexes,
-    because jobs that were submitted in the same second start in the order of their names."""
+    """Return the name of the Job and of its Secret. The names of an array's tasks sort by the task index, because jobs
+    with the same submission second start in the order of their names."""
     if ask is not None and ask.array is not None:
         return f"slurm-{ask.array}-{ask.task:07}"
     return f"slurm-{number}"
@@ -39,9 +39,9 @@ def path_within(number: int, around: Mapping[str, str]) -> str:
 
 def file_name(pattern: str, ask: Ask, number: int, *, running: bool = False) -> str:
     """Return the path of the file that a pattern (`slurm-%j.out`) names, in the job's directory. `running`: True for
-    the name that the launcher in the pod opens; in this name a mark stands for %N, which the launcher replaces. False
-    for the name that scontrol shows; in this name only the values are filled in that are known at submission."""
-    if "\\" in pattern:  # a backslash turns all patterns off; `\\` stands for `\`
+    the name that the launcher in the pod opens; this name has a mark for %N, which the launcher replaces. False for the
+    name that scontrol shows; only patterns whose values are known at submission are replaced in it."""
+    if "\\" in pattern:  # a backslash disables all patterns; `\\` is replaced by `\`
         return os.path.join(ask.workdir, pattern.replace("\\\\", "\0").replace("\\", "").replace("\0", "\\"))
     array = number if ask.array is None else ask.array
     known = {

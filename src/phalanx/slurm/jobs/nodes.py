@@ -13,7 +13,7 @@ from phalanx.slurm.cluster.site import FEATURE, POWER, Site
 
 PATH = "/api/v1/nodes"
 DOWN = "slurm.phalanx.dev/down"  # annotation of nodes on which `scontrol update State=DOWN` was used
-GPU_PRODUCT = "nvidia.com/gpu.product"  # label of nodes: the GPU type, by NVIDIA's feature discovery
+GPU_PRODUCT = "nvidia.com/gpu.product"  # label of nodes: the GPU type, which NVIDIA's GPU feature discovery writes
 
 
 class NodeInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,8 +83,8 @@ def nodes(api: ApiClient) -> list[NodeInfo]:
 
 
 def with_cloud(here: Site, found: list[NodeInfo]) -> list[NodeInfo]:
-    """Return the nodes in `found`, and the cloud nodes of the site that are switched off or are being switched on or
-    off. Such cloud nodes have no Node object, or a Node object that is not ready."""
+    """Return the nodes in `found`, and those cloud nodes of the site that are switched off or are being switched on or
+    off. These cloud nodes have no Node object, or their Node object is not ready."""
     if not here.cloud:
         return found
     import time
@@ -148,8 +148,8 @@ class Used(msgspec.Struct):
 
 
 def used(api: ApiClient) -> dict[str, Used]:
-    """Return, for each node, the sum of the resource requests of pods that have not ended. Pods that are not of Slurm
-    jobs count as well, so a node that is full of such pods is not shown as idle."""
+    """Return, for each node, the sum of the resource requests of pods that have not ended. Pods of other workloads
+    count as well, so a node that is full of such pods is not shown as idle."""
     found: dict[str, Used] = {}
     for pod in msgspec.json.decode(listed(api, PODS, fieldSelector=_LIVE), type=_Pods).items:
         name = pod.spec.get("nodeName", "")

@@ -95,9 +95,9 @@ def _tasks(found: JobInfo) -> str:
 
 
 def _wishes(found: JobInfo) -> Page:
-    """Return the second half of a job's page: its further requests and its files."""
+    """Return the second half of a job's page: other requests of the job, and its files."""
     ask, null, extra = found.ask, "(null)", found.ask.shown
-    # A page of several tasks cannot name the file of one task.
+    # A page for several tasks has no single file name.
     of = msgspec.structs.replace(ask, task=None) if found.others else ask
     memory = extra.get("memory") or (fields.memory(found) if ask.memory_mib else "0")
     per_cpu = ask.per_cpu or (found.state == "PENDING" and "waiting_memory" in extra)
@@ -141,8 +141,8 @@ def _tres(ask: Ask) -> Iterator[tuple[str, str]]:
 
 
 def _details(found: JobInfo) -> Page:
-    """Return the lines with the job's resources on each node. The real ids of the CPUs are not known, so the ids are
-    counted from 0."""
+    """Return the lines with the job's resources on each node. The real ids of the CPUs are not known, so the page
+    numbers the CPUs from 0."""
     ask = found.ask
     lines = [["JOB_GRES=(null)" if not ask.gpus_per_node else f"JOB_GRES=gpu:{ask.total_gpus}"]]
     for node, cpus in zip(sorted(found.nodes) if found.live else (), ask.cpus_of_nodes, strict=False):
@@ -189,8 +189,9 @@ def node(
     counted: str = "gres/gpu",
     details: bool = False,
 ) -> Page:
-    """Return the page of a node. `held`: the amounts that pods request on the node. `counted`: the name of the TRES in
-    which the site accounts GPUs; empty if it does not. `details`: True if --details was given and the site has GPUs.
+    """Return the page of a node. `held`: the amounts that pods request on the node. `counted`: the name of the TRES
+    under which the site accounts GPUs; empty if the site does not account them. `details`: True if --details was given
+    and the site has GPUs.
 
     Values that Kubernetes does not report are shown as N/A or None.
     """

@@ -1,5 +1,6 @@
-"""A job as Slurm's commands show it (`JobInfo`), and how it is read from its Kubernetes Job and pods. If these objects
-have been deleted, `jobs.ended` reads the job from the ledger, which is the accounting database."""
+"""The class for a job as Slurm's commands show it (`JobInfo`), and the functions that read it from its Kubernetes Job
+and pods. If these objects have been deleted, `jobs.ended` reads the job from the ledger, which is the accounting
+database."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ SHORT = {
     "OUT_OF_MEMORY": "OOM", "BOOT_FAIL": "BF", "DEADLINE": "DL", "REQUEUED": "RQ",
 }  # fmt: skip
 LIVE = ("PENDING", "RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING")
-# The scheduler's reason code -> Slurm's JOB REASON CODE (squeue(1)). A test compares it with
+# The scheduler's reason code -> Slurm's JOB REASON CODE (squeue(1)). A test compares this table with
 # dialects.frame.peer_reasons.
 REASONS = {
     "NoRoom": "Resources", "NoDomain": "Resources", "PlacementRules": "Constraints", "Reserved": "Priority",
@@ -36,7 +37,7 @@ REASONS = {
     "RoomKept": "Resources", "Backoff": "BeginTime", "Invalid": "BadConstraints", "Unsupported": "BadConstraints",
     "QueueMisconfigured": "PartitionConfig", "Rejected": "JobLaunchFailure", "StaleGang": "JobLaunchFailure",
 }  # fmt: skip
-# Reasons that become Priority for jobs behind the first job that waits for Resources.
+# Reasons that are shown as Priority for jobs with a lower priority than the first job that waits for Resources.
 _BEHIND = frozenset({"Resources", "QOSMaxJobsPerUserLimit", "AssocMaxJobsLimit"})
 SUSPENDED = "slurm.phalanx.dev/suspended"  # annotation: since when the job is suspended (seconds since the epoch)
 _LOOKED_AT_S = 0.5
@@ -44,9 +45,9 @@ _HELD_LOOK_S = 30.0
 _INDEX = "batch.kubernetes.io/job-completion-index"
 _DIGITS = 10  # the maximum number of digits of a job number
 _LATEST_S = 1e11
-BY_SIGNAL = "JobLaunchFailure"  # Slurm's reason if a signal ended the script
+BY_SIGNAL = "JobLaunchFailure"  # the reason that Slurm shows if a signal ended the script
 _NUMBERS = "phalanx.dev/reason-numbers"  # annotation of the scheduler: numbers of the reason, as JSON
-_OVERDUE_S = 60.0  # how long an expected start is shown after its time
+_OVERDUE_S = 60.0  # an expected start is shown until this long after its time
 _BASIC = 4294901760  # the first job's priority under Slurm's priority/basic; each later job has a priority lower by 1
 
 
@@ -165,8 +166,8 @@ class JobInfo(msgspec.Struct, kw_only=True):
 
 class ReasonNumbers(msgspec.Struct):
     """The numbers that the scheduler writes with the reason why a job is pending. `enough_s`: when enough capacity or
-    quota is expected to be released. `reservation`: the advance reservation that keeps the nodes from the job, or the
-    one that the job requested."""
+    quota is expected to be released. `reservation`: the advance reservation whose nodes the job may not use, or the
+    reservation that the job requested."""
 
     enough_s: Moment | None = None
     reservation: str = ""
@@ -239,7 +240,8 @@ def jobs(
     narrowed = {"live": "true"} if live else {}
     found = _listed(api, asked, narrowed | ({"users": ",".join(sorted(users))} if users else {}))
     if users and asked is None and any(job.reason == "Resources" and job.state == "PENDING" for job in found):
-        found = _listed(api, asked, narrowed)  # `_rank` needs the jobs of other users, which may be first
+        # `_rank` needs the jobs of other users, because they may have higher priorities
+        found = _listed(api, asked, narrowed)
     if places and any(job.start_s is not None for job in found):
         _place(api, found, asked)
     if asked is None:
@@ -272,11 +274,12 @@ def _listed(api: ApiClient, asked: list[int] | None, narrowed: Mapping[str, str]
     asks, decoder = Asks(), msgspec.json.Decoder(_Job)
     for selector in selectors:
         for each in msgspec.json.decode(listed(api, JOBS, labelSelector=selector, **narrowed), type=_List).items:
-            # The Jobs are decoded one at a time: each reuses the memory of the one before, which halves the time.
+            # The Jobs are decoded one at a time. Each Job then reuses the memory of the Job before it, which halves the
+            # time.
             if (job := _read(decoder.decode(each), asks)) is None:
                 continue
-            # On clusters that do not check job numbers two jobs may have the same one. Then the caller's own job is
-            # shown.
+            # On clusters that do not check job numbers two jobs may have the same one. In this case the caller's own
+            # job is shown.
             if job.number not in read or job.namespace == api.namespace:
                 read[job.number] = job
     return list(read.values())
@@ -285,7 +288,7 @@ def _listed(api: ApiClient, asked: list[int] | None, narrowed: Mapping[str, str]
 def _read(obj: _Job, asks: Asks) -> JobInfo | None:
     meta, ask = obj.metadata, asks.read(obj.metadata.annotations)
     if ask is None or not _is_number(meta.labels.get(NUMBER, "")):
-        return None  # not a Slurm job, or edited by hand
+        return None  # not a Slurm job, or a user has edited the annotation
     job = JobInfo(number=int(meta.labels[NUMBER]), ask=ask, state="PENDING", submit_s=ask.submit_s)
     job.namespace = meta.namespace
     job.steps, job.restarts = records.read(meta.annotations), ask.restarts
@@ -327,7 +330,7 @@ def _miss_deadline(job: JobInfo, latest_s: float) -> None:
 
 
 def _reason_numbers(annotations: Mapping[str, str]) -> ReasonNumbers:
-    """Return the numbers of the scheduler's reason; empty ones if the annotation is missing or no JSON of its form."""
+    """Return the numbers of the scheduler's reason; empty numbers if the annotation is missing or invalid."""
     try:
         return msgspec.json.decode(annotations[_NUMBERS], type=ReasonNumbers)
     except (KeyError, msgspec.MsgspecError):
@@ -335,7 +338,7 @@ def _reason_numbers(annotations: Mapping[str, str]) -> ReasonNumbers:
 
 
 def _expected_s(numbers: ReasonNumbers) -> float | None:
-    """Return the expected start; None if it is unknown, or past by more than a minute."""
+    """Return the expected start; None if it is unknown, or was more than a minute ago."""
     found_s = numbers.enough_s
     return None if found_s is None or found_s < time.time() - _OVERDUE_S else found_s
 
@@ -348,7 +351,7 @@ def _expected(ask: Ask) -> str:
         return "JobArrayTaskLimit"
     if ask.dependency:
         return "Dependency"
-    # The scheduler writes reasons at a limited rate. It has tried a job of this age many times, without success.
+    # The scheduler writes reasons at a limited rate. A job of this age was already tried many times without success.
     return "Resources" if time.time() - ask.submit_s > _LOOKED_AT_S else "None"
 
 
@@ -398,8 +401,8 @@ def _is_number(text: str) -> bool:
 
 
 def _exit(job: JobInfo, pod: _Pod) -> None:
-    """Set the exit code, signal and state of the job from the pod that ran the script. The status of the Job shows the
-    end up to a second later, because the Job controller counts pods once a second."""
+    """Set the exit code, signal and state of the job from the pod that ran the script. The status of the Job may show
+    the end a second later than the pod, because the Job controller counts pods once a second."""
     for one in pod.status.get("containerStatuses") or ():
         if end := (one.get("state") or {}).get("terminated"):
             code = int(end.get("exitCode") or 0)

@@ -25,8 +25,8 @@ def read_mib(text: str) -> int:
 
 
 def memory(mib: int) -> str:
-    """Return an amount of memory as Slurm prints it, such as `1000M`, `4G` or `62.50G`. The unit is the largest one in
-    which the amount is a multiple of a half."""
+    """Return an amount of memory as Slurm prints it, such as `1000M`, `4G` or `62.50G`. The unit is the largest unit of
+    which the amount is a multiple of one half."""
     amount, unit = float(mib), 0
     while amount >= 1024 and amount % 512 == 0 and unit < 2:
         amount, unit = amount / 1024, unit + 1
@@ -67,9 +67,9 @@ def per_node(counts: list[int]) -> str:
 
 
 def spread(count: int, room: list[int], each: int = 0) -> list[int]:
-    """Return the number of tasks for each node, in sum `count`. `room`: the number of tasks that fit on each node.
-    Without `each`, the nodes are filled in their order, and every node gets at least one task. With `each`, every node
-    gets `each` tasks until all tasks have a node."""
+    """Distribute `count` tasks over nodes, and return the number of tasks of each node. `room`: the number of tasks
+    that fit on each node. If `each` is 0, fill the nodes in their order, but give every node at least one task.
+    Otherwise give `each` tasks to every node until no tasks are left."""
     if each:
         return [min(each, max(0, count - at * each)) for at in range(len(room))]
     found, left = [], count

@@ -18,8 +18,8 @@ class ArrayError(PhalanxError):
 
 
 class Array(msgspec.Struct, frozen=True, kw_only=True):
-    """A parsed --array. `tasks`: the indexes of the tasks, ascending. `throttle`: the largest number of tasks that may
-    run at the same time; 0: all. `step`: the step of the first range."""
+    """A parsed --array. `tasks`: the indexes of the tasks in ascending order. `throttle`: the largest number of tasks
+    that may run at the same time; 0: all. `step`: the step of the first range."""
 
     tasks: tuple[int, ...]
     throttle: int = 0

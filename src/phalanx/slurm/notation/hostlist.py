@@ -14,7 +14,7 @@ _NAME = re.compile(r"(.*?)(\d+)?", re.DOTALL)
 
 
 def expand(text: str) -> list[str]:
-    """Return the names of the host list in its order, with repetitions. Raises PhalanxError if there are more than
+    """Return the names in the order of the host list; names may be repeated. Raises PhalanxError if there are more than
     65,536 names."""
     return _bounded(name for part in _parts(text) for name in _expanded(part))
 

@@ -1,7 +1,7 @@
 """Print tables as Slurm's accounting commands do. Users choose columns by `NAME%WIDTH`, where NAME may be abbreviated.
 
-A text that is longer than its column is cut and ends with `+`. A time stamp is cut without `+`. Whole numbers and
-durations are never cut. A fraction that is too long is printed with an exponent.
+A text that is longer than its column is shortened and gets a `+` at its end. A time stamp is shortened without a `+`.
+Whole numbers and durations are never shortened. A fraction that is too long is printed with an exponent.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ _WIDTH = re.compile(r"(-?)(\d*)")
 
 class Printed(NamedTuple):
     """A column of a table. `width`: the width in characters; negative if the column is left-aligned. `whole`: True for
-    numbers and durations, which are never cut. `moment`: True for time stamps, which are cut without a plus."""
+    numbers and durations, which are never shortened. `moment`: True for time stamps, which are shortened without a
+    `+`."""
 
     heading: str
     width: int
@@ -65,7 +66,7 @@ def chosen(
     `wrong`: a function that returns the exception to raise for an unknown name. `zero`: True if a width of 0 is used as
     it is; False if it means the default width.
 
-    If a field is named several times, its last width is used for all its columns. An empty word ends the list.
+    If a field is named several times, its last width is used for all its columns. An empty name ends the list.
     """
     found: list[str] = []
     own = dict(widths)

@@ -21,9 +21,9 @@ def number_of(text: str) -> int | None:
 
 
 def read_warning(text: str) -> tuple[int, int, bool] | None:
-    """Return what a value of --signal such as `[R][B:]USR1@90` specifies: (signal number, seconds before the time
-    limit, True if only the script gets the signal). Return None if the value is invalid. The flag R (the job may
-    overlap a reservation) has no effect in Phalanx."""
+    """Parse a value of --signal such as `[R][B:]USR1@90`. Return (signal number, seconds before the time limit, True if
+    only the script gets the signal). Return None if the value is invalid. The flag R (the job may overlap a
+    reservation) has no effect in Phalanx."""
     found = _WARNING.fullmatch(text)
     number = number_of(found[2]) if found is not None else None
     if found is None or number is None:

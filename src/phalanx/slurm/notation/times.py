@@ -23,7 +23,7 @@ _DATES = (
 
 
 class TimeError(PhalanxError):
-    """A text that is no time. `at`: the index of the first character that was not understood, if it is known."""
+    """The error for a text that is not a time. `at`: the index of the first invalid character, if it is known."""
 
     def __init__(self, text: str, at: int = 0) -> None:
         super().__init__(text)
@@ -56,9 +56,9 @@ _LAST_S = 253_402_300_800  # the beginning of the year 10000, which Python and K
 
 
 def read_moment(text: str, now_s: float, *, past: bool = False) -> float:
-    """Return the point in time that the text names, in seconds since the epoch. The text is in the time zone of this
-    machine. A time of day without a date means the next time that the clock shows it. `past`: True if such a time is on
-    the present day, as in Slurm's options about the past. Raises TimeError."""
+    """Parse a point in time, and return it in seconds since the epoch. The text is in the time zone of this machine. A
+    time of day without a date is its next occurrence. `past`: True to use the present day instead, as Slurm does for
+    options about the past. Raises TimeError."""
     said = text.lower()
     date: tuple[int, int, int] | None = None
     clock: tuple[int, int, int] | None = None
@@ -113,7 +113,7 @@ def _clock(found: re.Match[str], text: str) -> tuple[int, int, int]:
 
 def _date(said: str, at: int, now_s: float, text: str) -> tuple[tuple[int, int, int], int]:
     """Return the date (year, month, day) at the index `at` of the text, and the index after it. Raises TimeError with
-    the index of the first character that was not understood."""
+    the index of the first invalid character."""
     found = next((match for form in _DATES if (match := form.match(said, at))), None)
     if found is None:
         digits = re.compile(r"\d{0,2}").match(said, at)

@@ -1,18 +1,18 @@
 """Create the objects of a job: the token of its pods, its Secret, and its Job. An array has one Job for each task.
 
-The first part creates the service account whose token the pods have. With this token, srun in the job's pods can
-connect to these pods and record its steps; it allows nothing else. Pods with the image `host` are processes of their
-user and have the user's kubeconfig. Pods with other images have no kubeconfig, so they run under this service account.
-Its role names each object of the job. RBAC cannot name pods that do not exist yet, and the names of a Job's pods are
-random. So the role grants `pods/exec` for all pods, and an admission policy (`cluster.admission`) limits each such
-account to pods whose names begin with the name of its job. The account cannot read pods; the pods of a job publish
-their addresses in annotations of the Job instead (`jobs.steps.pods.told`).
+The first part creates the service account whose token the pods have. This token only allows an srun in the job's pods
+to connect to these pods and to record its steps. Pods with the image `host` are processes of their user and have the
+user's kubeconfig. Pods with other images have no kubeconfig, so they use this service account. Its role names each
+object of the job. RBAC cannot restrict a role to the pods of a Job, because their names end with a random suffix. So
+the role grants `pods/exec` for all pods, and an admission policy (`cluster.admission`) limits each such account to pods
+whose names begin with the name of its job. The account cannot read pods; the pods of a job publish their addresses in
+annotations of the Job instead (`jobs.steps.pods.told`).
 
-The submitter of the job grants these rights. They never exceed the rights of the submitter, because the API server
-refuses privilege escalation. The account and the role are owned by the job's Secret, and are deleted with it.
+The submitter of the job grants these rights. The API server refuses privilege escalation, so the rights never exceed
+those of the submitter. The account and the role are owned by the job's Secret, and are deleted with it.
 
-The second part creates the Secret and the Jobs. Functions import the modules for rare options (reservations, limits of
-users) only when they need them, because imports take most of the time of sbatch.
+The second part creates the Secret and the Jobs. Modules for rare options (reservations, limits of users) are imported
+inside the functions that need them, because imports take most of the time of sbatch.
 """
 
 from __future__ import annotations
@@ -155,8 +155,8 @@ def submit(api: ApiClient, here: site.Site, asked: SubmissionRequest, script: st
 
 
 def _created_together(api: ApiClient, secret: Object, job: Object) -> bool:
-    """Create the Secret and the Job in one call, which only Phalanx's API server has. Return False if nothing was
-    created, because the server refuses the objects or does not have this call. Raises Unreachable."""
+    """Create the Secret and the Job with one API call that only Phalanx's API server offers. Return False if the server
+    does not offer the call, or refuses the objects; nothing was created then. Raises Unreachable."""
     try:
         api.call("POST", SUBMISSIONS, {"secret": secret, "job": job}, namespace=api.namespace)
     except RequestRefused:
@@ -191,8 +191,8 @@ def require_reservation(api: ApiClient, ask: Ask) -> None:
 
 
 def require_allowed(api: ApiClient, here: site.Site, ask: Ask, count: int) -> None:
-    """Check the limits of the job's QOS, user and account. If a limit requires it, hold the job, or set the number of
-    the user's jobs that may run at the same time. Raises Usage if the job is refused."""
+    """Check the limits of the job's QOS, user and account. If a limit is reached, hold the job, or set the maximum
+    number of the user's jobs that may run at the same time. Raises Usage if the job is refused."""
 
     def live() -> list[JobInfo]:
         from phalanx.slurm.jobs.view import jobs

@@ -74,10 +74,11 @@ def variables(number: int, ask: Ask, site: Site, said: Options, script: str, arr
         "SLURM_TOPOLOGY_ADDR_PATTERN": "node",
     }
     if ask.kind != BATCH and "no-shell" not in said and not ask.het_offset:
-        found["PHALANX_HELD"] = "1"  # the allocation ends when its salloc or srun ends
+        found["PHALANX_HELD"] = "1"  # the allocation must end when its salloc or srun ends
     if ask.overcommit:
         found["SLURM_OVERCOMMIT"] = "1"
-    if not {"ntasks", "ntasks-per-node"} & said.keys():  # as many as the allocated CPUs allow (measured, 22.05)
+    # the number of tasks that the allocated CPUs allow (measured with Slurm 22.05)
+    if not {"ntasks", "ntasks-per-node"} & said.keys():
         found["SLURM_TASKS_PER_NODE"] = per_node([cpus // ask.cpus_per_task for cpus in ask.cpus_of_nodes])
     found |= mail_words(ask, site)
     found |= {name: text for name, text in (("PHALANX_PROLOG", site.prolog), ("PHALANX_EPILOG", site.epilog)) if text}
@@ -128,8 +129,7 @@ def allocated(number: int, ask: Ask, cluster: str, nodes: Sequence[str], said: O
 
 
 def _partitions(ask: Ask) -> str:
-    """Return all partitions that the command requested, with the partition in which the job runs first (measured,
-    22.05)."""
+    """Return all requested partitions, the partition of the running job first (measured with Slurm 22.05)."""
     return ",".join([ask.partition, *(name for name in ask.partitions if name != ask.partition)])
 
 

@@ -1,8 +1,8 @@
 """Estimate when a job would start, for sbatch --test-only.
 
-The estimate resembles conservative backfill. It assumes that running jobs end at their time limits. Pending jobs that
-come before this job get nodes first. Then this job gets the first time at which enough nodes have the requested
-resources free. The estimate ignores reservations and limits of accounts. The scheduler does not use this estimate.
+The estimate resembles conservative backfill. It assumes that running jobs end at their time limits. First it places the
+pending jobs that come before this job. Then it finds the first time at which enough nodes have the resources that this
+job requests. The estimate ignores reservations and limits of accounts. The scheduler does not use this estimate.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from phalanx.slurm.submission.creation import needs_of, require_reservation
 from phalanx.slurm.submission.manifest import cpus_per_node
 
 _LONG_S = 365 * 86400.0  # the assumed run time of a job without a time limit
-_MOST_WAITING = 200  # the largest number of earlier pending jobs that get nodes in the estimate
+_MOST_WAITING = 200  # the maximum number of earlier pending jobs that the estimate places
 Amounts = tuple[int, int, int]  # CPUs, MiB, GPUs
 
 
@@ -39,9 +39,9 @@ class _Room:
     held: list[tuple[float, float, Amounts]] = field(default_factory=list)
 
     def takes(self, asked: Amounts, begin_s: float, end_s: float) -> bool:
-        """Return whether the amounts `asked` are free on the node from `begin_s` to `end_s`. The amounts of all jobs in
-        this period are added up, even of jobs that run one after the other. Because of this sum, the estimate may be
-        too late, but never too early."""
+        """Return whether the amounts `asked` are free on the node from `begin_s` to `end_s`. The function adds up the
+        amounts of all jobs in this period, even if they run one after the other. So the estimated start may be too
+        late, but never too early."""
         some = [amounts for since_s, until_s, amounts in self.held if since_s < end_s and until_s > begin_s]
         used = [sum(each) for each in zip(*some, strict=True)] if some else [0, 0, 0]
         have = (self.node.cpus, self.node.memory_mib, self.node.gpus)
@@ -85,13 +85,14 @@ def foretold(api: ApiClient, here: Site, asks: Sequence[Ask]) -> str:
     cpus = sum(max(ask.cpus, sum(ask.cpus_of_nodes)) for ask in asks)
     listed = compress((room.node.name for some in chosen for room in some), ordered=True)
     where = f"nodes {listed} in partition {asks[0].partition}" if len(asks) == 1 else listed
-    # As in Slurm, --test-only takes a job number, which scripts read.
+    # As in Slurm, --test-only uses up a job number, and scripts read it.
     number = numbers.take(api, len(asks), here.first_job)
     return f"sbatch: Job {number} to start at {times.moment(begin_s)} using {cpus} processors on {where}"
 
 
 def _before(known: Sequence[JobInfo], ask: Ask) -> list[JobInfo]:
-    """Return the pending jobs that wait for capacity and come before the job `ask`, the highest priority first."""
+    """Return the pending jobs that wait for capacity and have a higher priority than the job `ask`, the highest
+    priority first."""
     waiting = [job for job in known if job.state == "PENDING" and job.reason in ("Priority", "Resources", "None")]
     return sorted((job for job in waiting if job.ask.nice <= ask.nice), key=lambda job: -job.priority)
 

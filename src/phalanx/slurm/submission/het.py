@@ -1,7 +1,7 @@
 """Create heterogeneous jobs: several components with different requests, which all start at the same time.
 
 Each component is a Job with its own job number. All components form one gang (`phalanx.dev/job`). The script runs in
-the first component. The pods of the other components only wait for steps, and end when the first component ends.
+the first component. The pods of the other components only run steps, and end when the first component ends.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from phalanx.slurm.submission.creation import (
 from phalanx.slurm.submission.environment import variables
 
 Said = dict[str, str | None]
-# Options of the first component are the defaults of the other components (measured, 22.05).
+# The other components inherit these options from the first component (measured with Slurm 22.05).
 _SHARED = (
     "account", "begin", "chdir", "comment", "deadline", "dependency", "export", "gid", "hold", "job-name", "mail-type",
     "mail-user", "nice", "no-requeue", "open-mode", "qos", "requeue", "reservation", "time", "time-min", "uid", "wckey",
@@ -149,8 +149,8 @@ def images_of(asked: Sequence[SubmissionRequest]) -> list[str]:
 
 
 def of_groups(first: int, asks: Sequence[Ask]) -> dict[str, str]:
-    """Return the environment variables about all components, which each component gets. They have the new and the old
-    names of Slurm (HET and PACK). `first`: the job number of the first component."""
+    """Return the environment variables about all components, which each component gets. Each variable is set under its
+    new and its old name in Slurm (HET and PACK). `first`: the job number of the first component."""
     found = {"SLURM_HET_SIZE": str(len(asks)), "SLURM_PACK_SIZE": str(len(asks))}
     for at, ask in enumerate(asks):
         own = {

@@ -43,8 +43,8 @@ class Aborted(Exception):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Granted:
     """A granted allocation. `hold`: the connection to the step daemon that keeps the allocation while it is open; None
-    with --no-shell, where the allocation stays without it. `groups`: the environment variables about all components of
-    a heterogeneous job; empty for other jobs."""
+    with --no-shell, because such an allocation does not end with the command. `groups`: the environment variables about
+    all components of a heterogeneous job; empty for other jobs."""
 
     place: Allocation
     job: JobInfo
@@ -103,8 +103,8 @@ def grant(name: str, kind: str, parts: Sequence[dict[str, str | None]], job_name
 
 
 def _give_back(number: int) -> None:
-    """Cancel an allocation that failed or was interrupted. The function opens a new connection, because the first one
-    may have been interrupted in the middle of a call."""
+    """Cancel an allocation that failed or was interrupted. The function opens a new connection, because a signal may
+    have interrupted a call on the first connection."""
     with suppress(PhalanxError):  # the caller reports the earlier error
         cancel(ApiClient.open(), number)
 
@@ -134,8 +134,8 @@ def translated(text: str, name: str) -> str:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Raise Aborted inside the `with` block when SIGINT, SIGTERM or SIGHUP arrives. A signal that the command ignores,
-    because `nohup` or a shell started it so, stays ignored."""
+    """Raise Aborted inside the `with` block when SIGINT, SIGTERM or SIGHUP arrives. A signal that was already ignored
+    at the start of the command, such as SIGHUP under `nohup`, stays ignored."""
 
     def stop(number: int, frame: object) -> None:
         raise Aborted

@@ -2,8 +2,8 @@
 
 A job is one Job with one pod for each node; all pods start together. The script runs in the first pod. The other pods
 only keep their part of the allocation until the script ends (successPolicy). The script and the environment are in a
-Secret, because environments often have tokens, and so lists of Jobs stay short. The Secret is created first. The Job
-then becomes its owner, so the Secret is deleted with the Job.
+Secret, because environments often contain tokens, and because lists of Jobs would be large otherwise. The Secret is
+created first. The Job then becomes the owner of the Secret, so the Secret is deleted with the Job.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _NODE_NAME = {"fieldRef": {"fieldPath": "spec.nodeName"}}
 _OWN_NAME = {"fieldRef": {"fieldPath": "metadata.name"}}
 _POD_IP = {"fieldRef": {"fieldPath": "status.podIP"}}
 _LABEL = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
-ROOT, _DEFAULT = "root", "default"  # root's account, which has no queue; the queue of jobs in this account
-HOST = "host"  # the image that stands for the node's file system: its pods are processes on the node
+ROOT, _DEFAULT = "root", "default"  # the account of root, which has no queue; the queue for jobs of this account
+HOST = "host"  # the image name for pods that are processes in the node's own file system
 
 
 def secret(number: int, ask: Ask, environment: Mapping[str, str]) -> Object:
@@ -100,7 +100,7 @@ def _pod(
     container: Object = {
         "name": "batch",
         "image": image,
-        # Values of a Secret come into the environment unchanged; in arguments, Kubernetes would replace $(NAME).
+        # Environment variables from a Secret are not changed. In arguments, Kubernetes would replace $(NAME).
         "command": ["/bin/sh", "-c", 'eval "$PHALANX_LAUNCHER"', "slurm_script"],
         "args": [arg.replace("$", "$$") for arg in args],
         "envFrom": [{"secretRef": {"name": secret_of(number, ask)}}],
@@ -144,8 +144,8 @@ def _pod(
 
 
 def cpus_per_node(ask: Ask) -> int:
-    """Return the number of CPUs that each pod requests. All pods of a Job are equal, so it is the number that the node
-    with the most tasks needs."""
+    """Return the number of CPUs that each pod requests. All pods of a Job are equal, so every pod requests the number
+    that the node with the most tasks needs."""
     return max(ask.cpus_of_nodes)
 
 

@@ -1,11 +1,12 @@
-"""Take job numbers, which are small integers that are unique in a cluster, and read the dependencies of jobs.
+"""Take job numbers and read the dependencies of jobs. A job number is a small integer that is unique in its cluster.
 
-The API server of `phalanx up` assigns the numbers (`POST /slurm/v1/numbers`). So no user can exhaust them, and a Job
-can only have a number that was assigned to its user.
+The API server of `phalanx up` assigns the numbers (`POST /slurm/v1/numbers`). So no user can use up all numbers, and a
+Job can only have a number that was assigned to its user.
 
 On other API servers, the ConfigMap `kube-system/phalanx-slurm-number` has the next number. A command adds the number of
 tasks to it, and names the resourceVersion in the write. If several commands write at the same time, the API server
-accepts the first write, and the other commands try again. As in Slurm, a number that was taken and not used is lost.
+accepts the first write, and the other commands try again. As in Slurm, a number that was taken but not used is never
+used again.
 
 A dependency such as `afterok:12:13,afterany:14_3` becomes an annotation for the scheduler, with the names of Jobs and a
 condition for each."""
@@ -111,10 +112,11 @@ def read(api: ApiClient, text: str, task: int | None = None, own: int | None = N
 
 
 def _names(api: ApiClient, job: str, kind: str, task: int | None, own: int | None) -> list[str]:
-    """Return the names of the Jobs that a job id in a dependency stands for. Return no name if the job does not exist
-    any longer. `kind`: the kind of the dependency, such as afterok."""
+    """Return the names of the Jobs with a job id from a dependency; empty if the job does not exist any longer. `kind`:
+    the kind of the dependency, such as afterok."""
     found = _JOB.fullmatch(job)
-    if found is None or (found[3] and kind != "after"):  # `12+1` names a component; only in `after`, `+1` means minutes
+    # `12+1` is a component, and is refused; in `after`, `+1` is a number of minutes
+    if found is None or (found[3] and kind != "after"):
         raise DependencyError(PROBLEM)
     number = int(found[1])
     if number == own:
@@ -130,6 +132,6 @@ def _names(api: ApiClient, job: str, kind: str, task: int | None, own: int | Non
         return [one["metadata"]["name"] for one in tasks if wanted is None or task_of(one) == wanted]
     if api.find(path_of(number)) is not None:
         return [name_of(number)]
-    if own is not None:  # scontrol update may name an unknown number; such a dependency is never satisfied
+    if own is not None:  # with scontrol update, a dependency on an unknown number is never satisfied
         return [name_of(number)]
-    return []  # as in Slurm, a dependency on an unknown number counts as satisfied (measured, 22.05)
+    return []  # as in Slurm, such a dependency of a new job counts as satisfied (measured with Slurm 22.05)

@@ -15,7 +15,7 @@ from phalanx.slurm.accounts.dump import read_dump
 from phalanx.slurm.accounts.tree import carry
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import ApiClient
-from phalanx.slurm.cluster.conf import Told, read_conf, read_gres
+from phalanx.slurm.cluster.conf import LineReport, read_conf, read_gres
 from phalanx.slurm.cluster.site import Site
 
 import_ = App(
@@ -62,7 +62,7 @@ def slurm(
     """
     if conf is None and gres is None and accounts is None:
         raise PhalanxError("name a file to read: --conf, --gres or --accounts FILE. Nothing was changed.")
-    told: list[Told] = []
+    told: list[LineReport] = []
     api = None if dry_run else ApiClient.open()
     before = Site() if api is None else site.load(api)
     found = before

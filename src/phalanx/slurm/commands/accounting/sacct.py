@@ -35,9 +35,9 @@ OPTIONS = declare(
     "timelimit-max,K= truncate,T units= uid|user,u= use-local-uid usage,U verbose,v version,V wckeys,W= whole-hetjob=? "
 ) + declare("yaml", refused=True)
 _READER = OptionReader("sacct", OPTIONS, hint=False)
-# The names that the label with a job's group can have.
+# The possible names of the label with a job's group.
 _NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
-_NAMED = 100  # up to this many running jobs are fetched by number; if there are more, all jobs are fetched
+_NAMED = 100  # up to this number of running jobs, each job is fetched by its number; otherwise all jobs are listed
 _UNITS = "KMGTP"
 _SPAN = re.compile(r"\s*\+?(\d+)(?:-(\d+))?")
 _REASONS = frozenset({
@@ -184,7 +184,8 @@ def _lines(said: dict[str, str | None]) -> list[SacctLine]:
     if not _is_here(said):
         return []
     found = [job for job in _recorded(said, window, ids) if _wanted(job, said, window, bool(ids))]
-    found = shown_together(found)  # in Slurm's accounting, pending tasks with the same reason are one entry
+    # as in Slurm's accounting, pending tasks of an array with the same reason share a line
+    found = shown_together(found)
     if ids:
         found = [job for job in found if _has(ids, job)]
     if "allocations" not in said:
@@ -238,14 +239,14 @@ _STEPS = ("batch", "extern", "interactive")
 
 
 def _has(ids: Sequence[Id], job: JobInfo) -> bool:
-    """Return whether one of the ids names the job. The id of a single task does not name an entry for several pending
-    tasks."""
+    """Return whether one of the ids names the job. An entry for several pending tasks is not named by the id of a
+    single task."""
     return any(Chosen(ids=(one,)).has(job) for one in ids if one.tasks is None or not job.others)
 
 
 def _is_here(said: Mapping[str, str | None]) -> bool:
-    """Return whether the options -M and -L select this cluster. `all` and `-1` stand for every cluster. The ledger has
-    no data of other clusters."""
+    """Return whether the options -M and -L select this cluster. The values `all` and `-1` select every cluster. The
+    ledger has no data of other clusters."""
     names = (said.get("clusters") or "all").lower().split(",")
     return (
         "allclusters" in said or "all" in names or "-1" in names or site.load(ApiClient.open()).cluster.lower() in names
@@ -253,8 +254,9 @@ def _is_here(said: Mapping[str, str | None]) -> bool:
 
 
 def _recorded(said: Mapping[str, str | None], window: tuple[float, float], ids: Sequence[Id]) -> list[JobInfo]:
-    """Return the jobs that the options may select; the caller must check each of them. The database query leaves out as
-    many jobs as it can, because a ledger may have millions. `window`: the beginning and the end of the period."""
+    """Return candidates for the jobs that the options select; the caller must check each candidate against the options.
+    The database query leaves out as many jobs as possible, because a ledger may have millions of jobs. `window`: the
+    beginning and the end of the period."""
     if not ledger_url():  # without a ledger, only jobs whose objects still exist can be shown
         return jobs(ApiClient.open(), [one.number for one in ids] or None)
     if ids:
@@ -295,13 +297,13 @@ def _only_user(said: Mapping[str, str | None]) -> str:
 
 
 def _run(job: JobInfo, start_s: float, end_s: float | None) -> JobInfo:
-    """Return a job for the line about an earlier run of the job, which ended with a requeue."""
+    """Return a copy of the job for the line about an earlier run that ended with a requeue."""
     return msgspec.structs.replace(job, state="REQUEUED", start_s=start_s, end_s=end_s, exit_code=0, signal=0, steps={})
 
 
 def _steps(job: JobInfo) -> dict[str, StepRecord]:
-    """Return the steps of a job: name -> record. `batch` stands for the script, if the job has one; each srun has a
-    further step."""
+    """Return the steps of a job: name -> record. The step `batch` is the script, if the job has one. Each srun adds a
+    step."""
     found: dict[str, StepRecord] = {}
     if job.ask.kind == BATCH and not job.ask.het_offset:
         found["batch"] = StepRecord(
@@ -367,7 +369,7 @@ def _wanted(job: JobInfo, said: Mapping[str, str | None], window: tuple[float, f
         if states is not None and job.state not in states:
             return False
         if said.get("endtime") is None and (not job.live or job.eligible_s is None):
-            return False  # without --endtime, --state selects jobs that have the state now
+            return False  # without --endtime, --state selects jobs by their present state
     if by_id:
         return True
     since_s = eligible_s(job) if job.start_s is None else job.eligible_s or job.submit_s

@@ -73,8 +73,8 @@ def _state(line: SacctLine) -> str:
 
 
 def _exit(line: SacctLine) -> str:
-    """Return the exit code of the job or step. As in Slurm, it is 0:0 in the line about a cancelled job; the line about
-    the script has the exit code of the script."""
+    """Return the exit code of the job or step. As in Slurm, a cancelled job has the exit code 0:0. The line about its
+    script has the exit code of the script."""
     if line.step:
         return "0:15" if line.job.state == "TIMEOUT" and line.step == "batch" else line.record.status
     return "0:0" if line.job.state == "CANCELLED" else line.job.status
@@ -119,7 +119,8 @@ def _cpus(line: SacctLine) -> str:
 
 
 def elapsed_s(line: SacctLine) -> int:
-    """Return the seconds between start and end. As in Slurm's accounting, both times are cut to whole seconds first."""
+    """Return the seconds between start and end. As in Slurm's accounting, the fractions of both times are cut off
+    first."""
     of = line.record if line.step else line.job
     if not of.start_s or (not line.step and line.job.state == "PENDING"):
         return 0
@@ -142,8 +143,8 @@ def flags(job: JobInfo) -> list[str]:
 
 
 def eligible_s(job: JobInfo) -> float | None:
-    """Return the time from which the job was eligible, that is, from which only capacity, quota or the job order kept
-    it pending. For a job with a begin time in the future, return the begin time."""
+    """Return the time from which the job was eligible: from then on, it waited only for capacity, quota or jobs before
+    it. For a job with a begin time in the future, return the begin time."""
     if job.eligible_s is None and not job.held and not job.ask.dependency and job.reason == "BeginTime":
         return job.ask.begin_s
     return job.eligible_s
@@ -254,7 +255,7 @@ FIELDS |= {
 }
 FIELDS |= {name: (14, _both(lambda job: "", lambda step: "0")) for name in ("AveCPUFreq", "ConsumedEnergy")}
 FIELDS |= {"ConsumedEnergyRaw": (17, _both(lambda job: "", lambda step: "0"))}
-# Widths that differ from the width in `FIELDS`.
+# field -> its width, if it differs from the width in `FIELDS`
 _WIDTHS = {
     "JobID": -12, "JobIDRaw": -12, "AdminComment": 15, "AssocID": 7, "AveCPUFreq": 10, "AveDiskRead": 14,
     "AveDiskWrite": 14, "BlockID": 16, "Container": 19, "Flags": 19, "MaxDiskRead": 12, "MaxDiskReadNode": 15,
@@ -266,7 +267,7 @@ _WIDTHS = {
     "TRESUsageOutMax": 15, "TRESUsageOutMaxNode": 19, "TRESUsageOutMaxTask": 19, "TRESUsageOutMin": 15,
     "TRESUsageOutMinNode": 19, "TRESUsageOutMinTask": 19, "TRESUsageOutTot": 15, "WCKeyID": 10,
 }  # fmt: skip
-# An abbreviated name stands for the first field in this order.
+# An abbreviated name selects the first field in this order that begins with it.
 FIELDS = dict(sorted(FIELDS.items(), key=lambda one: one[0].lower()))
 _WIDTHS = {name: _WIDTHS.get(name, width) for name, (width, _) in FIELDS.items()}
 _WHOLE = frozenset({
@@ -301,8 +302,8 @@ def _unknown(word: str) -> Usage:
 
 
 def _spelled_out(text: str) -> str:
-    """Return the format with the names of all fields in the place of `all`. A width after `all` applies to each field.
-    A width without a name stands for all fields as well."""
+    """Return the format with `all` replaced by the names of all fields. A width after `all` applies to each field. A
+    width without a name is treated like `all` with this width."""
     words = []
     for word in text.split(","):
         name, percent, width = word.strip().partition("%")

@@ -1,6 +1,6 @@
 """sacctmgr: list, add, change and delete accounts, users, associations and QOS.
 
-Changes are written to the queues and to the site's ConfigMap, with the caller's rights at the API server. Root,
+The command writes changes to the queues and to the site's ConfigMap, with the caller's rights at the API server. Root,
 operators and administrators may change everything. Coordinators may change the accounts that they coordinate.
 """
 

@@ -7,9 +7,9 @@ database).
     sreport [OPTIONS] user TopUsage [NAME=VALUE ...]
     sreport [OPTIONS] reservation Utilization [NAME=VALUE ...]
 
-As in Slurm, a period begins and ends with full hours. The usage is the TRES that jobs held times the time for which
-they held them, in minutes; `-t` selects another unit. The output has the form of sreport(1) 22.05, of which
-tests/slurm/golden has examples.
+As in Slurm, a period begins and ends with full hours. Usage is the held amount of a TRES times the time for which jobs
+held it, in minutes; `-t` selects another unit. The output has the form of sreport(1) 22.05; tests/slurm/golden has
+examples.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from phalanx.slurm.accounts.tree import is_administrator
-from phalanx.slurm.accounts.used import Held, held, waited_cpu_s
+from phalanx.slurm.accounts.used import HeldResources, held, waited_cpu_s
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import ApiClient
-from phalanx.slurm.cluster.ledger import Book, Part
+from phalanx.slurm.cluster.ledger import LedgerReader, Part
 from phalanx.slurm.commands.accounting.entities.words import typed
 from phalanx.slurm.commands.accounting.sreport_asked import (
     TRES,
@@ -115,7 +115,7 @@ def _print(asked: ReportConditions, default: str, rows: Sequence[Mapping[str, st
     the field TRES Name instead of Energy."""
     least = 17 if asked.unit[1] and asked.unit[2] else 8
     known = dict(_NAMES)
-    for name, heading in _AMOUNTS.items():  # these columns are made wide enough for the longest number
+    for name, heading in _AMOUNTS.items():  # these columns are widened for the longest number
         known[name] = AccountingColumn(heading, max([least, *(len(row.get(name, "")) for row in rows)]))
     if "tree" in asked.flags:
         known["account"] = AccountingColumn("Account", -20)
@@ -145,10 +145,12 @@ def _shown(
 
 
 def _utilization(asked: ReportConditions) -> None:
-    """Print the report `cluster Utilization`. The column Reported is the amount of all present nodes times the part of
-    the period in which they existed. The column Planned is idle time during which jobs waited for it."""
+    """Print the report `cluster Utilization`. The column Reported is the sum over all present nodes: the node's amount
+    times the part of the period in which the node existed. The column Planned is the idle capacity that jobs waited
+    for."""
     period = asked.period
-    # TRES -> (amount of the node, when its existence in the period begins, when it went down) for each node
+    # TRES -> a tuple for each node: its amount, the begin of its existence in the period, and the time when it went
+    # down
     sizes: dict[str, list[tuple[float, float, float]]] = {name: [] for name in TRES}
     for node in nodes(ApiClient.open()):
         since_s = max(node.made_s, period.since_s)
@@ -156,9 +158,9 @@ def _utilization(asked: ReportConditions) -> None:
         each = {"cpu": node.cpus, "billing": node.cpus, "mem": node.memory_mib, "gres/gpu": node.gpus}
         for name in TRES:
             sizes[name].append((each[name], since_s, max(down_s, since_s)))
-    with Book.open(Part(since_s=period.since_s)) as book:
-        runs = held(book, period)
-        waited = waited_cpu_s(book, period)
+    with LedgerReader.open(Part(since_s=period.since_s)) as ledger:
+        runs = held(ledger, period)
+        waited = waited_cpu_s(ledger, period)
     rows = []
     for name in asked.tres:
         reported = sum(amount * max(0.0, period.last_s - since_s) for amount, since_s, _ in sizes[name])
@@ -184,7 +186,7 @@ class _Sum:
 
     of: dict[str, float] = field(default_factory=dict)
 
-    def add(self, run: Held) -> None:
+    def add(self, run: HeldResources) -> None:
         for name, amount in run.tres.items():
             self.of[name] = self.of.get(name, 0.0) + amount * run.seconds
 
@@ -235,14 +237,14 @@ def _most(sums: Mapping[tuple[str, str], _Sum]) -> list[tuple[tuple[str, str], _
     return sorted(sums.items(), key=lambda each: (-each[1].of.get("cpu", 0.0), each[0]))
 
 
-def _held(asked: ReportConditions) -> list[Held]:
-    with Book.open(Part(since_s=asked.period.since_s)) as book:
-        return held(book, asked.period, asked.names("users"))
+def _held(asked: ReportConditions) -> list[HeldResources]:
+    with LedgerReader.open(Part(since_s=asked.period.since_s)) as ledger:
+        return held(ledger, asked.period, asked.names("users"))
 
 
 def _path(account: str) -> list[str]:
-    """Return the names of the accounts from the root to the account. `account`: the path of the queue; the tree of
-    queues has no root queue, but Slurm's tree of accounts has a root account."""
+    """Return the names of the accounts from the root to the account. `account`: the path of the queue. The path does
+    not begin with a root, because only Slurm's tree of accounts has a root."""
     return ["root", *(part for part in account.split("/") if part)]
 
 
@@ -268,7 +270,7 @@ def _rows(asked: ReportConditions, row: Mapping[str, str], one: _Sum) -> list[di
 
 
 def _capacity(asked: ReportConditions, tres: str) -> float:
-    """Return the TRES seconds that all present nodes offered in the period, each node from its creation on."""
+    """Return the TRES seconds that the present nodes offered in the period. A node counts from its creation on."""
     period, total = asked.period, 0.0
     for node in nodes(ApiClient.open()):
         each = {"cpu": node.cpus, "billing": node.cpus, "mem": node.memory_mib, "gres/gpu": node.gpus}
@@ -313,14 +315,14 @@ def _sizes(asked: ReportConditions) -> None:
 
 
 def _group_of(path: Sequence[str], asked: ReportConditions, wanted: frozenset[str]) -> str:
-    """Return the account in whose row a job counts. `path`: the accounts from the root to the job's account. It is the
-    lowest account on this path that `wanted` names, by default the root. With AcctAsParent it is the account directly
-    below that."""
+    """Return the account in whose row a job counts. `path`: the accounts from the root to the job's account. The job
+    counts in the row of the lowest account on this path that is in `wanted`, or of the root if there is none. With
+    AcctAsParent, it counts in the row of the next account below on the path."""
     at = max((depth for depth, name in enumerate(path) if name in (wanted or {"root"})), default=0)
     return path[min(at + 1, len(path) - 1)] if "acctasparent" in asked.flags else path[at]
 
 
-def _grouping(asked: ReportConditions, runs: Sequence[Held]) -> list[int]:
+def _grouping(asked: ReportConditions, runs: Sequence[HeldResources]) -> list[int]:
     """Return the smallest job size of each column, in CPUs."""
     text = asked.said.get("grouping", "").lower()
     if text == "individual":
@@ -340,8 +342,8 @@ def _spans(limits: Sequence[int]) -> list[str]:
 def _by_word(asked: ReportConditions, word: str) -> dict[tuple[str, str], _Sum]:
     """Return the usage by (value of the field, user). `word`: a field of the job's request, such as wckey. Jobs that do
     not have this field do not count."""
-    with Book.open(Part(since_s=asked.period.since_s)) as book:
-        runs = held(book, asked.period, asked.names("users"), word)
+    with LedgerReader.open(Part(since_s=asked.period.since_s)) as ledger:
+        runs = held(ledger, asked.period, asked.names("users"), word)
     found: dict[tuple[str, str], _Sum] = {}
     for run in runs:
         if run.account:
@@ -380,8 +382,8 @@ def _user_by_wckey(asked: ReportConditions) -> None:
 
 
 def _reserved(asked: ReportConditions) -> None:
-    """Print the report `reservation Utilization`: for each present reservation, the part of its reserved capacity that
-    its jobs used in the period."""
+    """Print the report `reservation Utilization`: for each present reservation, the part of the reserved capacity that
+    jobs of the reservation used in the period."""
     period = asked.period
     _title(asked, "Reservation Utilization", _in_units(asked).replace(" CPU ", " TRES "), length=False)
     api = ApiClient.open()
@@ -435,7 +437,7 @@ def _top(asked: ReportConditions) -> None:
 
 
 def _of_keys(asked: ReportConditions) -> None:
-    """Print the report `job SizesByWcKey`. Only operators may see its figures."""
+    """Print the report `job SizesByWcKey`. Only operators may see this report."""
     _sizes_by_key(asked, AccountingColumn("Wckey", 9), "Job Sizes by Wckey")
 
 
@@ -444,8 +446,8 @@ def _of_accounts_and_keys(asked: ReportConditions) -> None:
 
 
 def _sizes_by_key(asked: ReportConditions, column: AccountingColumn, title: str) -> None:
-    """Print an empty table if the site has no WCKeys. Raises Usage otherwise, because Phalanx does not compute job
-    sizes by WCKey."""
+    """Print an empty table. Raises Usage if the site has WCKeys, because Phalanx does not compute job sizes by
+    WCKey."""
     here = site.load(ApiClient.open())
     if here.wckeys:
         raise Usage(f"sreport: error: {title} by WCKey is not supported by Phalanx (docs/guide/slurm.md)")

@@ -1,7 +1,7 @@
 """Print the tables of sreport, and read the conditions of a report.
 
-The first part prints a table as Slurm does: with the columns of `format=name%width`, with `+` at the end of texts that
-were cut, and in the forms of `-n`, `-p` and `-P`.
+The first part prints a table as Slurm does: with the columns of `format=name%width`, with a `+` at the end of each
+shortened text, and in the form that `-n`, `-p` or `-P` selects.
 
 The second part reads the conditions, the period and the units of a report. As in Slurm, an unknown condition is
 reported and ignored: the report is printed, and the exit code is 1.
@@ -64,7 +64,7 @@ def show(
 # --- conditions of a report -------------------------------------------------------------------------------------------
 
 TRES = ("cpu", "mem", "billing", "gres/gpu")
-# value of -t -> (its heading, the seconds of one unit, True if a percentage is shown)
+# value of -t -> (the unit's name in the title, the seconds of one unit, True if a percentage is shown)
 _TIMES = {
     "second": ("Seconds", 1, False), "minute": ("Minutes", 60, False), "hour": ("Hours", 3600, False),
     "percent": ("Percentage of Total", 0, True), "secper": ("Seconds/Percentage of Total", 1, True),
@@ -144,7 +144,7 @@ def tres_of(options: Mapping[str, str | None]) -> tuple[str, ...]:
 
 
 def _unit(text: str | None) -> tuple[str, int, bool]:
-    """Return the value of `_TIMES` for the value of -t. An unknown name is reported, and means minutes."""
+    """Return the value of `_TIMES` for the value of -t. If the name is unknown, report it and use minutes."""
     word = (text or "minute").lower()
     known = word.removesuffix("s") if word in ("seconds", "minutes", "hours") else word
     found = next((row for name, row in _TIMES.items() if known and name.startswith(known)), None)
@@ -155,8 +155,8 @@ def _unit(text: str | None) -> tuple[str, int, bool]:
 
 def _period(said: Mapping[str, str]) -> Period:
     """Return the period of the report in full hours; by default it is the day before today. Hours in the future are
-    left out. As in Slurm, the default is used for an invalid time, and a period that ends before it begins becomes one
-    hour long."""
+    left out. As in Slurm, an invalid time is replaced by the default. If the end is before the beginning, the period is
+    one hour long."""
     now_s = time.time()
     today_s = times.read_moment("today", now_s)
     since_s = _moment(said.get("start"), now_s, today_s - 86400)

@@ -1,8 +1,8 @@
 """sshare: show shares, usage and fair-share factors in the tree of accounts.
 
-The field TRESRunMins is the sum over running jobs of their TRES times the remaining minutes of their time limits. For a
-user it includes the user's own jobs, and for an account all jobs in and below the account. Jobs without a time limit
-are left out.
+The field TRESRunMins is the sum over running jobs of their TRES times the remaining minutes of their time limits. The
+sum of a user includes the user's own jobs. The sum of an account includes all jobs in the account and in the accounts
+below it. Jobs without a time limit are left out.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ _CALC_MIN = 5  # as with Slurm's PriorityCalcPeriod, the remaining time of runni
 @dataclass(frozen=True, slots=True)
 class ShareLine:
     """A line about an account or a user. `depth`: the depth in the tree; 0 for the root. `total`: the usage of the
-    whole tree. `indent`: the blanks before the name of the account. `held`: the result of `run_minutes`."""
+    whole tree. `indent`: the blanks before the name of the account. `held`: the TRES minutes of running jobs
+    (`run_minutes`)."""
 
     node: FairTreeNode
     account: str
@@ -87,8 +88,8 @@ def _check(typed: Sequence[tuple[str, str | None]]) -> None:
 
 
 def _users(typed: Sequence[tuple[str, str | None]]) -> list[str]:
-    """Return the users that --users names; without it, the caller. Return an empty list for all users: if --all or
-    `--users=-1` is the last of these options. Raises Usage."""
+    """Return the users that --users names, or the caller without this option. An empty list means all users; it is
+    returned if --all or `--users=-1` is the last of these options. Raises Usage."""
     names: list[str] = []
     everybody = [name == "all" or value == "-1" for name, value in typed if name in ("all", "users")][-1:] == [True]
     listed = ",".join(value or "" for name, value in typed if name == "users" and value != "-1")
@@ -121,8 +122,8 @@ def run_minutes(found: Iterable[JobInfo]) -> dict[tuple[str, str], dict[str, flo
 
 
 def _wanted(root: FairTreeNode, said: Mapping[str, str | None], users: Sequence[str]) -> Iterator[ShareLine]:
-    """Yield the lines that the options select. `users`: only lines about accounts and these users; empty for all
-    users."""
+    """Yield the lines that the options select. `users`: the users whose lines are shown besides the lines of accounts;
+    empty for all users."""
     accounts = (said.get("accounts") or "").lower().split(",")
     for line in lines(root):
         if said.get("accounts") is not None and line.account not in accounts:
@@ -153,9 +154,10 @@ def _columns(said: Mapping[str, str | None], *, classic: bool) -> list[tuple[str
     if form is None:
         form = default
     elif not form.strip(","):
-        form = "Account"  # as in Slurm, an empty name is an abbreviation of the first field
+        form = "Account"  # as in Slurm, an empty name selects the first field
     words = [word for word in form.split(",") if word]
-    last = {word.lower(): at for at, word in enumerate(words)}  # as in Slurm, only the last of equal words is used
+    # as in Slurm, a repeated word counts only at its last position
+    last = {word.lower(): at for at, word in enumerate(words)}
     once = ",".join(word for at, word in enumerate(words) if last[word.lower()] == at)
     found = chosen(once, {name: width for name, (width, _) in _FIELDS.items()}, _unknown)
     return [(name, Printed(name, width, name in _WHOLE)) for name, width in found]

@@ -40,8 +40,8 @@ VERSION = "22.05.8"
 # Keywords that set how an interactive scontrol shows results. In Phalanx they have no effect.
 _SETTINGS = ("all", "cluster", "completing", "details", "hide", "oneliner", "quiet", "verbose")
 _ENDS = ("exit", "quit")
-# Keyword that only administrators may use -> Slurm's refusal for other users. They control daemons of Slurm, which
-# Phalanx does not have.
+# keyword that only administrators may use -> Slurm's refusal for other users. These keywords control daemons of Slurm,
+# which Phalanx does not have.
 _OF_DAEMONS = {
     "abort": "slurm_shutdown error: Invalid user id",
     "shutdown": "slurm_shutdown error: Invalid user id",
@@ -58,8 +58,8 @@ _OF_DAEMONS = {
 _ARGUMENTS = {"setdebug": "debug level", "schedloglevel": "schedlog level", "fsdampeningfactor": "dampening factor"}
 _LEVELS = ("quiet", "fatal", "error", "info", "verbose", *(f"debug{count}" for count in ("", 2, 3, 4, 5)))
 _NEED_ONE = (*_ARGUMENTS, "setdebugflags")
-# The messages that --quiet suppresses: messages about a job, and refusals of the server. Errors in the command line are
-# printed.
+# The messages that --quiet suppresses: messages about a job, and refusals of the server. Messages about an invalid
+# command line are printed.
 _QUIET = re.compile(
     r"too few arguments for keyword:(?!write$|notify$)|too many arguments for keyword:show$|invalid entity:|"
     r"(?!scontrol: ).* for job \S+$|\d+_[\d,-]+: |scontrol_print_job |slurm_(?!update )\w+ error: |slurm_load_\w+: |"
@@ -158,8 +158,7 @@ def _verb(typed: str, known: Sequence[str]) -> str:
 
 
 def _set(typed: str, rest: Sequence[str]) -> int:
-    """Accept a keyword that sets how results are shown, without an effect. Raises Usage if the keyword has
-    arguments."""
+    """Accept and ignore a keyword that sets how results are shown. Raises Usage if the keyword has arguments."""
     if rest:
         raise Usage(f"too many arguments for {'' if typed == 'verbose' else 'keyword:'}{typed}"
                     f"{' keyword' if typed == 'verbose' else ''}")  # fmt: skip
@@ -191,7 +190,8 @@ def _wrong_argument(verb: str, rest: Sequence[str]) -> str:
 
 
 def _token() -> int:
-    """Raise Usage for `scontrol token`, as Slurm does without auth/jwt. In Phalanx, `phalanx login` issues tokens."""
+    """Raise Usage for `scontrol token`. Slurm without auth/jwt fails with the same message. In Phalanx, `phalanx login`
+    issues tokens."""
     raise Usage("Error fetching token")
 
 

@@ -1,4 +1,5 @@
-"""sdiag: the jobs submitted and ended since midnight, and statistics of the scheduler's cycles.
+"""sdiag: show the numbers of jobs that were submitted and ended since midnight, and statistics of the scheduler's
+cycles.
 
 The numbers of jobs come from the ledger (the accounting database) and from the API server. The statistics come from the
 scheduler's metrics page at the address in $PHALANX_METRICS (`phalanx up --metrics-address 127.0.0.1:9090`). Without
@@ -16,7 +17,7 @@ from urllib.parse import urlsplit
 
 from phalanx.errors import PhalanxError
 from phalanx.slurm.cluster.api import ApiClient
-from phalanx.slurm.cluster.ledger import Book, Part, ledger_url
+from phalanx.slurm.cluster.ledger import LedgerReader, Part, ledger_url
 from phalanx.slurm.jobs.view import jobs
 from phalanx.slurm.notation import times
 from phalanx.slurm.options import OptionReader, Usage, declare, say
@@ -55,15 +56,15 @@ def _jobs(since_s: float, now_s: float) -> Iterator[str]:
     many Slurm jobs are pending and running now."""
     live = jobs(ApiClient.open(), places=False)
     if ledger_url():
-        with Book.open(Part(since_s=since_s)) as book:
-            [(submitted,)] = book.rows("SELECT COUNT(*) FROM ledger_job WHERE submit_s >= ?", [since_s])
-            [(started,)] = book.rows(
+        with LedgerReader.open(Part(since_s=since_s)) as ledger:
+            [(submitted,)] = ledger.rows("SELECT COUNT(*) FROM ledger_job WHERE submit_s >= ?", [since_s])
+            [(started,)] = ledger.rows(
                 "SELECT COUNT(*) FROM ledger_start s JOIN ledger_job j ON j.id = s.job_id "
                 "WHERE (j.end_s IS NULL OR j.end_s >= ?) AND s.at_s >= ?",
                 [since_s, since_s],
             )
             by_state = "SELECT state, COUNT(*) FROM ledger_job WHERE end_s >= ? GROUP BY state"
-            ended = {str(state): int(count) for state, count in book.rows(by_state, [since_s])}
+            ended = {str(state): int(count) for state, count in ledger.rows(by_state, [since_s])}
         failed = ended.get("FAILED", 0) + ended.get("TIMEOUT", 0)
         yield f"\nJobs submitted: {submitted}\nJobs started:   {started}\nJobs completed: {ended.get('COMPLETED', 0)}"
         yield f"Jobs canceled:  {ended.get('CANCELLED', 0)}\nJobs failed:    {failed}"

@@ -82,7 +82,7 @@ def run(words: Sequence[str]) -> int:
         require_cluster("sinfo", clusters, here.cluster, cluster_from)
         said["clusters"] = here.cluster
     if "reservation" in said:
-        _columns(said)  # reports an invalid format, although --reservation does not use it
+        _columns(said)  # report an invalid format, although the format has no effect with --reservation
         _print_above(said)
         return _reservations(api, "noheader" in said)
     while True:
@@ -197,8 +197,8 @@ def _states(word: str) -> set[str]:
     return _MEANT.get(names[0], {names[0]})
 
 
-# state in --states -> the node states that it selects (measured). For example, a drained node without jobs is also
-# idle.
+# state in --states -> the node states that it selects (measured with Slurm 22.05). For example, a drained node without
+# jobs is also idle.
 _MEANT = {
     "drain": {"drained", "draining"},
     "allocated": {"allocated", "mixed", "draining"},
@@ -252,7 +252,7 @@ def _columns(said: Mapping[str, str | None]) -> list[SinfoColumn | str]:
 
 
 def _every_column() -> list[SinfoColumn | str]:
-    """Return the columns that the field name `all` stands for, with Slurm's separators between them."""
+    """Return the columns for the field name `all`, with Slurm's separators between them."""
     found: list[SinfoColumn | str] = []
     for letter in _ALL:
         found += [SinfoColumn(letter), "|" if letter.islower() else " |" if letter != _ALL[-1] else " "]
@@ -299,7 +299,7 @@ def _print(columns: Sequence[SinfoColumn | str], rows: Sequence[SinfoRow], said:
 
 def _shown(row: SinfoRow, cluster: str | None, letter: str) -> str:
     if letter == "V" and cluster is not None:
-        return cluster  # Slurm prints the cluster's name only with --clusters
+        return cluster  # Slurm prints a cluster name only with --clusters
     return FIELDS[letter][1](row) if row.seen else _EMPTY.get(letter) or FIELDS[letter][1](row)
 
 

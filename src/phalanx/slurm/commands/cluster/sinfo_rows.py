@@ -43,7 +43,7 @@ POWER_STATES = {"~": "powered_down", "#": "powering_up", "%": "powering_down"}
 
 
 def states_of(one: NodeUsage) -> set[str]:
-    """Return all states of a node with which `sinfo --states` selects it."""
+    """Return all states by which `sinfo --states` selects the node."""
     return {one.state, *power_states(one.node)}
 
 
@@ -62,7 +62,7 @@ def _complete(row: SinfoRow) -> str:
 
 
 def document(here: site.Site, found: Sequence[NodeUsage]) -> str:
-    """Return the JSON document about the nodes. It has the fields of Slurm's REST API of 22.05 for which Phalanx has
+    """Return the JSON document about the nodes. It has those fields of Slurm's REST API (22.05) for which Phalanx has
     values."""
     import msgspec
 
@@ -210,7 +210,8 @@ NAMES = {
 }  # fmt: skip
 
 
-# Columns whose values put nodes into different rows: always (`_APART`), or only with --exact (`_EXACT`).
+# Nodes with different values in these columns are in different rows: always (`_APART`), or only with --exact
+# (`_EXACT`).
 _APART = frozenset("tTEuUHfbGno") | {"memory allocated", "gres used", "complete state", "comment", "extra"}
 _EXACT = frozenset("cCmdwzXYZOev") | {"port"}
 _OF_PARTITIONS = frozenset("aglLsrhpIMB")
@@ -332,7 +333,7 @@ def _key(row: SinfoRow, letter: str, listed: Mapping[str, int]) -> tuple[object,
 
 
 def _bits(one: NodeUsage) -> int:
-    """Return the number that represents the state of the node in Slurm, by which sinfo sorts rows."""
+    """Return Slurm's number for the state of the node. sinfo sorts rows by this number."""
     return _BITS[one.state] | (_NOT_RESPONDING if one.node.down_s is not None else 0)
 
 

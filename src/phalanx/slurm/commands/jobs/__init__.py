@@ -5,5 +5,5 @@ sprio    show the factors of the priority of pending jobs
 document  build the JSON document of squeue --json
 squeue_steps  show running steps (squeue --steps)
 squeue   show pending and running jobs
-sstat    show figures of running steps
+sstat    show the resource usage of running steps
 """

@@ -1,6 +1,6 @@
 """Build the JSON document of `squeue --json`. Its fields have the names of Slurm's REST API of 22.05 (openapi/v0.0.38).
 
-If Phalanx has no value for a field, the field has the value that Slurm shows for a job that does not use it.
+If Phalanx has no value for a field, the document has the value that Slurm shows for a job without this feature.
 """
 
 from __future__ import annotations
@@ -100,8 +100,8 @@ def _second(at_s: float | None) -> int:
 
 
 def _resources(job: JobInfo) -> dict[str, object]:
-    """Return the field `job_resources`: the CPUs and the memory that a started job has on each node. Phalanx does not
-    know which cores they are."""
+    """Return the field `job_resources`: the CPUs and the memory that a started job has on each node. The numbers of the
+    cores are not known."""
     if not job.nodes or job.state == "PENDING":
         return {}
     ask, cpus = job.ask, job.ask.cpus_of_nodes

@@ -26,7 +26,7 @@ OPTIONS = declare(
     "partition,p= qos,q= quiet,Q reservation,R= sibling= signal,s= state,t= usage user,u= verbose,v version,V wckey="
 )
 _READER = OptionReader("scancel", OPTIONS)
-_DENIED = 210  # exit code without the right to cancel: the lowest byte of Slurm's error number
+_DENIED = 210  # exit code if the caller may not cancel the job: the lowest byte of Slurm's error number
 
 
 def run(words: Sequence[str]) -> int:
@@ -37,7 +37,7 @@ def run(words: Sequence[str]) -> int:
     if "help" in said or "usage" in said:
         print("Usage: scancel [OPTIONS] [job_id[_array_id][.step_id]]")
         return 0
-    level = 0  # as in Slurm, --quiet overrides the --verbose options that come before it
+    level = 0  # as in Slurm, --quiet cancels earlier --verbose options
     for name, _ in typed:
         level = -1 if name == "quiet" else level + (name == "verbose")
     named = said.get("signal")
@@ -136,8 +136,9 @@ def _end(call: ScancelCall, word: str) -> int:
 
 
 def _over(asked: Chosen) -> list[JobInfo]:
-    """Return the ended jobs of one id that Slurm would still know. If several tasks of an array were cancelled together
-    before they started, Slurm keeps one common record, and does not know the single tasks."""
+    """Return those ended jobs with the id of the call that Slurm would still have in memory. If several tasks of an
+    array were cancelled together before they started, Slurm has one record for all of them, and none for a single
+    task."""
     found = _recorded(asked)
     if any(one.tasks is None for one in asked.ids):
         return found
@@ -147,7 +148,7 @@ def _over(asked: Chosen) -> list[JobInfo]:
 
 
 def _end_lines(call: ScancelCall, found: Sequence[JobInfo]) -> list[int]:
-    """Cancel or signal the jobs, and return the exit codes. Pending jobs come first; otherwise the order is that of
+    """Cancel or signal the jobs, and return the exit codes. Process pending jobs first, then the others in the order of
     squeue."""
     kind = "batch " if "batch" in call.said else "full " if "full" in call.said else ""
     what = f"Signal {call.number} to" if "signal" in call.said else "Terminating"
@@ -229,7 +230,8 @@ def _signal_step(call: ScancelCall, job: JobInfo, name: str) -> tuple[int, str]:
         # As in Slurm, a signal by --signal to an unknown step is not reported as an error.
         return (0, "") if "signal" in call.said else (_NO_STEP, _UNKNOWN)
     if name != "batch" and running_now != [name]:
-        # The step daemons send a signal to all steps of a job, so they cannot signal one of several steps.
+        # The step daemons send a signal to all steps of a job. So a step cannot get a signal alone if the job has
+        # several steps.
         return 1, "Invalid job step id"
     running.send(call.api, job, call.number, running.SCRIPT if name == "batch" else running.STEPS)
     return 0, ""
@@ -260,7 +262,7 @@ def _signal(call: ScancelCall, job: JobInfo) -> int:
     try:
         running.send(call.api, job, call.number, what)
     except (PhalanxError, OSError) as error:
-        if call.number == 15:  # if the pods have no step daemon, the only possible signal is the end of the job
+        if call.number == 15:  # without a step daemon in the pods, Phalanx can only end the job
             return _cancel(call.api, [job], now=False, alone=False)
         say(f"scancel: error: Kill job error on job id {job.number}: {error}")
         return 1
@@ -303,8 +305,8 @@ def _asked(said: Mapping[str, str | None], arguments: Sequence[str], states: fro
 
 
 def _may_go(api: ApiClient, job: JobInfo, *, alone: bool) -> str:
-    """Return the reason why the caller may not cancel the job; "" if the caller may. `alone`: True if the caller named
-    one component of a heterogeneous job."""
+    """Return the reason why the caller may not cancel the job; "" if the caller may cancel it. `alone`: True if the
+    caller named one component of a heterogeneous job."""
     if job.ask.het_offset and job.state == "PENDING" and alone:
         return "Operation not permitted on individual component of heterogeneous job"
     return "" if running.may(api, job) else "Access/permission denied"

@@ -104,7 +104,8 @@ def _require_ids(text: str) -> None:
 
 def _sorted(lines: list[PriorityLine], said: Mapping[str, str | None]) -> list[PriorityLine]:
     """Return the lines in the order of --sort. Raises Usage."""
-    for key in reversed((said.get("sort") or "").split(",")) if lines else ():  # without lines unchecked, as in Slurm
+    # as in Slurm, --sort is not checked if there are no lines
+    for key in reversed((said.get("sort") or "").split(",")) if lines else ():
         word = key.strip().lstrip("+-")
         if not word:
             continue
@@ -177,8 +178,8 @@ def _form(said: Mapping[str, str | None], weights: Weights) -> str:
 
 
 def _known(text: str) -> str:
-    """Return the format without unknown letters and without the text that follows each of them. Report the unknown
-    letters."""
+    """Report the unknown letters of a format. Return the format without these letters and without the text after each
+    of them."""
     found, _, rest = text.partition("%")
     for word in filter(None, rest.split("%")):
         match = _PART.fullmatch(word)

@@ -178,10 +178,11 @@ def _asked(said: Mapping[str, str | None]) -> Chosen:
         if text == "":
             states = frozenset({""})
         if said.get("jobs"):  # the id of a step selects its job; `12;CLUSTER` is the output of sbatch --parsable -M
-            # Slurm 22.05 parses `12_[1-2]` as task 0, because the text after the underscore begins with no number.
+            # Slurm 22.05 parses `12_[1-2]` as task 0, because the text after the underscore does not begin with a
+            # digit.
             said = {**said, "jobs": re.sub(r"_\[[^],]*\]", "_0", re.sub(r"[.;]\w+", "", said["jobs"] or ""))}
         if "steps" in said:
-            states = None  # only running jobs have steps, so --states has no effect
+            states = None  # --states has no effect on steps, because only running jobs have steps
         found = chosen(said, states if states is not None else frozenset())
         return msgspec.structs.replace(found, any_case=True)
     except NoJob as error:
@@ -212,8 +213,8 @@ def _found(api: ApiClient, said: Mapping[str, str | None], asked: Chosen) -> lis
 
 
 def _foretell(api: ApiClient, found: Sequence[JobInfo]) -> None:
-    """Set the expected nodes (SCHEDNODES) of pending jobs that need all nodes of their partition. The expected nodes of
-    other jobs are not known."""
+    """Set the expected nodes (SCHEDNODES) of those pending jobs that need all nodes of their partition. For other jobs
+    the expected nodes cannot be predicted."""
     from phalanx.slurm.jobs.nodes import nodes
 
     here, every = site.load(api), [node.name for node in nodes(api)]
@@ -225,7 +226,8 @@ def _foretell(api: ApiClient, found: Sequence[JobInfo]) -> None:
 
 
 def _known(api: ApiClient, asked: Chosen) -> bool:
-    """Return whether one of the ids names a job that is live or has ended recently. Then squeue prints no error."""
+    """Return whether one of the ids names a job that is live or has ended recently. In this case squeue prints no
+    error."""
     if jobs(api, asked.numbers, places=False):
         return True
     from phalanx.slurm.jobs.ended import recorded
@@ -296,7 +298,7 @@ def _sorted(found: list[JobInfo], said: Mapping[str, str | None]) -> list[JobInf
 
 
 def _reversed(found: Sequence[JobInfo]) -> list[JobInfo]:
-    """Return the jobs in the reverse order. Pending tasks of the same array keep their order, because Slurm has one
-    record for them."""
+    """Return the jobs in the reverse order. Pending tasks of the same array keep their order, because Slurm has a
+    single record for all of them."""
     records = [[*tasks] for _, tasks in groupby(found, lambda job: job.base if job.state == "PENDING" else -job.own)]
     return [job for tasks in reversed(records) for job in tasks]

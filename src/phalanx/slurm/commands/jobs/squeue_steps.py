@@ -19,7 +19,7 @@ from phalanx.slurm.notation.hostlist import compress, expand
 from phalanx.slurm.options import Usage, say
 
 DEFAULT = "%.15i %.8j %.9P %.8u %.9M %N"
-# The options that select steps. As in Slurm, the other options that select jobs have no effect on steps.
+# The options that select steps. As in Slurm, all other options that select jobs have no effect on steps.
 CHOOSING = frozenset({"jobs", "me", "nodelist", "partition", "steps", "user"})
 _ID = re.compile(r"\d+(_\d+|\+\d+)?\.\w+")
 _NOTHING = "(null)"

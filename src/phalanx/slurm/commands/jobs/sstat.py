@@ -1,4 +1,4 @@
-"""sstat: show figures of running steps."""
+"""sstat: show the resource usage of running steps."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OPTIONS = declare(
     "usage verbose,v version,V"
 )
 _READER = OptionReader("sstat", OPTIONS, hint=False)
-# field -> width; Phalanx measures few of them while a step runs, so the others are empty
+# field -> width; Phalanx measures only a few of these fields while a step runs, and leaves the others empty
 _WIDTHS = {
     "JobID": -12, "MaxVMSize": 10, "MaxVMSizeNode": 14, "MaxVMSizeTask": 14, "AveVMSize": 10, "MaxRSS": 10,
     "MaxRSSNode": 10, "MaxRSSTask": 10, "AveRSS": 10, "MaxPages": 8, "MaxPagesNode": 12, "MaxPagesTask": 14,
@@ -110,7 +110,7 @@ def _lines(api: ApiClient, text: str, *, every: bool) -> list[StatLine]:
     except NoJob:
         raise Usage(f"sstat: fatal: Bad job/step specified: {text}") from None
     found = [job for job in jobs(api, asked.numbers) if asked.has(job) and job.state in ("RUNNING", "SUSPENDED")]
-    number = base.partition("_")[0]  # Slurm's message about a task has the number of the array
+    number = base.partition("_")[0]  # in Slurm's message about a task, the number is that of the array
     if not found:
         waits = base == "0" or any(asked.has(job) for job in jobs(api, asked.numbers, places=False) if job.live)
         if waits and step:

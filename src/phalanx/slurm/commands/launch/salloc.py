@@ -1,4 +1,4 @@
-"""salloc: have an allocation for as long as a command runs."""
+"""salloc: create an allocation, run a command, and release the allocation when the command ends."""
 
 from __future__ import annotations
 
@@ -79,7 +79,8 @@ def _command(granted: Granted, said: Mapping[str, str | None], command: Sequence
         return 1
     around = {**os.environ, **_variables(granted, said)}
     sys.stdout.flush()
-    # The terminal sends Ctrl-C to the command as well, which may handle it. salloc waits until the command ends.
+    # The terminal sends SIGINT to the command as well, and the command may handle it. salloc waits until the command
+    # ends.
     before = {number: signal.signal(number, _pass) for number in (signal.SIGINT, signal.SIGQUIT)}
     try:
         process = subprocess.Popen(argv, env=around, cwd=said.get("chdir") or None)
@@ -93,8 +94,8 @@ def _command(granted: Granted, said: Mapping[str, str | None], command: Sequence
 
 
 def _variables(granted: Granted, said: Mapping[str, str | None]) -> dict[str, str]:
-    """Return the environment variables of the allocation. A heterogeneous job has variables of each component and only
-    a few of the whole job (measured, 22.05)."""
+    """Return the environment variables of the allocation. A heterogeneous job has variables for each component, and
+    only a few variables for the whole job (measured with Slurm 22.05)."""
     place, groups = granted.place, granted.groups
     own = allocated(place.number, place.ask, granted.site.cluster, place.nodes, said)
     if not groups:
@@ -105,7 +106,7 @@ def _variables(granted: Granted, said: Mapping[str, str | None]) -> dict[str, st
 
 
 def _pass(number: int, frame: object) -> None:
-    """Do nothing. salloc uses this handler instead of SIG_IGN, because the command would inherit SIG_IGN."""
+    """Do nothing. salloc uses this handler instead of SIG_IGN, because a child process inherits SIG_IGN."""
 
 
 def _watch(granted: Granted, process: subprocess.Popen[bytes]) -> None:

@@ -69,7 +69,7 @@ def run(words: Sequence[str]) -> int:
     script, text = _script(options, arguments)
     of_script = in_lines(_READER, list(lines(text)))
     if "ignore-pbs" not in options and "SBATCH_IGNORE_PBS" not in os.environ:
-        of_script[0] |= foreign(text)  # #PBS and #BSUB lines override #SBATCH lines (measured, 22.05)
+        of_script[0] |= foreign(text)  # #PBS and #BSUB lines override #SBATCH lines (measured with Slurm 22.05)
     for one in of_script:
         check_forms("sbatch", one)
     components = together(of_script, typed, _in_environment(os.environ))
@@ -134,7 +134,7 @@ def _wait(api: ApiClient, numbered: Sequence[int]) -> int:
     highest = 0
     for number in numbered:
         while (end := ending(api, number)) is None:
-            time.sleep(_LOOK_S)  # polls, because the job may have been deleted, and the ledger cannot be watched
+            time.sleep(_LOOK_S)  # poll: the job's object may be deleted, and the ledger cannot be watched
         highest = max(highest, end)
     sys.stdout.flush()
     return highest

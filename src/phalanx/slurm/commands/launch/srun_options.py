@@ -1,4 +1,4 @@
-"""Carry out options of srun that do not depend on the place of the step:
+"""Apply those options of srun that are the same for a step of an existing job and for a step with a new job:
 
 - the files for the standard streams of tasks;
 - the programs of tasks: one program for all, or the programs in a --multi-prog file (srun(1), MULTIPLE PROGRAMS);
@@ -157,8 +157,8 @@ def _numbers(text: str) -> list[int]:
     return found
 
 
-# Variables that set options of a step, inside and outside of a job. Other functions read the variables with the numbers
-# of tasks, CPUs and nodes.
+# Variables that set options of a step, inside and outside of a job. The variables for the numbers of tasks, CPUs and
+# nodes are not in this list; other functions read them.
 _OF_STEPS = {
     "SLURM_DISABLE_STATUS": "disable-status", "SLURM_EPILOG": "epilog", "SLURM_EXACT": "exact",
     "SLURM_EXPORT_ENV": "export", "SRUN_EXPORT_ENV": "export", "SLURM_KILL_BAD_EXIT": "kill-on-bad-exit",
@@ -167,8 +167,8 @@ _OF_STEPS = {
     "SLURM_STDOUTMODE": "output", "SLURM_TASK_EPILOG": "task-epilog", "SLURM_TASK_PROLOG": "task-prolog",
     "SLURM_UNBUFFEREDIO": "unbuffered", "SLURM_WAIT": "wait", "SRUN_CPUS_PER_TASK": "cpus-per-task",
 }  # fmt: skip
-# Variables that set options of the allocation that srun creates. srun ignores them inside a job, because there some of
-# them describe the job.
+# Variables that set options of the allocation that srun creates. Inside a job, srun ignores these variables, because
+# some of them then describe the job.
 _OF_ALLOCATIONS = {
     "SLURM_ACCOUNT": "account", "SLURM_CONSTRAINT": "constraint", "SLURM_DEPENDENCY": "dependency",
     "SLURM_EXCLUSIVE": "exclusive", "SLURM_GPUS": "gpus", "SLURM_GPUS_PER_NODE": "gpus-per-node",
@@ -185,8 +185,8 @@ _PRESERVED = ("SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NNODES")
 
 
 def preserved(said: Mapping[str, str | None], environment: dict[str, str], own: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a step. With --preserve-env, its numbers of tasks and nodes are those in `own`, the
-    environment of srun."""
+    """Return the environment of a step. With --preserve-env, the variables for the numbers of tasks and nodes are
+    copied from `own`, the environment of srun."""
     if "preserve-env" not in said:
         return environment
     kept = {name: own[name] for name in _PRESERVED if name in own}

@@ -1,13 +1,13 @@
-"""Run one call in a child process of the service. The child first takes the user and the rights of its caller. Then it
-reads the request, runs the command, and ends.
+"""Run one call in a child process of the service. The child first switches to the user and the rights of its caller.
+Then the child reads the request, runs the command, and ends.
 
 The child reads no part of a request before it has the rights of the caller. So a malicious request can do no more than
 its sender can do without the service.
 
-The child takes the user, the groups, the resource limits and the niceness of the caller. It gets no further rights. The
-kernel reports the user and the groups that the caller had when it connected (SO_PEERCRED, SO_PEERGROUPS: unix(7)). The
-request itself does not contain the user and the groups. The child declines a call if it cannot get exactly the rights
-of the caller; the caller then runs the command itself. Such callers are:
+The child switches to the user, the groups, the resource limits and the niceness of the caller. It has no other rights.
+The kernel reports the user and the groups that the caller had when it connected (SO_PEERCRED, SO_PEERGROUPS: unix(7)).
+The request itself does not contain the user and the groups. The child declines a call if it cannot get exactly the
+rights of the caller; the caller then runs the command itself. The child declines the calls of these callers:
 
 - a caller with other rights than a login of its user, because it is a set-user-ID program, has fewer capabilities, or
   uses seccomp or PR_SET_NO_NEW_PRIVS;
@@ -36,7 +36,7 @@ import msgspec
 
 from phalanx.slurm.commands.resident.caller import GO, PID, SEPARATOR
 
-_SO_PEERGROUPS, _SO_PEERPIDFD = 59, 77  # asm-generic/socket.h; the second one from Linux 6.5 on
+_SO_PEERGROUPS, _SO_PEERPIDFD = 59, 77  # asm-generic/socket.h; SO_PEERPIDFD exists since Linux 6.5
 _MAX_GROUPS = 256  # Python's getsockopt reads at most 1,024 bytes
 _NAMESPACES = ("mnt", "net", "pid", "user", "uts", "cgroup")
 _RIGHTS = ("Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapAmb", "NoNewPrivs", "Seccomp")  # proc(5), status
@@ -47,8 +47,7 @@ _FIRST_TO_GO = b"1000"  # oom_score_adj (proc(5)): if memory runs out, the kerne
 
 
 class Declined(Exception):
-    """The error if the service does not run a call, so that the caller runs the command itself. The text is the
-    reason."""
+    """The error if the service declines a call. The caller then runs the command itself. The text is the reason."""
 
 
 class CallerProcess(msgspec.Struct, frozen=True):
@@ -176,8 +175,8 @@ def carry_out(
     connection: socket.socket, peer: CallerProcess, identity: bytes, names: frozenset[str], run: Run
 ) -> NoReturn:
     """Run the call of this connection in this process, and end the process. `peer`: the caller. `identity`: the
-    identity of this installation. `names`: the commands that the service runs. `run`: runs a command. Raises Declined,
-    OSError; in these cases no command was run."""
+    identity of this installation. `names`: the commands that the service runs. `run`: a function that runs a command.
+    Raises Declined, OSError; in both cases no command was run."""
     become(peer)
     connection.settimeout(_PATIENCE_S)
     body, handles = _received(connection)
@@ -241,7 +240,7 @@ def _take_over(request: CommandRequest, handles: list[int]) -> None:
     time.tzset()
     sys.argv = [request.name, *request.words]
     sys.executable = request.executable
-    os.getppid = lambda: request.parent  # commands ask for the shell that started the caller
+    os.getppid = lambda: request.parent  # commands read the process id of the shell that started the caller
     _take_streams(request.errors)
     for number in range(1, 32):
         if number not in (signal.SIGKILL, signal.SIGSTOP):

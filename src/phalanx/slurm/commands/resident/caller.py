@@ -1,19 +1,19 @@
-"""The first part of the installed commands (`squeue`, `sbatch` and others): pass the call to the service of this
-machine, which has imported all commands already.
+"""The first part of the installed commands (`squeue`, `sbatch` and others): pass the call to the service on this
+machine. The service has already imported all commands.
 
-`call` returns if no service takes the call; the installed program then runs the command itself. After the caller has
+`call` returns if no service accepts the call; the installed program then runs the command itself. After the caller has
 sent GO, only the service runs the command, so no job is submitted twice.
 
 The installed program imports this file without its package, and runs Python without the module `site`. This file
-imports only modules that are written in C, because the import of `socket`, `signal` or `os` would take longer than the
-rest of the caller.
+imports only modules that are written in C, because the import of `socket`, `signal` or `os` would take longer than all
+other work of the caller.
 
-`caller.c` does the same in C. It is compiled when the commands are installed, if there is a compiler (`compiled`).
+`caller.c` is the same program in C. `compiled` compiles it at the installation of the commands if there is a compiler.
 Every change of this file needs the same change of `caller.c`; the tests run both.
 
-The protocol is as follows (`resident.call` is its other side). The caller sends the length of the request and the
-request, with four file descriptors at the first byte. The service answers PID and a process id, or closes the
-connection. The caller sends GO. When the command has ended, the service sends STATUS and a wait status.
+The protocol is as follows (`resident.call` implements the side of the service). The caller sends the length of the
+request and the request, with four file descriptors at the first byte. The service answers PID and a process id, or
+closes the connection. The caller sends GO. When the command has ended, the service sends STATUS and a wait status.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ SHARED = b"/run/phalanx/slurm-commands.sock"  # the socket of the service that s
 PID, GO, STATUS = b"p", b"g", b"s"
 SEPARATOR = b"\0"
 LOST = b"the service that runs Slurm's commands ended before this command had\n"
-_ANSWER_S = 2.0  # how long the caller waits for an answer; if the service answers later, it finds no caller
+_ANSWER_S = 2.0  # how long the caller waits for an answer; afterwards the caller closes the connection
 _NUMBER_BYTES = 4
 _PASSED_ON = (_signal.SIGHUP, _signal.SIGINT, _signal.SIGQUIT, _signal.SIGTERM, _signal.SIGUSR1, _signal.SIGUSR2)
-# Paths that name other files in each process, so that the service would open another file than the caller.
+# Paths that name a different file in each process. The service would open another file than the caller.
 _OWN_PATHS = ("/dev/fd/", "/dev/tty", "/proc/")
 
 
 def call(name: str) -> None:
     """Run the command `name` in the service, and end this process with the exit status of the command. Return if no
-    service takes the call."""
+    service accepts the call."""
     if not _may_be_passed_on():
         return
     for path in _paths():
@@ -61,8 +61,8 @@ def call(name: str) -> None:
 
 
 def identity(path: str) -> bytes:
-    """Return a text that identifies this installation of Phalanx: it differs from those of other installations, and
-    changes with an upgrade. `path`: the path of this file."""
+    """Return a text that identifies this installation of Phalanx: every installation has another text, and an upgrade
+    changes the text. `path`: the path of this file."""
     seen = posix.stat(path)
     return f"{seen.st_dev}:{seen.st_ino}:{seen.st_mtime_ns}:{sys.version}".encode()
 
@@ -93,8 +93,8 @@ def _paths() -> list[bytes]:
 
 
 def _connected(path: bytes) -> _socket.socket | None:
-    """Return a connection to the service at the socket `path`. Return None if no process listens there, or if the
-    process belongs neither to root nor to this user."""
+    """Return a connection to the service at the socket `path`. Return None if no process listens at the socket, or if
+    the listening process belongs neither to root nor to this user."""
     try:
         connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM | _socket.SOCK_CLOEXEC)
     except OSError:
@@ -139,7 +139,7 @@ def _listed(numbers: list[int]) -> str:
 
 def _accepted(connection: _socket.socket) -> int:
     """Return a file descriptor (pidfd_open(2)) that refers to the process which will run the command; -1 if the service
-    does not take the call. Raises OSError."""
+    does not accept the call. Raises OSError."""
     pid = _received(connection, PID)
     return -1 if pid is None else posix.pidfd_open(pid)
 
@@ -158,7 +158,7 @@ def _received(connection: _socket.socket, kind: bytes) -> int | None:
 
 def _attend(connection: _socket.socket, handle: int) -> NoReturn:
     """Start the command by sending GO, forward signals to it until it ends, and end this process with its exit status.
-    `handle`: refers to the process of the command."""
+    `handle`: a file descriptor that refers to the process of the command."""
 
     def pass_on(number: int, _: object) -> None:
         try:  # noqa: SIM105 - the import of contextlib would take longer than this whole file
@@ -167,8 +167,8 @@ def _attend(connection: _socket.socket, handle: int) -> NoReturn:
             pass
 
     def pause(number: int, _: object) -> None:
-        """Handle Ctrl-Z: stop the command, then stop this process. When this process continues, let the command
-        continue."""
+        """Handle Ctrl-Z: stop the command, then stop this process. When this process is continued, continue the
+        command."""
         pass_on(_signal.SIGSTOP, None)
         posix.kill(posix.getpid(), _signal.SIGSTOP)
         pass_on(_signal.SIGCONT, None)

@@ -1,8 +1,8 @@
-"""Compile `caller.c` if the machine has a C compiler. This caller of the service starts faster than Python.
+"""Compile `caller.c` if the machine has a C compiler. The compiled caller starts faster than Python.
 
 `phalanx slurm install` calls this module. The compiled program is in the directory of the installed commands, and the
-kernel runs it as their interpreter (`#!PROGRAM squeue`). Each installed command is a Python program as well: it runs in
-Python if there is no compiler, or if no service accepts the call.
+kernel runs it as their interpreter (`#!PROGRAM squeue`). Each installed command is also a valid Python program. Python
+runs it if there is no compiler, or if no service accepts the call.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ NAME = ".phalanx-slurm-caller"
 _COMPILERS = ("cc", "gcc", "clang")
 _FLAGS = ("-std=gnu11", "-O2", "-s", "-Wall")
 _TIMEOUT_S = 60.0
-_SHEBANG_BYTES = 200  # the longest path in the line #!; the kernel reads 256 bytes, which also have the command's name
+# the longest path in the line #!; the kernel reads 256 bytes of this line, including the command's name
+_SHEBANG_BYTES = 200
 
 
 def compile_caller(directory: Path) -> Path | None:

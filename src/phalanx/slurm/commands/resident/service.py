@@ -1,9 +1,9 @@
-"""The service. Its process has imported all commands, and forks a child process for each call.
+"""The service process. It imports all commands once, and forks a child process for each call.
 
 A service that runs as root serves all users, and each call runs with the rights of its caller (`call`). A service of
-another user serves only this user. The main process reads no data that a caller sends; the child process reads it after
-it has taken the rights of the caller. The number of concurrent calls of each user is limited. If the service declines a
-call, the caller runs the command itself.
+another user serves only this user. The main process reads no data that a caller sends; the child process reads this
+data after it has switched to the rights of the caller. The number of concurrent calls of each user is limited. If the
+service declines a call, the caller runs the command itself.
 
 The main process waits for connections and for the ends of child processes. If a caller ends before its command, the
 main process kills the command.
@@ -35,8 +35,8 @@ from phalanx.slurm.cluster.api import ApiClient
 from phalanx.slurm.commands.resident import caller
 from phalanx.slurm.commands.resident.call import MAX_HANDLE, Run, carry_out, peer_of, user_of
 
-# The service does not run these commands. They start programs of the user, which must be in the session and the cgroup
-# of the caller.
+# The service does not run these commands. These commands start programs of the user, and such programs must be in the
+# session and the cgroup of the caller.
 NOT_SERVED = frozenset({"srun", "salloc"})
 _IMPORTED_LATER = (
     "ssl", "phalanx.slurm.submission.expected", "phalanx.slurm.control.reservations", "phalanx.slurm.jobs.ended",
@@ -45,7 +45,7 @@ _IMPORTED_LATER = (
 )  # fmt: skip
 _CALLS_OF_A_USER, _CALLS = 64, 512  # maximum numbers of concurrent calls: of one user, and of all
 _QUEUE = 256  # the maximum number of connections that wait until the service accepts them (listen(2))
-_FAREWELL_S = 5.0  # how long a service that stops waits for running calls
+_FAREWELL_S = 5.0  # how long the service waits for running calls before it exits
 _WAKE_MS = 60_000
 
 
@@ -76,7 +76,7 @@ class Service:
         self._poll.register(self._listener, select.POLLIN)
         while not self._stopping:
             self._turn(wake, _WAKE_MS)
-        self._poll.unregister(self._listener)  # `poll` would return at once for a closed socket
+        self._poll.unregister(self._listener)  # otherwise `poll` would return at once, because the socket is closed
         self._listener.close()
         until_s = time.monotonic() + _FAREWELL_S
         while self._calls and (left_s := until_s - time.monotonic()) > 0:
@@ -88,9 +88,9 @@ class Service:
         self._stopping = True
 
     def _turn(self, wake: int, patience_ms: int) -> None:
-        """Wait for events, and handle them. New connections are accepted last: such a connection may get the file
-        descriptor of a connection that was closed in the same turn, and an event of the closed connection may still
-        follow."""
+        """Wait for events, and handle them. New connections are accepted last: a new connection may reuse the file
+        descriptor of a connection that was just closed, and the list of events may still contain an event of the closed
+        connection."""
         events = {handle for handle, _ in self._poll.poll(patience_ms)}
         if wake in events:
             with suppress(BlockingIOError):
@@ -125,7 +125,7 @@ class Service:
 
     def _child(self, connection: socket.socket) -> NoReturn:
         """Run the call in this child process. First leave the session of the service, and close the connections of
-        other calls. A declined call is not logged, so that no user can fill the disk with log lines."""
+        other calls. A declined call is not logged, because users could fill the disk with log lines."""
         try:
             signal.set_wakeup_fd(-1)
             os.setsid()
@@ -137,12 +137,12 @@ class Service:
             os._exit(1)
 
     def _reap(self) -> None:
-        """Send the exit status of each command that has ended to its caller, and forget these calls."""
+        """For each command that has ended, send the exit status to the caller and remove the call."""
         ended = dict(_ended())
         for handle, call in list(self._calls.items()):
             if (status := ended.get(call.pid)) is None:
                 continue
-            with suppress(KeyError):  # `_abandon` has unregistered it, because the caller has ended
+            with suppress(KeyError):  # the caller has ended, so `_abandon` has unregistered the connection
                 self._poll.unregister(handle)
             with suppress(OSError):
                 call.connection.send(caller.STATUS + status.to_bytes(4, "big"), socket.MSG_DONTWAIT)
@@ -153,8 +153,8 @@ class Service:
                 del self._of_user[call.user]
 
     def _abandon(self, handle: int) -> None:
-        """Kill the command whose caller has ended. The process has not been reaped, so its process id still belongs to
-        it."""
+        """Kill the command whose caller has ended. The process id is still valid, because the process has not been
+        reaped."""
         self._poll.unregister(handle)
         os.kill(self._calls[handle].pid, signal.SIGKILL)
 
@@ -192,14 +192,14 @@ def serve(path: Path, modules: Iterable[str], names: Iterable[str], run: Run, re
     gc.freeze()  # so that the garbage collector of a child does not copy the memory of the imported modules
     gc.disable()
     with _listening(path) as listener:
-        os.environ.clear()  # a call has only the environment of its caller
+        os.environ.clear()  # a call must see only the environment of its caller
         os.chdir("/")
         ready()
         Service(listener, names, run).serve()
 
 
 def _warm_up(modules: Iterable[str]) -> None:
-    """Import the commands, and call functions that do expensive work at their first use."""
+    """Import the commands, and call those functions whose first call is slow."""
     for name in (*modules, *_IMPORTED_LATER):
         import_module(name)
     from phalanx.slurm.jobs.ask import ASK, read_ask
@@ -215,7 +215,8 @@ def _warm_up(modules: Iterable[str]) -> None:
 
 
 class _Empty(ApiClient):
-    """An API server without objects and without a connection. Parsing its responses creates the JSON decoders."""
+    """A client whose API server has no objects; it opens no connection. The service parses its responses once, so that
+    the JSON decoders exist before the first call."""
 
     def call(self, *_: object, **__: object) -> bytes:
         return b'{"items":[]}'
@@ -223,8 +224,8 @@ class _Empty(ApiClient):
 
 @contextmanager
 def _listening(path: Path) -> Iterator[socket.socket]:
-    """Listen at the socket `path` inside the `with` block. All users may connect if the service runs as root; otherwise
-    only its user may. Raises PhalanxError."""
+    """Listen at the socket `path` inside the `with` block. If the service runs as root, all users may connect;
+    otherwise only the user of the service may. Raises PhalanxError."""
     path = path.absolute()
     try:
         path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -253,7 +254,7 @@ def _listening(path: Path) -> Iterator[socket.socket]:
 
 
 def _replace_left_over(path: Path) -> None:
-    """Remove the socket `path` if no process listens at it. Raises OSError if a process does."""
+    """Remove the socket `path` if no process listens at it. Raises OSError if a process listens."""
     if not path.is_socket():
         return
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as other:

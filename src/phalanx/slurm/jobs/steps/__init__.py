@@ -2,7 +2,7 @@
 
 booking     give numbers to steps, and record the CPUs that steps hold
 layout      choose the node of each task
-around_task  run the programs before and after each task (--task-prolog, --task-epilog)
+around_task  run a program before and after each task (--task-prolog, --task-epilog)
 records     write a record of each step for the ledger; detect tasks that the kernel killed because memory ran out
 tasks       run the tasks of a step as processes in the pod of the script; handle signals to srun; print srun's
             messages about failed tasks

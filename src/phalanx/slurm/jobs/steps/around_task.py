@@ -19,14 +19,15 @@ from contextlib import suppress
 from typing import NoReturn
 
 EPILOG_S = 5.0  # Slurm kills an epilog after this time
-MOST_BYTES = 1 << 20  # only so many bytes of an epilog's standard error are forwarded
+MOST_BYTES = 1 << 20  # the maximum number of bytes of an epilog's standard error that are forwarded
 
 
 def directory_of(directory: str, node: str, tasks: int) -> tuple[str, bytes]:
     """Return the directory in which tasks run, and an error text. If tasks cannot enter `directory`, return /tmp and
     Slurm's error message.
 
-    `tasks`: the number of tasks on this node. Slurm writes the message once for the step and once for each task.
+    `tasks`: the number of tasks on this node. As in Slurm, the text has the message once for the step and once for each
+    task.
     """
     if os.path.isdir(directory) and os.access(directory, os.X_OK):
         return directory, b""
@@ -72,7 +73,7 @@ def find_program(name: str, around: Mapping[str, str], directory: str) -> str:
 
 
 def run_prolog(program: str, around: MutableMapping[str, str], node: str) -> int:
-    """Run the prolog with the environment `around`, carry out its lines, and return its exit code."""
+    """Run the prolog with the environment `around`, apply the lines of its output, and return its exit code."""
     around["SLURM_SCRIPT_CONTEXT"] = "prolog_task"
     what = f"slurmstepd-{node}: error: "
     if why := _why_not(program):
@@ -91,7 +92,7 @@ def run_prolog(program: str, around: MutableMapping[str, str], node: str) -> int
 
 
 def _why_not(program: str) -> str:
-    """Return the part of Slurm's message that states why it does not run the program; "" if Slurm runs it."""
+    """Return the part of Slurm's message that states why Slurm does not run the program; "" if Slurm would run it."""
     if not program.startswith("/"):
         return f"is not fully qualified pathname ({program})"
     if not os.path.exists(program):
@@ -110,7 +111,7 @@ def _complain(text: str) -> None:
 
 
 def _carry_out(said: bytes, around: MutableMapping[str, str]) -> None:
-    """Carry out the lines `export`, `unset` and `print` of a prolog's output. Lines of another form are ignored.
+    """Apply the lines `export`, `unset` and `print` of a prolog's output, and ignore all other lines.
     `around`: the environment of the task, which is changed."""
     for line in said.splitlines(keepends=True):
         verb, _, rest = line.partition(b" ")
@@ -127,8 +128,8 @@ def _carry_out(said: bytes, around: MutableMapping[str, str]) -> None:
 
 
 def run_epilog(program: str, around: Mapping[str, str], directory: str, node: str) -> bytes:
-    """Run the epilog of a task that has ended, for EPILOG_S seconds at most. Return the bytes that are written to the
-    step's standard error.
+    """Run the epilog of a task that has ended, for EPILOG_S seconds at most. Return the text that the caller must write
+    to the step's standard error.
 
     As in Slurm, the standard output of the epilog is discarded.
     """
@@ -149,7 +150,8 @@ def run_epilog(program: str, around: Mapping[str, str], directory: str, node: st
         with suppress(subprocess.TimeoutExpired):
             process.wait(EPILOG_S)
         with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)  # ends a slow epilog, and all processes that an epilog has left
+            # ends a slow epilog, and all processes that the epilog started and left running
+            os.killpg(process.pid, signal.SIGKILL)
         code = process.wait()
         said.seek(0)
         written = said.read(MOST_BYTES)
@@ -162,7 +164,8 @@ def main(words: Sequence[str]) -> NoReturn:
     around, node = dict(os.environ), os.environ.get("SLURMD_NODENAME", "")
     if code := run_prolog(words[0], around, node):
         sys.exit(code)
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores SIGPIPE; the command must not inherit that
+    # Python ignores SIGPIPE, and the command must not inherit this setting
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     around["SLURM_TASK_PID"] = str(os.getpid())
     os.execve(words[1], list(words[1:]), around)  # noqa: S606 - srun runs commands of its user
 

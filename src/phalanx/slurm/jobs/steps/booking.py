@@ -2,7 +2,7 @@
 
 The steps of a job on one node are processes of one user in one pod. So the records are in a file in a directory of this
 user. The file is locked (flock(2)) while a process reads and writes it. Each entry names the process of its step. An
-entry whose process no longer exists is ignored, so a step that dies leaves no CPUs occupied.
+entry is ignored if its process no longer exists, so the CPUs of a killed step become free.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class Busy(PhalanxError):
     """The error if other steps hold the requested CPUs for longer than the caller waits."""
 
 
-class _Book(msgspec.Struct):
-    """The content of the file. `next`: the number of the next step. `held`: the process id of a step -> the number of
-    CPUs that the step holds."""
+class _StepsFile(msgspec.Struct):
+    """The content of the file. `next`: the number of the next step. `held`: a mapping of the process id of a step to
+    the number of CPUs that the step holds."""
 
     next: int = 0
     held: dict[str, int] = {}
@@ -87,12 +87,12 @@ class JobSteps:
             book.held.pop(str(os.getpid()), None)
 
     @contextmanager
-    def _book(self) -> Iterator[_Book]:
+    def _book(self) -> Iterator[_StepsFile]:
         file = os.open(self.folder, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.flock(file, fcntl.LOCK_EX)
             content = os.pread(file, 1 << 20, 0)
-            book = msgspec.json.decode(content, type=_Book) if content else _Book()
+            book = msgspec.json.decode(content, type=_StepsFile) if content else _StepsFile()
             book.held = {pid: cpus for pid, cpus in book.held.items() if Path(f"/proc/{pid}").exists()}
             yield book
             os.ftruncate(file, 0)

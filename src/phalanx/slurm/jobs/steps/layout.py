@@ -24,8 +24,8 @@ def block(counts: Sequence[int]) -> list[list[int]]:
 
 
 def cyclic(counts: Sequence[int]) -> list[list[int]]:
-    """Return the task numbers of each node. Each node in turn gets one task, until it has the number that `counts`
-    allows."""
+    """Return the task numbers of each node. The nodes get one task after the other in turn; a node with all tasks that
+    `counts` allows is skipped."""
     found: list[list[int]] = [[] for _ in counts]
     task = 0
     while task < sum(counts):
@@ -37,18 +37,18 @@ def cyclic(counts: Sequence[int]) -> list[list[int]]:
 
 
 def gpu_options(said: Mapping[str, str | None]) -> dict[str, str]:
-    """Return the GPU options of a step as Slurm's environment variables, from which `gpus_of_task` reads them."""
+    """Return the GPU options of a step as the environment variables of Slurm. `gpus_of_task` reads these variables."""
     names = (("gpus-per-task", _PER_TASK), ("gpu-bind", _BIND))
     return {variable: value for option, variable in names if (value := said.get(option))}
 
 
 def gpus_of_task(given: str, around: Mapping[str, str], local: int) -> dict[str, str]:
-    """Return the variables that restrict a task to its own GPUs. As in Slurm, `--gpus-per-task` gives each task GPUs of
-    its own, as `--gpu-bind=per_task` does.
+    """Return the variables that restrict a task to its own GPUs. As in Slurm, `--gpus-per-task` has the effect of
+    `--gpu-bind=per_task`: each task sees only its own GPUs.
 
-    `given`: the GPUs of the node (`0,1,2`). `around`: the environment of the step; if it has a `--gpu-bind`, no task
-    gets GPUs of its own. `local`: the number of the task on its node. The result is empty if the task sees all GPUs of
-    the node. Source: srun(1)."""
+    `given`: the GPUs of the node (`0,1,2`). `around`: the environment of the step; if the step has a `--gpu-bind`,
+    tasks are not restricted. `local`: the number of the task on its node. The result is empty if the task sees all GPUs
+    of the node. Source: srun(1)."""
     gpus, count = given.split(",") if given else [], around.get(_PER_TASK, "").rpartition(":")[2]
     each = int(count) if count.isdecimal() and not around.get(_BIND) else 0
     own = gpus[local * each : (local + 1) * each]
@@ -66,7 +66,8 @@ def variables(
     cpus_per_task: str | None,
     distribution: str | None = None,
 ) -> dict[str, str]:
-    """Return the variables that are equal for all tasks of a step. `job`, `step`: the numbers of the job and the step.
+    """Return the variables that have the same value for all tasks of a step. `job`, `step`: the numbers of the job and
+    the step.
     `name`: the name of the job; empty if it is not set. `tasks`: for each node its task numbers. `distribution`: the
     requested distribution, if any."""
     counts, total = per_node([len(some) for some in tasks]), str(sum(len(some) for some in tasks))
@@ -88,7 +89,7 @@ def variables(
 
 @cache
 def address() -> str:
-    """Return the address of the machine on which srun runs, for the variables that name it."""
+    """Return the address of the machine on which srun runs, for the environment variables with this address."""
     if own := os.environ.get("PHALANX_POD_IP"):
         return own
     try:
@@ -105,7 +106,7 @@ def own_umask() -> int:
 
 
 def of_node(index: int, node: str, tasks: Sequence[int], cpus: int) -> dict[str, str]:
-    """Return the further variables of the tasks on one node."""
+    """Return the variables that have the same value for all tasks on one node."""
     return {
         "SLURMD_NODENAME": node, "SLURM_NODEID": str(index), "SLURM_GTIDS": ",".join(map(str, tasks)),
         "SLURM_CPUS_ON_NODE": str(cpus), "SLURM_TOPOLOGY_ADDR": node, "SLURM_TOPOLOGY_ADDR_PATTERN": "node",

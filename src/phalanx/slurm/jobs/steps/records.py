@@ -1,13 +1,13 @@
-"""Record each step of a job in an annotation of its Job. The ledger, the accounting database, reads the record there.
+"""Record each step of a job in an annotation of its Job. The ledger, the accounting database, reads the annotation.
 
 Each step has its own annotation, so that concurrent steps do not overwrite each other. Only the first 200 steps of a
 job are recorded, because each record is a call to the API server.
 
-The module also detects tasks that the kernel killed because memory ran out. A task counts as such if SIGKILL ended it
-and the count of memory kills in its cgroup rose.
+The module also detects tasks that the kernel killed because memory ran out. The kernel is assumed to have killed a task
+if SIGKILL ended the task and the count of memory kills in its cgroup rose.
 
-If memory.oom.group is set, as kubelets do, the kernel kills the whole container instead. Then only the status of the
-container shows the cause. The module imports little, because each job starts a daemon that imports it."""
+Kubelets set memory.oom.group; then the kernel kills the whole container, and only the status of the container shows the
+cause. The module has few imports, because each job starts a daemon that imports it."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from phalanx.errors import PhalanxError
 from phalanx.slurm.cluster.api import ApiClient, RequestRefused
 from phalanx.slurm.jobs.ask import PREFIX, Amount, Count, Moment, printable
 
-OUT_OF_MEMORY = 125  # as in Slurm, this number is shown in the place of the signal: 0:125
+OUT_OF_MEMORY = 125  # as in Slurm, this number is shown instead of the number of a signal: 0:125
 _SIGKILL = 9
 
 
 class MemoryKills:
-    """A counter of the memory kills in this process's cgroup. It starts when the object is created."""
+    """A counter of the memory kills in this process's cgroup. It counts from the creation of this object on."""
 
     def __init__(self, root: str = "/") -> None:
         self._counter = _counter(root)
@@ -43,8 +43,9 @@ class MemoryKills:
 
 
 def _counter(root: str) -> str:
-    """Return the path of the file with the count of memory kills in this process's cgroup (cgroups(7)). It is a file of
-    cgroup version 1 if that version has the memory controller, otherwise of version 2. Return "" if there is none."""
+    """Return the path of the file with the count of memory kills in this process's cgroup (cgroups(7)). The file is one
+    of cgroup version 1 if version 1 has the memory controller, otherwise one of version 2. Return "" if there is no
+    such file."""
     for line in _lines(os.path.join(root, "proc/self/cgroup")):
         _, controllers, path = line.rstrip("\n").split(":", 2)
         if "memory" in controllers.split(","):
@@ -53,8 +54,8 @@ def _counter(root: str) -> str:
             place, name = "sys/fs/cgroup", "memory.events"
         else:
             continue
-        # Inside a container, the container's own cgroup is mounted at the top, even if the path names a cgroup further
-        # below.
+        # Inside a container, the cgroup of the container is the root of the mount, even if the path in /proc names a
+        # deeper cgroup.
         for folder in (path.lstrip("/"), ""):
             if os.path.exists(found := os.path.join(root, place, folder, name)):
                 return found
@@ -76,9 +77,9 @@ _DIGITS = 10
 
 class StepRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The record of a step. Times are in seconds since the epoch; `end_s` is None while the step runs. `code`: the
-    highest exit code of the step's tasks. `signal`: the signal that ended the task with this exit code. `cpu_s`: the
-    CPU time of all tasks, in seconds. `peak_kib`: the largest memory use of a task. `line`: the command line of
-    srun."""
+    highest exit code of the step's tasks. `signal`: the number of the signal if a signal ended the task with this code.
+    `cpu_s`: the CPU time of all tasks, in seconds. `peak_kib`: the largest memory use of a task. `line`: the command
+    line of srun."""
 
     name: str = ""
     tasks: Count = 1
@@ -113,7 +114,7 @@ class StepRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 def read(words: Mapping[str, str]) -> dict[int, StepRecord]:
     """Return the records of steps by step number. `words`: the annotations of a Job, or the fields of an entry in the
-    ledger, whose names have no prefix."""
+    ledger; the names of these fields have no prefix."""
     found: dict[int, StepRecord] = {}
     if WORD not in "\n".join(words):  # most jobs have no steps; this test is faster than the loop
         return found
@@ -131,9 +132,9 @@ def read(words: Mapping[str, str]) -> dict[int, StepRecord]:
 
 def claim(api: ApiClient | None, path: str, least: int, record: StepRecord) -> int:
     """Write the record of a step that begins, and return the number of the step. The number is `least`, or the next
-    free number if another step has it: srun may start steps inside and outside of the job's pods at the same time. The
-    write names the Job's resourceVersion, so that two steps cannot get the same number. If the write fails, the step
-    runs without a record. `path`: the URL path of the Job."""
+    free number if another step has taken `least`, because srun may start steps inside and outside of the job's pods at
+    the same time. The write names the Job's resourceVersion, so that two steps cannot get the same number. If the write
+    fails, the step runs without a record. `path`: the URL path of the Job."""
     number = least
     while api is not None and number < FIRST_UNRECORDED:
         try:

@@ -1,20 +1,20 @@
 """Run the tasks of a step as processes in this pod. Each task has environment variables of its own. With --label, each
 line of output begins with the number of its task.
 
-Without labels and output files, tasks inherit the standard output and error of srun, for example a terminal. The
+Without --label and without output files, tasks inherit the standard output and error of srun, such as a terminal. The
 standard input of srun is copied to all tasks; a single task inherits it.
 
 The module also prints srun's messages about failed tasks. Tasks of one node that end in the same way within 0.03
 seconds share one message.
 
-Signals to srun have the effects on its step that Slurm defines (srun(1), "Signals"):
+A signal to srun has the effect on the step that srun(1) describes under "Signals":
 
-- The first SIGINT only prints that a second one within a second ends the step. After the second SIGINT, srun sends
-  SIGINT to the tasks, then SIGCONT and SIGTERM, and SIGKILL after KillWait. After the third SIGINT srun sends SIGKILL
-  at once.
-- SIGTERM, SIGHUP and SIGQUIT kill the tasks at once if srun runs outside the pods of its job, because there they mean
-  that the terminal or the client has ended. Inside a pod, scancel and the time limit send these signals as well. There
-  srun sends the signal to the tasks, and SIGKILL after KillWait.
+- After the first SIGINT, srun only prints that a second SIGINT within a second will end the step. After the second
+  SIGINT, srun sends SIGINT to the tasks, then SIGCONT and SIGTERM, and SIGKILL after KillWait. After the third SIGINT
+  srun sends SIGKILL at once.
+- If srun runs outside the pods of its job, SIGTERM, SIGHUP and SIGQUIT mean that the terminal or the client has ended:
+  srun kills the tasks at once. Inside a pod, these signals may also come from scancel or from the time limit: srun
+  sends the signal to the tasks, and SIGKILL after KillWait.
 - SIGUSR1 and SIGUSR2 are sent to the tasks. If srun was started by `nohup`, it ignores SIGHUP."""
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ _TOGETHER_S = 0.03
 
 
 class Report:
-    """Collects the ends of failed tasks and prints srun's messages about them. Several threads may call `ended`."""
+    """The collected failures of tasks, and the printer of srun's messages about them. Several threads may call
+    `ended`."""
 
     def __init__(self, step: str, *, kill_on_bad_exit: bool = False) -> None:
         """`step`: the id of the step, such as `12.0`. `kill_on_bad_exit`: True if a failed task ends all other
@@ -87,7 +88,7 @@ def highest(codes: dict[int, int]) -> tuple[int, int]:
     return (worst, 0) if worst >= 0 else (0, -worst)
 
 
-_WITHIN_S = 1.0  # the longest time between two Ctrl-C that end the step
+_WITHIN_S = 1.0  # two SIGINT within this time end the step
 _KILL_WAIT_S = 30.0
 _PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2)
 _ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
@@ -97,7 +98,7 @@ Send = Callable[[int], None]
 
 
 class _Interrupts:
-    """The state of the signal handlers of one step. `send`: sends a signal to all tasks."""
+    """The state of the signal handlers of one step. `send`: a function that sends a signal to all tasks."""
 
     def __init__(self, send: Send, kill_wait_s: float) -> None:
         self._send, self._kill_wait_s = send, kill_wait_s
@@ -162,8 +163,8 @@ def interruptible(send: Send, kill_wait_s: float = _KILL_WAIT_S) -> Iterator[Non
 
 
 def _say(text: str) -> None:
-    """Write a line to the file descriptor of standard error, because a signal handler may interrupt a buffered write.
-    Errors are ignored, because the terminal may be closed."""
+    """Write a line directly to the file descriptor of standard error: a signal handler calls this function, and may
+    have interrupted a buffered write. Errors are ignored, because the terminal may be closed."""
     try:
         os.write(sys.stderr.fileno(), f"srun: {text}\n".encode())
     except OSError:
@@ -177,9 +178,10 @@ _PIECE = 65536
 class Step:
     """A step to run. `command`: a function that returns the command line of a task. `of_task`: the variables of each
     task. `name`: the id of the step, such as `12.0`. `label`: True if output lines begin with the number of the task.
-    `source`: a function that returns the file for the standard input of a task. `outputs`: the same for standard output
-    and error; None means the streams of srun. `kill_s`: the time in seconds after the end of the first task at which
-    the other tasks are killed; None: never. `kill_on_bad_exit`: True if a failed task ends all others. `prolog`,
+    `source`: a function that takes a task number and returns the file for the task's standard input. `outputs`: such a
+    function for standard output and error. Both return None for the streams of srun. `kill_s`: the time in seconds
+    after the end of the first task at which the other tasks are killed; None: never. `kill_on_bad_exit`: True if a
+    failed task ends all others. `prolog`,
     `epilog`: the programs that run before and after each task; empty: none."""
 
     command: Callable[[int], Sequence[str]]
@@ -279,8 +281,8 @@ def _start(step: Step, task: int, started: _Run, lock: threading.Lock, source: i
     files = step.outputs(task)
     pipes = [os.pipe() if step.label and file is None else None for file in files]
     sys.stdout.flush()
-    # The signals are blocked until the child has its own handlers and the parent has its process id. Otherwise a signal
-    # in between would be lost.
+    # The signals are blocked until the child has its own handlers and the parent knows the child's process id.
+    # Otherwise a signal during this time would be lost.
     signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
     pid = os.fork()
     if pid == 0:
@@ -350,7 +352,7 @@ def _wait(step: Step, started: _Run, report: Report) -> None:
         limited = step.kill_s is not None and first_s is not None and not late
         pid, status = os.waitpid(-1, os.WNOHANG if limited else 0)
         if not pid:
-            time.sleep(0.05)  # no system call waits for the end of a child process with a time-out
+            time.sleep(0.05)  # poll, because no system call waits for a child process with a timeout
             continue
         task = started.pids.pop(pid, None)
         if task is None:

@@ -1,9 +1,9 @@
-"""Check the values of options of sbatch, salloc and srun, as far as this needs no data of the site. Invalid values get
-the messages of Slurm.
+"""Check those values of sbatch, salloc and srun options whose check needs no data of the site. The messages about
+invalid values are those of Slurm.
 
-For each option there is a function (a `Form`) that checks the form of its value. Many of these options have no effect
-in Phalanx, as they have none in a Slurm without the plug-in to which they belong. Their values are checked, and
-`scontrol show job` shows them if Slurm shows them.
+Each option has a function (a `Form`) that checks the form of its value. Many of these options belong to a plug-in of
+Slurm. They have no effect in Phalanx, as in a Slurm without this plug-in. Their values are checked. `scontrol show job`
+shows a value if Slurm shows it.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ _RESERVED = "since it's not allowed by configuration (AllowSpecResourcesUsage = 
 
 
 def check_forms(command: str, said: dict[str, str | None], *, late: bool = True) -> None:
-    """Check the value of each option. Numbers are replaced by their plain form (`+3` by `3`). `late`: True when all
-    options are known, for the options that Slurm checks last. Raises Usage for the first invalid value, with Slurm's
+    """Check the value of each option. Replace numbers by their plain form (`+3` by `3`). `late`: True to check the
+    options that Slurm checks last, which needs all options. Raises Usage for the first invalid value, with Slurm's
     message."""
     for option, text in said.items():
         if (form := FORMS.get(option)) is not None and text is not None and option not in _LATE:
@@ -74,7 +74,7 @@ def checking(command: str) -> Callable[[Sequence[tuple[str, str | None]]], None]
 
     def check(typed: Sequence[tuple[str, str | None]]) -> None:
         option, text = typed[-1]
-        if option != "power":  # its form prints a message, which must appear only once
+        if option != "power":  # the form of --power prints a message, and must not print it twice
             check_forms(command, {option: text}, late=False)
 
     return check
@@ -113,8 +113,8 @@ def _number_or_empty(least: int) -> Form:
 
 
 def _matches(pattern: re.Pattern[str], wrong: str, status: int = 255) -> Form:
-    """Return a form for values that match the pattern. `wrong`: the message for other values; {option} and {text} stand
-    for the option and the value."""
+    """Return a form for values that match the pattern. `wrong`: the message for other values, with {option} and {text}
+    as placeholders for the option and the value."""
 
     def read(command: str, option: str, text: str) -> None:
         if pattern.fullmatch(text) is None:
@@ -217,7 +217,8 @@ def _burst_buffer_file(command: str, option: str, text: str) -> None:
 
 def _power(command: str, option: str, text: str) -> None:
     if text.lower() not in ("", "level"):
-        for _ in range(1 if command == "srun" else 2):  # as in Slurm, whose sbatch and salloc parse the option twice
+        # print the message twice, because Slurm's sbatch and salloc parse the option twice
+        for _ in range(1 if command == "srun" else 2):
             say(f"{command}: error: Ignoring unrecognized power option ({text})")
 
 
@@ -233,7 +234,7 @@ def _nice(command: str, option: str, text: str) -> None:
 
 def read_nice(text: str | None) -> int:
     """Return the value of --nice: the number at the beginning of the text, as strtoll(3) parses it; 0 without a number.
-    None, an option without a value, means 100."""
+    If the option has no value (None), return 100."""
     if text is None:
         return 100
     found = re.match(r"\s*[+-]?\d+", text)

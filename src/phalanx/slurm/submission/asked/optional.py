@@ -1,6 +1,6 @@
 """Read options that few jobs use: mail, licenses, disk space, preferred features, and the image of a container.
 
-An option is either carried out or refused. An option that Phalanx would have to ignore is never accepted.
+Every option either has its effect or is refused. An option that Phalanx would have to ignore is never accepted.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _require_rights(ask: Ask, said: Options) -> None:
 
 def _frequency_s(text: str) -> bool:
     """Return True if --acctg-freq turns the measurement of tasks off, or requests a longer interval than that of the
-    site (2 seconds). Slurm refuses both."""
+    site (2 seconds). Slurm refuses both values."""
     for part in text.split(","):
         what, _, count = part.rpartition("=")
         if what.lower() in ("", "task") and count.isdecimal() and not 0 < int(count) <= _MEASURED_S:
@@ -63,8 +63,8 @@ def _frequency_s(text: str) -> bool:
 
 
 def _mail(said: Options, site: Site, user: str) -> tuple[str, str]:
-    """Return the mail events in the notation of `scontrol show job`, and the recipient; two empty texts without
-    mail."""
+    """Return the mail events in the notation of `scontrol show job`, and the recipient; both are empty if the job sends
+    no mail."""
     words = [one for one in (said.get("mail-type") or "").upper().split(",") if one]
     # `forms` has checked the command line, but not the #SBATCH lines.
     if any(one not in (*MAIL_TYPES, "ALL", "NONE") for one in words):
@@ -92,8 +92,8 @@ def _tmp(said: Options) -> int:
 
 
 def _least(said: Options) -> int | None:
-    """Return the value of --time-min, the shortest acceptable time limit, in minutes. It is 0 for `UNLIMITED`, which is
-    refused later, and None without the option."""
+    """Return the value of --time-min, the shortest acceptable time limit, in minutes. Return 0 for `UNLIMITED`, which a
+    later check refuses, and None without the option."""
     if (text := said.get("time-min")) is None:
         return None
     return times.read_limit_min(text) or 0
@@ -121,7 +121,7 @@ def _licenses(ask: Ask, said: Options, site: Site) -> str:
 
 def _container(said: Options) -> tuple[str, list[str]]:
     """Return the image of --container-image in the notation of Kubernetes, and the mounts of --container-mounts. The
-    options are written as for pyxis: the image may be REGISTRY#NAME, and may begin with docker://."""
+    values of both options have the form of pyxis: the image may be REGISTRY#NAME, and may begin with docker://."""
     image = (said.get("container-image") or "").removeprefix("docker://").replace("#", "/", 1)
     mounts = [one for one in (said.get("container-mounts") or "").split(",") if one]
     for one in mounts:

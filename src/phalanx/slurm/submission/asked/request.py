@@ -1,7 +1,7 @@
 """Build the request of a job (`Ask`) from the options of sbatch, salloc or srun: read the values, add the defaults of
 the site, and refuse requests that can never be satisfied.
 
-The messages are those of Slurm if Slurm has one, because scripts search for them.
+If Slurm has a message for an error, this message is used, because scripts search for it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Options = Mapping[str, str | None]
 
 class SubmissionRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A request that is ready for submission. `array`: None for a single job. `said`: the options. `environment`: the
-    variables of the caller that the job gets; all tasks of an array share them."""
+    environment variables of the caller that are passed to the job; all tasks of an array share them."""
 
     ask: Ask
     array: Array | None
@@ -59,7 +59,7 @@ def request(
     said: Options, site: Site, hardware: Hardware, script: str | None, args: list[str], line: str
 ) -> SubmissionRequest:
     """Return the request for these options. `hardware`: the hardware of the partitions that `partitions` returns.
-    `script`: the name of the script; None for standard input or --wrap. `args`: its arguments. `line`: the whole
+    `script`: the name of the script; None for standard input or --wrap. `args`: its arguments. `line`: the complete
     command line. Raises Usage."""
     require_gres(said)
     named = partitions(said, site)
@@ -117,11 +117,12 @@ def request(
     return SubmissionRequest(ask=ask, array=array, said=said, environment=exported(said.get("export"), around))
 
 
-# --- who and where --------------------------------------------------------------------------------------------------
+# --- user, account and partition
+# --------------------------------------------------------------------------------------------------
 
 
 def _who(said: Options) -> pwd.struct_passwd:
-    """Return the user of the job: the user in --uid, which only root may set, or else the caller. Raises Usage."""
+    """Return the user of the job: the user in --uid, or else the caller. Only root may set --uid. Raises Usage."""
     text = said.get("uid")
     if text is None:
         return pwd.getpwuid(os.getuid())
@@ -190,8 +191,8 @@ def _limit(said: Options, partition: Partition) -> int | None:
 
 
 def _fit_to_deadline(ask: Ask, now_s: float) -> None:
-    """Shorten the time limit so that the job can end by its deadline, but not below --time-min. Slurm does this when
-    the job starts; this function does it at submission."""
+    """Shorten the time limit so that the job can end by its deadline, but not below --time-min. Slurm shortens the
+    limit when the job starts; Phalanx shortens it at submission."""
     if ask.deadline_s is not None and ask.least_min is not None and ask.limit_min is not None and not ask.hold:
         ask.limit_min = min(ask.limit_min, max(ask.least_min, int((ask.deadline_s - int(now_s)) // 60)))
 
@@ -268,7 +269,7 @@ def _check(
     if open_ones and len(named) > 1:
         ask.partition, ask.usable = open_ones[0].name, [one.name for one in open_ones]
     if not open_ones:
-        ask.hold = reasons[-1]  # the reason of the last partition
+        ask.hold = reasons[-1]  # as in Slurm, the reason for the last partition is shown
     elif not ask.hold:
         require_fit(ask, hardware)
 

@@ -25,7 +25,7 @@ _COUNT = re.compile(r"\*\d+$")
 class Hardware(msgspec.Struct, frozen=True, kw_only=True):
     """The hardware of the partitions that a job may use. `cpus`, `memory_mib`, `gpus`: the largest amounts on one node.
     `nodes`: the number of nodes. `names`, `features`: the names and features of all nodes of the cluster; empty if
-    unknown. `each`: the nodes of these partitions if known; `every`: the nodes of the cluster. `disk_mib`: the largest
+    unknown. `each`: the nodes of these partitions, if known. `every`: all nodes of the cluster. `disk_mib`: the largest
     TmpDisk of a node; None if slurm.conf does not describe the nodes."""
 
     names: frozenset[str] = frozenset()
@@ -112,9 +112,9 @@ def _has_room_for_tasks(ask: Ask, hardware: Hardware) -> bool:
 
 
 def _possible(ask: Ask, hardware: Hardware, cpus: int, mib: int) -> int:
-    """Return the number of nodes in the partition that satisfy what the job requests of each node. `cpus`, `mib`: the
+    """Return the number of nodes in the partition that satisfy the job's requests for a single node. `cpus`, `mib`: the
     requested CPUs and memory of each node."""
-    # Slurm 22.05 checks the preferred features instead of the required ones, if there are any.
+    # If the job has preferred features, Slurm 22.05 checks them instead of the required features.
     wanted = list(choices(ask.preferred or ask.features))
     return sum(
         node.cpus >= cpus
@@ -128,8 +128,8 @@ def _possible(ask: Ask, hardware: Hardware, cpus: int, mib: int) -> int:
 
 
 def has_type(node: NodeInfo, kind: str) -> bool:
-    """Return whether the GPUs of the node have the type `kind`: whether their product name contains it, as
-    `NVIDIA-A100-SXM4-80GB` contains `a100`."""
+    """Return whether the node has GPUs of the type `kind`, that is, whether their product name contains `kind`.
+    Example: `NVIDIA-A100-SXM4-80GB` contains `a100`."""
     return kind.lower() in node.gpu_product.lower()
 
 
@@ -158,7 +158,7 @@ NO_GRES = "sbatch: error: Invalid generic resource (gres) specification"
 
 
 def require_gres(said: Options) -> None:
-    """Raise Usage if a generic resource (--gres) is invalid. This check needs no data of the site."""
+    """Raise Usage if the value of --gres (generic resources) is invalid. This check needs no data of the site."""
     for part in (said.get("gres") or "").split(","):
         if part:
             _gpus(part, "gres")
@@ -176,7 +176,7 @@ def read_size(ask: Ask, said: Options, partition: Partition, hardware: Hardware)
     if _asks_no_nodes(said):
         if not ask.hold:
             raise fails("Node count specification invalid")
-        ask.nodes = 1 if "ntasks" in said else 0  # Slurm refuses the job when it is released
+        ask.nodes = 1 if "ntasks" in said else 0  # Slurm refuses the release of this held job
     elif text := said.get("nodes"):
         ask.nodes, ask.max_nodes = _nodes(text)
         ask.said_nodes = True
@@ -252,7 +252,7 @@ def _default_tasks(ask: Ask, said: Options) -> int:
 def _fewest_nodes(ask: Ask, hardware: Hardware) -> int:
     """Return the smallest number of nodes on which the tasks with their CPUs fit."""
     found = max(1, -(-ask.tasks // hardware.cpus))
-    if ask.cpus_per_task <= hardware.cpus:  # tasks that are larger than a node are refused elsewhere
+    if ask.cpus_per_task <= hardware.cpus:  # another check refuses tasks that are larger than a node
         found = max(found, -(-ask.cpus // hardware.cpus))
     if ask.tasks_per_node:
         found = max(found, -(-ask.tasks // ask.tasks_per_node))

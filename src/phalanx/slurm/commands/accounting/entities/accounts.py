@@ -108,8 +108,8 @@ def modify(asked: SiteChange, change: dict[str, str], names: list[str]) -> int:
         account.limits = {key: text for key, text in {**account.limits, **fresh}.items() if text}
         if change.keys() - {"description", "organization"}:
             lines.append(f"  C = {here.cluster:<10} A = {name} of {account.parent or 'root'}")
-        # The users of the account inherit all limits except Grp*. So the list of changed associations includes the
-        # users' associations.
+        # The users of an account inherit all of its limits except Grp*. So a change of such a limit lists their
+        # associations too.
         if {key for key in change.keys() & limits.NAMES.keys() if not key.startswith("grp")}:
             lines += [f"  C = {here.cluster:<10} A = {one:<20} U = {user:<9}" for one, user in _within(here, name)]
     print("\n".join([*_described(change, known), *([" Modified account associations...", *lines] if lines else [])]))
@@ -129,8 +129,8 @@ def _described(change: dict[str, str], names: list[str]) -> list[str]:
 
 def _require_above(here: Site, names: list[str], change: dict[str, str]) -> None:
     """Raise Usage if the caller may not change these accounts. A coordinator may change the shares, the limits and the
-    parent of accounts below the coordinated account, and must coordinate the new parent as well. In the coordinated
-    account itself, a coordinator may only change users."""
+    parent of accounts below the coordinated account, and must coordinate the new parent as well. A coordinator may not
+    change the coordinated account itself, but only its users."""
     parent = change.get("parent", "root").lower()
     if parent != "root" and parent not in here.accounts:
         raise Usage(f" Parent Account {parent} doesn't exist.")
@@ -197,8 +197,8 @@ def dump(words: Sequence[str]) -> int:
 
 
 def load(words: Sequence[str]) -> int:
-    """Run `load FILE` or `load file=NAME`, which adds the entities of a file. Existing entities with the same names are
-    replaced; other entities stay."""
+    """Run `load FILE` or `load file=NAME`, which adds the entities of a file. An existing entity with the name of a
+    loaded entity is replaced; all other entities stay."""
     bare, file = _file(words)
     api = ApiClient.open()
     here = site.load(api)

@@ -1,4 +1,4 @@
-"""The columns of `sacctmgr list`. As in sacctmgr(1) 22.05, there is one table for all entities.
+"""The columns of `sacctmgr list`. As in sacctmgr(1) 22.05, one table defines the columns of all entities.
 
 A line of the table is `HEADING|WIDTH|NAMES`. A user may leave out the letters in brackets: `maxj[obs]` stands for
 `maxj`, `maxjo` … `maxjobs`. A column is empty for an entity that does not have the field.

@@ -78,7 +78,7 @@ _WITH_ASSOCIATIONS = {
     "user": {"accounts", "partitions", "qoslevel", "defaultqos"},
 }
 _HINT = "\n Use keyword 'set' to modify "
-_SLURM_OF_RPC = "9728"  # the protocol version of Slurm 22.05, whose output this command has
+_SLURM_OF_RPC = "9728"  # the protocol version of Slurm 22.05; the output of this command is that of Slurm 22.05
 
 
 def show(words: Sequence[str], said: Mapping[str, str | None]) -> int:
@@ -125,7 +125,7 @@ def show(words: Sequence[str], said: Mapping[str, str | None]) -> int:
 def _ordered(here: Site, rows: Sequence[tables.Row], flags: set[str]) -> list[tables.Row]:
     """Return the rows of associations with the columns id, lft and rgt, in the order in which Slurm lists them."""
     rows = [tables.numbered(here, row) for row in rows]
-    if "wopinfo" in flags:  # this flag leaves out the parents, so the rows are not sorted as a tree
+    if "wopinfo" in flags:  # the rows have no parents with this flag, so they cannot be sorted as a tree
         return sorted(tables.by_creation(here, rows), key=lambda row: "user" not in row)
     blanks = " " if "tree" in flags else ""
     return [{**row, "account": blanks * depth + row["account"]} for depth, row in tables.in_tree(here, rows)]

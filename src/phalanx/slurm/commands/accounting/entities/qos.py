@@ -44,7 +44,7 @@ def add(asked: SiteChange, said: dict[str, str], bare: list[str]) -> int:
 def modify(asked: SiteChange, change: dict[str, str], names: list[str]) -> int:
     api, here = asked.api, asked.here
     known = [one for one in names if one in here.qos]
-    # Without a known QOS, a new one is used, so that invalid values are reported.
+    # If no named QOS exists, the changes are tried on a new QOS, so that invalid values are reported.
     for one in [here.qos[name] for name in known] or [Qos()]:
         change_qos(here, one, change)
     require(here)

@@ -134,8 +134,8 @@ def add(asked: SiteChange, said: dict[str, str], bare: list[str]) -> int:
 
 
 def _known(here: Site, accounts: list[str], *, needed: bool) -> list[str]:
-    """Return those of the accounts that exist, and print an error for each missing account. `needed`: True to raise
-    Usage if any account is missing."""
+    """Return the accounts that exist, and print an error for each account that does not. `needed`: True to raise Usage
+    if any account is missing."""
     gone = [one for one in accounts if one != "root" and one not in here.accounts]
     for account in gone:
         say(f" This account '{account}' doesn't exist.\n        Contact your admin to add this account.")
@@ -168,7 +168,7 @@ def modify(asked: SiteChange, change: dict[str, str], which: dict[str, str], nam
         _require_administrator(here, names)
     mine = names in ([pwd.getpwuid(os.getuid()).pw_name], [str(os.getuid())])
     if mine and not {"defaultaccount", "adminlevel", "admin"} & change.keys() and not may(here, *(accounts or own)):
-        # As in Slurm, users who may not change their own association get these messages instead of a refusal.
+        # As in Slurm, users who may not change their own association get these messages instead of "permission denied".
         print(NOTHING, flush=True)
         raise Usage(UNAFFECTED)
     if not mine:
@@ -242,7 +242,7 @@ def delete(asked: SiteChange, names: list[str], accounts: list[str]) -> int:
         for one in here.users.get(user, ())
         if not accounts or one.account in accounts
     ]
-    # A user with an admin level but without accounts exists as well, and is deleted by deleting the level.
+    # A user with an admin level but without accounts counts as existing. The deletion removes the admin level.
     known = [user for user in names if user in here.users or user in here.admins]
     if not known or (accounts and not gone):
         print(NOTHING_DELETED)

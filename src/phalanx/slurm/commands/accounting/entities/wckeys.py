@@ -7,7 +7,8 @@ from phalanx.slurm.commands.accounting.entities.words import NOTHING_DELETED, Si
 
 
 def add(asked: SiteChange, names: list[str], keys: list[str]) -> int:
-    """Allow users to name these keys with --wckey. If any user has keys, users without keys may not name any."""
+    """Allow users to name these keys with --wckey. As soon as any user has keys, users without keys may not name any
+    key."""
     api, here = asked.api, asked.here
     fresh = [(user, key) for user in names for key in keys if key not in here.wckeys.get(user, ())]
     if not fresh:

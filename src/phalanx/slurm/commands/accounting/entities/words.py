@@ -1,4 +1,4 @@
-"""Parse the names and values after a verb of sacctmgr, and check whether the caller may change the named entities."""
+"""Parse the words that follow a verb of sacctmgr, and check whether the caller may change the named entities."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ class SiteChange(msgspec.Struct, frozen=True):
 
     def agreed(self, question: str = COMMIT) -> bool:
         """Ask the user the question as Slurm does, and return True if the answer is yes. Otherwise print that nothing
-        was changed. The answer counts as no after 30 seconds, or if the input ends; Slurm would then repeat the
-        question for ever."""
+        was changed. If there is no answer within 30 seconds, or if the input ends, the answer counts as no. Slurm would
+        repeat the question without an end if the input ends."""
         if self.immediate or _is_yes(question):
             return True
         if question.startswith(NO_UID):
@@ -72,7 +72,7 @@ def _is_yes(question: str) -> bool:
 
 
 def typed(word: str, names: str) -> str:
-    """Return the first of the names for which the word stands; "" if there is none. `names`: words such as
+    """Return the first name that the typed word abbreviates or equals; "" if there is none. `names`: words such as
     `ac[counts]`, of which a user may leave out the letters in brackets."""
     for name in names.split():
         least, _, rest = name.rstrip("]").partition("[")
@@ -89,8 +89,8 @@ def entity(verb: str, word: str) -> str:
 
 
 def pairs(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """Return the words with `=` as name -> value, with names in lower case, and the names in the other words. In
-    `a+=b`, the name is `a+`."""
+    """Return two results: the words with `=` as a mapping of name (in lower case) to value, and the names in the other
+    words. In `a+=b`, the name is `a+`."""
     found: dict[str, str] = {}
     bare: list[str] = []
     for word in words:

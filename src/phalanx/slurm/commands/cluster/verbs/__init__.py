@@ -1,6 +1,6 @@
 """The verbs of scontrol.
 
-named         find the jobs that an id or a name stands for
+named         find the jobs with an id or a name
 hold          hold, release, requeue, suspend, resume, top; notify, pidinfo, listpids, errnumstr, wait_job
 show          show; write
 nodes         update of nodes and partitions; reboot; create, update and delete of reservations

@@ -60,8 +60,8 @@ def _leading(word: str) -> str:
 
 
 def pid_of(words: Sequence[str]) -> int:
-    """Run `pidinfo PID`, which shows the job of a process in Slurm. In Phalanx it always fails, because the command
-    cannot see the processes in pods."""
+    """Run `pidinfo PID`, which shows the job of a process in Slurm. In Phalanx, `pidinfo` always fails, because the
+    command cannot see the processes in pods."""
     if not words:
         raise Usage("missing argument for keyword:pidinfo")
     raise Usage("Failed to locate job for requested pid")
@@ -96,8 +96,8 @@ def message_of(words: Sequence[str]) -> int:
 
 
 def wait_for(words: Sequence[str]) -> int:
-    """Run `wait_job JOB`: wait until the nodes of a starting job are ready. As in Slurm, a pending job is reported as
-    no longer running."""
+    """Run `wait_job JOB`: wait until the nodes of a starting job are ready. As in Slurm, the message for a pending job
+    is that it is no longer running."""
     if not words:
         raise Usage("too few arguments for keyword:wait_job")
     if not words[0][:1].isdecimal():
@@ -125,8 +125,8 @@ def wait_for(words: Sequence[str]) -> int:
 
 
 def hold(words: Sequence[str], reason: str, verb: str = "") -> int:
-    """Hold or release the jobs of these ids. `words`: ids or names of jobs. `reason`: the reason for which the jobs are
-    held; "" to release them. `verb`: the keyword for error messages, if it is neither hold nor release."""
+    """Hold or release the jobs with these ids or names. `words`: the ids and names. `reason`: the reason for which the
+    jobs are held; "" to release them. `verb`: the keyword for error messages, if it is neither hold nor release."""
     if not words:
         raise Usage(f"too few arguments for keyword:{verb or ('hold' if reason else 'release')}")
     api, status = ApiClient.open(), 0
@@ -155,7 +155,8 @@ def _others(found: Sequence[JobInfo], first: JobInfo) -> list[JobInfo]:
 
 
 def _hold(api: ApiClient, of: Sequence[JobInfo], reason: str, *, as_user: bool = False) -> str:
-    """Hold the jobs `of` with this reason, or release them if the reason is "". Return the reason for a refusal, or "".
+    """Hold the jobs `of` with this reason, or release them if the reason is "". Return the reason if the change is
+    refused; "" otherwise.
     `as_user`: True for uhold: the user of the job may release the hold, even if an administrator has set it."""
     job = of[0]
     if not job.live:
@@ -175,8 +176,8 @@ def _hold(api: ApiClient, of: Sequence[JobInfo], reason: str, *, as_user: bool =
 
 
 def _may_release(api: ApiClient, job: JobInfo) -> bool:
-    """Return whether the caller may release a job that an administrator holds. Users who may hold jobs of other users
-    may do this."""
+    """Return whether the caller may release a job that an administrator holds. A user may do so if the user may hold
+    jobs of other users."""
     me = pwd.getpwuid(os.getuid()).pw_name
     return os.getuid() == 0 or running.may_as(site.load(api), me, job)
 
@@ -200,7 +201,7 @@ def to_running(verb: str, words: Sequence[str], do: Callable[[ApiClient, JobInfo
 
 
 def _to_running_part(api: ApiClient, part: str, do: Callable[[ApiClient, JobInfo], str]) -> int:
-    """Call `do` for each job that one id stands for, and return the exit code."""
+    """Call `do` for each job with this id, and return the exit code."""
     by_name = do in (requeue, requeue_held)
     try:
         found = named(api, part)

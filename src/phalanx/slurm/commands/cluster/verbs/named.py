@@ -1,4 +1,4 @@
-"""Find the jobs that an id or a name on the command line of scontrol stands for."""
+"""Find the jobs with an id or a name from the command line of scontrol."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from phalanx.slurm.options import Usage, say
 
 
 def named(api: ApiClient, text: str) -> list[JobInfo]:
-    """Return the jobs that an id stands for and whose objects exist. Raises Usage if there are none."""
+    """Return the jobs with this id whose objects exist. Raises Usage if there are none."""
     try:
         ids = tuple(read_ids(text.removeprefix("jobid=").removeprefix("JobId=")))
     except NoJob:
         raise Usage(f"Invalid job id specified for job {text}") from None
     if not ids:
-        return []  # as in Slurm, an empty word stands for no job, not for all jobs
+        return []  # as in Slurm, an empty word names no job
     asked = Chosen(ids=ids)
     found = [job for job in jobs(api, asked.numbers) if asked.has(job)]
     if not found:
         raise Usage(f"Invalid job id specified for job {text}")
-    # The tasks of an array are in their order, because the first task whose throttle is raised starts first.
+    # The tasks of an array are sorted, because the task whose throttle is raised first starts first.
     return sorted(found, key=lambda job: (job.base, -1 if job.ask.task is None else job.ask.task))
 
 
@@ -57,8 +57,8 @@ def line_of(api: ApiClient, job: JobInfo) -> JobInfo:
 
 
 def with_ended(api: ApiClient, text: str) -> list[JobInfo]:
-    """Return the jobs that an id or `name=…` stands for, including jobs that ended recently. A name selects only jobs
-    of the caller. Raises Usage."""
+    """Return the jobs with an id, or with the name of `name=…`, including jobs that ended recently. A name selects only
+    jobs of the caller. Raises Usage."""
     key, equals, name = text.partition("=")
     if equals and key.lower() in ("name", "jobname"):
         from phalanx.slurm.jobs.ended import ended

@@ -108,7 +108,7 @@ _PARTITION_STATES = ("UP", "DOWN", "DRAIN", "INACTIVE")
 
 
 def reboot(words: Sequence[str]) -> int:
-    """Drain these nodes, so that an administrator can reboot them when they are empty. `scontrol update` with
+    """Drain these nodes. An administrator can reboot them when they have no jobs left. `scontrol update` with
     `state=resume` ends the drain; Phalanx does not detect the reboot, so it does not resume the nodes. `nextstate=` and
     ASAP are accepted without an effect."""
     said = {name.lower(): value for name, _, value in (word.partition("=") for word in words) if value}
@@ -176,7 +176,7 @@ def update_node(text: str, said: dict[str, str]) -> int:
             if not away and state == "RESUME":
                 say("slurm_update error: Invalid node state specified")
                 return 1
-            if away or state:  # a node that is neither drained nor down has no reason
+            if away or state:  # only drained nodes and nodes that are down have a reason
                 api.patch(f"{NODES}/{name}", change)
         except RequestRefused as error:
             missing = "Invalid node name specified" if is_administrator(site.load(api)) else "Invalid user id"
@@ -245,7 +245,7 @@ def update_partition(name: str, said: dict[str, str]) -> int:
 
 
 _OF_PARTITION = ("PartitionDown", "PartitionTimeLimit")
-# Slurm shows these reasons even if the partition does not let the job start either.
+# Slurm shows these reasons even if the partition is a second reason why the job cannot start.
 _ASIDE = ("BeginTime", "Dependency", "DependencyNeverSatisfied", "JobArrayTaskLimit")
 
 

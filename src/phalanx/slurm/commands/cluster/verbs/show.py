@@ -87,7 +87,7 @@ def show_licenses() -> int:
 
 # --- show -------------------------------------------------------------------------------------------------------------
 
-# The entities of `show`. As in Slurm, an abbreviation stands for the first of them that begins with it.
+# The entities of `show`. As in Slurm, an abbreviation selects the first entity that begins with it.
 _ENTITIES = (
     "aliases", "assoc_mgr", "bbstat", "burstbuffer", "config", "daemons", "dwstat", "federation", "frontend",
     "hostnames", "hostlist", "hostlistsorted", "job", "licenses", "nodes", "partitions", "reservations", "slurmd",
@@ -277,7 +277,7 @@ _NAMED_STEPS = ("batch", "extern", "interactive")
 
 def _show_steps(text: str, oneline: bool) -> int:
     """Print the running steps that an id such as `12`, `12.3` or `12_1` names, and return the exit code. As in Slurm,
-    further text is ignored, and a text without a number names all steps."""
+    text after the id is ignored, and a text without a number selects all steps."""
     read = _STEP.match(text)
     number, task, step = (int(read[1]), read[3], read[4] or "") if read else (0, None, "")
     if step and not step.isdecimal() and step not in _NAMED_STEPS:

@@ -134,7 +134,7 @@ def _refusal(api: ApiClient, job: JobInfo, said: dict[str, str], within: update_
 
 
 def _named(api: ApiClient, text: str, said: dict[str, str]) -> tuple[list[JobInfo], list[str]]:
-    """Return the jobs that the ids in `text` stand for, and the ids for which no job exists. Raises Usage."""
+    """Return the jobs with the ids in `text`, and the ids for which no job exists. Raises Usage."""
     found: list[JobInfo] = []
     missing: list[str] = []
     for part in [text] if "=" in text else parts_of(text):
@@ -220,7 +220,7 @@ def _change(
             case "wckey":
                 ask.wckey = value
             case "userid":
-                continue  # as in Slurm, it selects jobs by user, and has no effect together with an id
+                continue  # as in Slurm, UserID selects jobs, and has no effect together with a job id
             case "name" | "jobname":
                 ask.name = value
             case "comment":

@@ -1,7 +1,8 @@
 """Run scontrol update for the request of a pending job: its partition, account, size, nodes, features, memory and GPUs.
 
 A pending job is a suspended Job without pods. Kubernetes allows changes of the resources and the node affinity of such
-a Job. A job with one node cannot become a job with several nodes, or the reverse."""
+a Job. A job with one node cannot become a job with several nodes, and a job with several nodes cannot become a job with
+one node."""
 
 from __future__ import annotations
 
@@ -162,7 +163,7 @@ def _node_count(job: JobInfo, ask: Ask, least: int, most: int) -> None:
         if (least, most) != (ask.node_count, 0):
             raise Refusal("Requested operation not supported on this system")
         return
-    limit = most or (ask.max_nodes if ask.said_nodes else least)  # a single number leaves the maximum unchanged
+    limit = most or (ask.max_nodes if ask.said_nodes else least)  # a single number sets only the minimum
     if not least or limit < least:
         raise Refusal("Node count specification invalid")
     if ask.least_cpus and ask.least_cpus < least:
@@ -224,8 +225,8 @@ def _time_min(ask: Ask, value: str) -> None:
 
 
 def patch_of(job: JobInfo, ask: Ask, before: Object, here: site.Site) -> Object:
-    """Return a patch of the Job's label and spec for the changed request `ask`; empty if neither changes. The
-    annotations are not a part of it. `before`: the Job object."""
+    """Return a patch of the Job's label and spec for the changed request `ask`; empty if neither changes. The patch
+    does not include the annotations. `before`: the Job object."""
     made = manifest.job(job.number, ask, here, {}, [])
     now, then = made["spec"]["template"]["spec"], before["spec"]["template"]["spec"]
     spec: Object = {}

@@ -1,14 +1,15 @@
-"""Copy Slurm's commands, the step daemon and a Python interpreter into one directory. They need no file outside of it.
+"""Copy Slurm's commands, the step daemon and a Python interpreter into one directory. The programs in this directory
+need no file outside of it.
 
 An init container with the image of Phalanx creates this directory in a volume that it shares with the container of the
-job. So a job has `srun` even if its image has no Python, or another C library. The interpreter is started by the loader
-in the directory, with copies of the shared libraries that this process uses.
+job. So a job has `srun` even if the image of the job has no Python or another C library. The interpreter is started by
+the loader in the directory, with copies of the shared libraries that this process uses.
 
     DIRECTORY/bin     the commands, for the PATH of the script
     DIRECTORY/python  the interpreter, for the launcher
     DIRECTORY/home    the program and the modules of the interpreter
     DIRECTORY/lib     the loader and the shared libraries of the interpreter
-    DIRECTORY/.phalanx-bundle  marks these files as Phalanx's, so that a later run may replace them
+    DIRECTORY/.phalanx-bundle  this empty file shows that Phalanx created the files, so a later run may replace them
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from phalanx.errors import PhalanxError
 
 _VERSION = f"python{sys.version_info.major}.{sys.version_info.minor}"
 _PACKAGES = ("msgspec", "httptools", "yaml", "phalanx/client", "phalanx/slurm")
-# Modules that are imported first, so that this process has mapped their shared libraries, which are then copied.
+# Modules to import before the copy. The import maps their shared libraries into this process, and all mapped libraries
+# are copied.
 _LOADED = ("ssl", "hashlib", "ctypes", *(name for name in _PACKAGES if "/" not in name))
 _PARTS, _OURS = ("bin", "home", "lib", "python"), ".phalanx-bundle"
 _UNUSED = ("test", "tests", "idlelib", "tkinter", "turtledemo", "lib2to3", "ensurepip", "site-packages", "config-*")
@@ -33,9 +35,9 @@ _LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.a", *_UNUSED)
 
 
 def bundle(where: Path, commands: Iterable[str]) -> None:
-    """Create the bundle in the directory `where`. Its programs must be started under this path. Files of an earlier
-    bundle are replaced. `commands`: the names of the commands. Raises OSError. Raises PhalanxError if the directory has
-    files that no earlier bundle created."""
+    """Create the bundle in the directory `where`. The programs of the bundle only work under this path. Files of an
+    earlier bundle are replaced. `commands`: the names of the commands. Raises OSError. Raises PhalanxError if the
+    directory has files that no earlier bundle created."""
     try:
         _make(where, commands)
     except shutil.Error as error:  # the error lists each file that was not copied; only the first one is reported
@@ -64,7 +66,7 @@ def _make(where: Path, commands: Iterable[str]) -> None:
 
 def _make_room(where: Path) -> None:
     """Remove the files of an earlier bundle. Raises PhalanxError if `bin`, `lib` or another path of the bundle exists
-    and was not created by an earlier bundle, because then the files belong to a user or to the machine."""
+    and was not created by an earlier bundle, because such a file belongs to a user or to the machine."""
     if any(sign in str(where) for sign in ":;\n"):
         raise PhalanxError(
             f"{str(where)!r}: the loader splits paths at the characters : and ;. Name another directory."

@@ -1,10 +1,10 @@
 """A connection between srun and a step daemon. Both sides first prove that they know the job's key, and then send
 frames.
 
-A frame consists of a letter, a length and a content. No side reads frames before the proof: each side sends a nonce,
-and the other side answers with an HMAC-SHA256 of it under the key in the job's Secret (RFC 2104). The frames are not
-encrypted, like other traffic between pods in most clusters. The module imports little, because each job starts a daemon
-that imports it.
+A frame consists of a letter, a length and a content. Neither side reads frames before the proof. For the proof, each
+side sends a nonce, and answers the nonce of the other side with its HMAC-SHA256 under the key in the job's Secret (RFC
+2104). The frames are not encrypted, like other traffic between pods in most clusters. The module has few imports,
+because each job starts a daemon that imports it.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class Broken(OSError):
 
 
 class Channel:
-    """A connection after the proof: both sides know the key. Several threads may call `send`."""
+    """A connection whose two sides have proved that they know the key. Several threads may call `send`."""
 
     def __init__(self, connection: socket.socket, key: str, *, server: bool) -> None:
-        """Exchange the proofs with the other side. `server`: True on the side of the daemon. Raises Broken. Raises
+        """Exchange the proofs with the other side. `server`: True if this side is the daemon. Raises Broken. Raises
         TimeoutError if the other side accepts the connection but does not answer, for example because its machine is
         overloaded."""
         self._socket, self._sending = connection, threading.Lock()

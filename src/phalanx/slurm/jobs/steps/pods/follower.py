@@ -1,8 +1,8 @@
 """End a component of a heterogeneous job when the first component, which runs the script, has ended.
 
-When the connection to the step daemon of the first component ends, the Job of the first component is read again. Only
-the status of this Job ends the component. So a component continues if the daemon has not started yet, or has died while
-the first component still runs.
+When the connection to the step daemon of the first component ends, this module reads the Job of the first component
+again. The component ends only if this Job has ended. So it continues if the daemon has not started yet, or has died
+while the first component still runs.
 """
 
 from __future__ import annotations

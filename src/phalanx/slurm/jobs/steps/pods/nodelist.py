@@ -1,8 +1,8 @@
 """Print the names of a job's nodes for its launcher: `python -m phalanx.slurm.jobs.steps.pods.nodelist JOB
 [COMPONENTS]`.
 
-For a heterogeneous job, the second argument is the number of its components. Then the program prints shell assignments
-of variables with the nodes of each component.
+For a heterogeneous job, the second argument is the number of its components. In this case the program prints shell
+commands that set variables to the nodes of each component.
 """
 
 from __future__ import annotations

@@ -24,8 +24,8 @@ _PIPE = [f"{TOOLS}/python", "-I", "-m", "phalanx.slurm.jobs.steps.pods.tunnel.pi
 class Allocation:
     """A started job. `number`: the job number. `pods`: the pods, sorted by the names of their nodes. `head`: the index
     of the pod that runs the script; the job ends when this pod ends. `key`: the key of the step daemons. `through`: the
-    API server that forwards connections to the step daemons. None if the daemons are reached at the addresses of their
-    pods; these are pods of the image `host`, which are processes on the user's machine."""
+    client of the API server that forwards connections to the step daemons. None if the daemons are reached at the
+    addresses of their pods. This is so for pods with the image `host`, which are processes on the user's machine."""
 
     number: int
     ask: Ask
@@ -127,8 +127,8 @@ def _listed(api: ApiClient, number: int) -> dict[int, PodAddress]:
 
 
 def _key(api: ApiClient, secret: str) -> tuple[str, bool]:
-    """Return the key of the step daemons, and True if the site's tools were copied into the pods, which have another
-    image than `host`. `secret`: the name of the job's Secret."""
+    """Return the key of the step daemons, and True if the site's tools were copied into the pods (only pods with other
+    images than `host` get them). `secret`: the name of the job's Secret."""
     try:
         data = api.get(f"{SECRETS}/{secret}").get("data") or {}
     except RequestRefused as error:

@@ -31,11 +31,12 @@ _TASK = struct.Struct("!I")
 class RemoteStep:
     """A step to run. `name`: the id of the step, such as `12.0`. `indexes`: the indexes of its pods in the allocation.
     `tasks`: for each of these pods, task number -> the variables of the task. `command`: a function that returns the
-    command line of a task. `streams`: a function that returns, for a task, the file of standard input and (file,
-    append) of output and error; None means the stream of srun. `label`: True if output lines begin with the task
-    number. `terminal`: True if the first task runs at srun's terminal. `kill_s`: the time in seconds after the end of
-    the first task at which the other tasks are killed; None: never. `first_input`: the task that gets the standard
-    input, or ALL. `prolog`, `epilog`: the programs that run before and after each task; empty: none."""
+    command line of a task. `streams`: a function that takes a task number and returns the task's files: that of
+    standard input, and (file, append) for output and for error; None stands for the stream of srun. `label`: True if
+    output lines begin with the task number. `terminal`: True if the first task runs at srun's terminal. `kill_s`: the
+    time in seconds after the end of the first task at which the other tasks are killed; None: never. `first_input`: the
+    task that gets the standard input, or ALL. `prolog`, `epilog`: the programs that run before and after each task;
+    empty: none."""
 
     name: str
     indexes: Sequence[int]
@@ -118,7 +119,7 @@ def _read(step: RemoteStep, state: _State, report: Report, link: Channel, node: 
             kind, content = link.receive()
             if kind in (channel.STDOUT, channel.STDERR):
                 if kind == channel.STDERR:
-                    report.finish()  # tasks that have ended are reported first
+                    report.finish()  # print the messages about ended tasks first
                 with state.change:
                     _write(step, state, kind, _TASK.unpack(content[:4])[0], content[4:])
             elif kind == channel.ENDED:

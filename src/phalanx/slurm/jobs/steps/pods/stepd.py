@@ -1,12 +1,13 @@
 """The step daemon of a pod. It starts the tasks of steps for srun, and passes signals to the batch script.
 
-    python -m phalanx.slurm.jobs.steps.pods.stepd batch  in the pod of a batch script, started by the script's launcher
-    python -m phalanx.slurm.jobs.steps.pods.stepd hold   in a pod without a batch script, until the allocation ends
+    python -m phalanx.slurm.jobs.steps.pods.stepd batch in the pod of a batch script; the script's launcher starts it
+    python -m phalanx.slurm.jobs.steps.pods.stepd hold in a pod without a batch script, until the allocation ends
 
-The daemon listens on the pod's address and accepts clients that know the job's key (`channel`). Environment variables
-have the address and the key. The daemon forwards the output of tasks at once, and kills the tasks of a step whose srun
-has disconnected. An allocation of salloc or srun ends when the command disconnects. If the command does not connect
-within `HELD_WITHIN_S` seconds, the allocation ends as well, because the command was killed before its job began.
+The daemon listens on the pod's address and accepts clients that know the job's key (`channel`). The daemon reads the
+address and the key from environment variables. The daemon forwards the output of tasks at once, and kills the tasks of
+a step whose srun has disconnected. An allocation of salloc or srun ends when the command disconnects. If the command
+does not connect within `HELD_WITHIN_S` seconds, the command was killed before its job began, and the allocation ends as
+well.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ HELD_WITHIN_S = 60.0  # a salloc that still runs connects within a second after 
 
 def main(words: list[str]) -> int:
     """Run the daemon until the allocation ends, and return the exit code of the allocation. `words`: `batch` or `hold`.
-    In a batch job, the exit code of the job is that of the script instead."""
+    The exit code of a batch job is the exit code of its script instead."""
     key, address = os.environ.pop("PHALANX_STEP_KEY"), os.environ.get("PHALANX_POD_IP") or "127.0.0.1"
     warning, limit_s = os.environ.pop("PHALANX_WARNING", ""), os.environ.get("PHALANX_LIMIT_S", "")
     held = os.environ.pop("PHALANX_HELD", "") and os.environ.get("JOB_COMPLETION_INDEX", "0") == "0"
@@ -215,8 +216,8 @@ def _name(pid: int) -> str:
 
 
 def _children(pid: int) -> list[int]:
-    """Return the process ids of the children of process `pid`. They are found by the file /proc/PID/stat (proc(5)) of
-    every process, because not every kernel lists the children of a process."""
+    """Return the process ids of the children of process `pid`. The function reads the file /proc/PID/stat (proc(5)) of
+    every process, because some kernels do not list the children of a process."""
     found = []
     for name in os.listdir("/proc"):
         if name.isdecimal():
@@ -282,7 +283,8 @@ class _Step:
         around = {**asked["environment"], **own}
         around |= _devices(around)
         interactive, streams = bool(asked.get("pty")) and task == 0, asked["streams"][str(task)]
-        # SLURM_TASK_PID is set by a shell, because only the new process knows its process id; `exec` keeps this id.
+        # A shell sets SLURM_TASK_PID, because the process id is known only in the new process. `exec` does not change
+        # the id.
         program = asked["commands"][str(task)]
         command = ["/bin/sh", "-c", 'SLURM_TASK_PID=$$ exec "$@"', "sh", *program]
         node = os.environ.get("SLURMD_NODENAME", "")
@@ -327,7 +329,7 @@ class _Step:
         while True:
             try:
                 part = os.read(file, 1 << 16)
-            except OSError:  # reading a terminal fails when no process has its other side open
+            except OSError:  # a read from the terminal fails when the last process has closed the terminal
                 return
             if not part:
                 return
@@ -399,8 +401,8 @@ def _devices(around: dict[str, str]) -> dict[str, str]:
 
 
 def _umask(around: Mapping[str, str]) -> int:
-    """Return the umask that the tasks inherit from srun; -1 if it is unknown, so that they have this process's
-    umask."""
+    """Return the umask that the tasks inherit from srun; -1 if it is unknown; the tasks then have the umask of this
+    process."""
     text = around.get("SLURM_UMASK", "")
     return int(text, 8) & 0o777 if re.fullmatch("[0-7]{1,4}", text) else -1
 
@@ -410,14 +412,14 @@ def _take_terminal() -> None:
 
 
 def _stdin(said: str | None) -> int:
-    """Open the file for a task's standard input, and return its descriptor. `said`: the path; None: srun sends the
+    """Open the file for a task's standard input, and return its descriptor. `said`: the path; None if srun sends the
     input."""
     return subprocess.PIPE if said is None else os.open(said, os.O_RDONLY | os.O_CLOEXEC)
 
 
 def _output(said: list[Any] | None) -> int:
     """Open the file for an output stream of a task, and return its descriptor. `said`: the path, and True to append to
-    the file; None: the output is sent to srun."""
+    the file; None if the output is sent to srun."""
     if said is None:
         return subprocess.PIPE
     how = os.O_APPEND if said[1] else os.O_TRUNC

@@ -1,8 +1,8 @@
-"""Publish the addresses of a job's pods: each pod writes an annotation on the Job. Programs read these annotations if
-they may not read pods.
+"""Publish the addresses of a job's pods: each pod writes an annotation on the Job. A program reads these annotations if
+it may not read pods.
 
-When a job is restarted, it has new pods, but the annotations of the old pods still exist. So each entry has the start
-time from the Job's status, and is valid only while the Job has this start time.
+After a restart of the job, the annotations of the old pods still exist. So each annotation contains the start time in
+the Job's status, and is valid only while the Job has this start time.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class PodAddress(NamedTuple):
 
 
 def told(job: Mapping[str, Any]) -> dict[int, PodAddress]:
-    """Return the pods that have published their addresses: completion index -> pod. Entries from earlier starts of the
-    Job are left out."""
+    """Return the pods that have published their addresses: completion index -> pod. Annotations from earlier starts of
+    the Job are ignored."""
     found: dict[int, PodAddress] = {}
     for name, text in (job["metadata"].get("annotations") or {}).items():
         index = name.removeprefix(POD)

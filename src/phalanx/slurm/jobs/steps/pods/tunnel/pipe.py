@@ -30,7 +30,7 @@ def main() -> int:
             if time.monotonic() > until_s:
                 sys.stderr.write(f"the step daemon does not listen: {error}\n")
                 return 1
-            time.sleep(_AGAIN_S)  # the daemon starts at the same time, and does not report when it listens
+            time.sleep(_AGAIN_S)  # the daemon may still be starting, and does not report when it listens
     with connection:
         threading.Thread(target=_send, args=(connection,), daemon=True).start()
         with suppress(OSError):
@@ -41,8 +41,8 @@ def main() -> int:
 
 
 def _send(connection: socket.socket) -> None:
-    """Send standard input to the daemon. When the input ends, close the connection in both directions, because then
-    srun has ended and does not read any longer."""
+    """Send standard input to the daemon. The input ends when srun has ended and does not read any longer, so close the
+    connection in both directions then."""
     with suppress(OSError):
         while part := os.read(0, _AT_A_TIME):
             connection.sendall(part)

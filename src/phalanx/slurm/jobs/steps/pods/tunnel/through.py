@@ -1,5 +1,5 @@
-"""Connect to the step daemon of a pod through the API server. This is necessary if the caller cannot reach the address
-of the pod, because the caller is outside of the cluster, or because of network policies.
+"""Connect to the step daemon of a pod through the API server. This is necessary if the caller is outside of the
+cluster, or if a network policy blocks connections to the address of the pod.
 
 `pods/exec` starts the program `pipe` in the pod, which copies bytes to the daemon of the pod and back. The API server
 forwards these bytes over an encrypted WebSocket (RFC 6455) with the subprotocol v4.channel.k8s.io. The caller gets an
@@ -48,7 +48,7 @@ def connect(api: ApiClient, pod: str, command: list[str], timeout_s: float) -> s
 
 async def _serve(api: ApiClient, pod: str, command: list[str], inner: socket.socket, opened: Future[None]) -> None:
     """Copy bytes between the socket and the WebSocket until one side ends. `inner`: the other end of the caller's
-    socket. `opened`: gets a result when the program has started, or the error."""
+    socket. `opened`: a future that gets a result when the program has started, or the error if it cannot be started."""
     with inner:
         try:
             reader, writer = await _opened(api, pod, command)
