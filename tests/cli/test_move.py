@@ -14,7 +14,7 @@ import pytest
 
 from phalanx.cli.cluster.jobs import choosing
 from phalanx.cli.cluster.target import Target
-from phalanx.cli.commands.administer.move import Way, move
+from phalanx.cli.commands.administer.move import MoveOptions, move
 from phalanx.client.connection import APPLY_PATCH, Connection
 from phalanx.client.kind import CONFIG_MAPS, JOBS, NAMESPACES, PODS, SECRETS, Kind
 from phalanx.embedded.controllers.run import run_controllers
@@ -138,7 +138,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         yield Lab(up=up, there=there)
 
 
-async def moved_once(lab: Lab, writes: int, way: Way) -> bool:
+async def moved_once(lab: Lab, writes: int, way: MoveOptions) -> bool:
     """Run the command, and kill it after so many writes. Return whether it ran to its end."""
     here, there = lab.at
     mortal = Mortal(writes)
@@ -184,7 +184,7 @@ STAYS = {"runs", "needs-running"}
 async def test_a_move_that_is_killed_after_every_write_loses_and_doubles_nothing(
     lab: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    way = Way(image="registry.example/lab:1", mount=("/home",), ledger=url_of(tmp_path / "there.sqlite3"))
+    way = MoveOptions(image="registry.example/lab:1", mount=("/home",), ledger=url_of(tmp_path / "there.sqlite3"))
     async with await Connection.open(lab.at[0]) as here, await Connection.open(lab.at[1]) as there:
         before = await listed(here, JOBS)
         dry = replace(way, dry_run=True, requeue=True)
@@ -246,12 +246,12 @@ async def test_what_differs_at_the_target_is_reported_and_running_jobs_are_moved
     lab: Lab, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with await Connection.open(lab.at[0]) as here, await Connection.open(lab.at[1]) as there:
-        assert await moved_once(lab, 1000, Way(image="any"))
+        assert await moved_once(lab, 1000, MoveOptions(image="any"))
         capsys.readouterr()
         await there.patch(CONFIG_MAPS, "settings", {"data": {"a": "another"}}, NAMESPACE)
         await there.create(JOBS, job("namesake"), NAMESPACE)
         await here.create(JOBS, job("namesake"), NAMESPACE)
-        assert await moved_once(lab, 1000, Way())
+        assert await moved_once(lab, 1000, MoveOptions())
         left = {one["name"]: one["why"] for one in json.loads(capsys.readouterr().out)["left"]}
         assert left[f"{NAMESPACE}/settings"] == "the target has another object with this name; --replace overwrites it"
         assert "another job with this name" in left[f"{NAMESPACE}/namesake"]
@@ -259,11 +259,11 @@ async def test_what_differs_at_the_target_is_reported_and_running_jobs_are_moved
         assert (await listed(there, CONFIG_MAPS))["settings"]["data"] == {"a": "another"}
 
         await here.patch(JOBS, "needs-running", {"metadata": {"annotations": {MOVING: "an earlier move"}}}, NAMESPACE)
-        assert await moved_once(lab, 1000, Way(undo=True))
+        assert await moved_once(lab, 1000, MoveOptions(undo=True))
         assert not is_marked((await listed(here, JOBS))["needs-running"])
 
         capsys.readouterr()
-        assert await moved_once(lab, 1000, Way(replace=True, requeue=True))
+        assert await moved_once(lab, 1000, MoveOptions(replace=True, requeue=True))
         assert (await listed(there, CONFIG_MAPS))["settings"]["data"] == {"a": "b"}
         assert set(await listed(here, JOBS)) == {"namesake"}
         copies = await listed(there, JOBS)
@@ -283,7 +283,7 @@ async def test_a_scheduler_at_the_target_starts_what_was_moved_and_its_ledger_is
 ) -> None:
     """In order: a dependency holds at the target too, and a held job stays held."""
     with postgresql() as ledger, (tmp_path / "log").open("w") as log:
-        assert await moved_once(lab, 1000, Way(replace=True, image="any", ledger=ledger))
+        assert await moved_once(lab, 1000, MoveOptions(replace=True, image="any", ledger=ledger))
         with Ledger.open(ledger, read_only=True) as book:
             assert {one.uid for one in book.jobs()} >= {"a", "b"}
         words = ("scheduler", "--kubeconfig", str(lab.at[1]), "--ledger", ledger)

@@ -1,8 +1,9 @@
-"""Connections to a Kubernetes API, and what commands read and write there.
+"""Connections to a Kubernetes API, and the functions by which commands read and write objects.
 
 informers     caches of objects: one list and watch for each kind, shared by all users of the cache
 target        the options that select the cluster of a command
-numbers       status of queues and reasons of waiting jobs, which the scheduler computes and serves
+numbers       read the status of queues and the reasons of waiting jobs from the scheduler, which computes and serves
+              them
 jobs          find one job by its name, follow its pods and its output, change it
 accounting    exit codes and owners of jobs, from caches, for the ledger
 monitoring    metrics, health and readiness of a scheduler

@@ -1,8 +1,8 @@
 """Read from a job's objects the facts that the ledger records: the user, how the job ended, and its exit code.
 
-The scheduler's events contain a job's requests and its nodes. All other facts are only in the objects, and are lost
-when the objects are deleted. So this module follows the changes of the objects, and keeps the facts about a job for a
-while after its objects were deleted, until the ledger has recorded the end of the job.
+The scheduler's events contain a job's requests and its nodes. All other facts are only in the objects, and disappear
+with them. So this module watches the objects. After the objects of a job were deleted, it keeps the facts about the job
+for a while, so that the ledger can record the end of the job.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ NUMBER = "number"
 # the annotation with the user who cancelled the job; such a job also gets the exit code of its deleted pods
 CANCELLED = "cancelled-by"
 _GONE_KEPT = 10_000
-# the largest number of annotations and of characters that are stored for one object, because users write them
+# the maximum number of annotations and of characters that are stored for one object; users can write any number of them
 _WORDS_KEPT, _WORDS_CHARS = 256, 1 << 18
 _CAUSE_CHARS = 4096
-_SIGNALS = range(129, 193)  # a shell's exit codes of programs that a signal ended
+_SIGNALS = range(129, 193)  # the exit codes that a shell returns for programs that a signal ended
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class _Seen:
     ends: dict[str, tuple[int, int, float | None]] = field(default_factory=dict)
     causes: dict[str, str] = field(default_factory=dict)
     words: dict[str, str] = field(default_factory=dict)
-    # True if labels or annotations of the objects name the job, so that it may have several objects
+    # True if labels or annotations of the objects name the job; such a job may have several objects
     named: bool = False
 
 
@@ -115,8 +115,8 @@ class Objects:
             self._lose(job, meta["uid"])
 
     def _is_bare(self, obj: Object, owner: Object | None) -> bool:
-        """Return True if the job of the pod follows from the pod alone. Either no controller created the pod, or
-        another scheduler's controller did, whose labels name the gang (Volcano's Job)."""
+        """Return True if the pod itself determines its job. This is so if no controller created the pod, or if its
+        labels name a gang of another scheduler (Volcano's controller sets such labels)."""
         scheduler = obj["spec"].get("schedulerName")
         if owner is None:
             return scheduler in OURS
@@ -137,15 +137,16 @@ class Objects:
         told = {key.removeprefix(WORDS): text for key, text in annotations.items() if key.startswith(WORDS)}
         left = _WORDS_CHARS
         for key, text in list(told.items())[:_WORDS_KEPT]:
-            if len(text) <= left:  # a text is stored completely or not at all, because half of a JSON text is useless
+            # a text is stored completely or not at all, because an incomplete JSON text cannot be read
+            if len(text) <= left:
                 seen.words[key] = text
                 left -= len(text)
         if array := option(meta, ARRAY):
             seen.words[TASK_OF] = array
 
     def _lose(self, job: str, uid: str) -> None:
-        """Remove a deleted object from the facts about its job. When the last object is removed, the facts are moved to
-        `_gone`, which keeps them for a while."""
+        """Remove a deleted object from the facts about its job. With the last object, move the facts to `_gone`, which
+        keeps them for a while."""
         seen = self._seen[job]
         if len(seen.members) == 1:
             self._gone[job] = _facts(seen)
@@ -186,7 +187,7 @@ def _together(outcomes: list[Outcome]) -> Outcome:
 
 
 def _ending(obj: Object) -> tuple[Outcome, float | None, bool] | None:
-    """Return (outcome, time of the end, True if the time limit was reached) of a Job or a training job; None if it has
+    """Return (outcome, time of the end, True if the time limit was reached) for a Job or a training job; None if it has
     not ended."""
     status = obj.get("status") or {}
     for condition in status.get("conditions") or ():
@@ -209,7 +210,8 @@ def _pod_outcome(obj: Object, end: tuple[int, int, float | None] | None) -> tupl
 
 
 def _counts(obj: Object) -> bool:
-    """Return True if the pod's exit code comes from the program itself, and not from the deletion of the pod."""
+    """Return True if the program ended by itself, so that the pod's exit code counts; False if the deletion of the pod
+    ended it."""
     return "deletionTimestamp" not in obj["metadata"] or (obj.get("status") or {}).get("phase") == "Succeeded"
 
 

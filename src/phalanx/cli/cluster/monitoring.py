@@ -1,10 +1,10 @@
-"""Serve the HTTP endpoints by which Phalanx's processes, mainly the scheduler, are monitored: metrics, health and
+"""Serve the HTTP endpoints for monitoring the processes of Phalanx, mainly the scheduler: metrics, health and
 readiness.
 
-*Ready* means that the API server has answered the process within the last `SILENT_S` seconds. Leaders and standbys call
-the API server every two seconds, for the Lease. *Healthy* means that the event loop responds, and that the process is
-not a leader whose Lease has expired. A leader with an expired Lease ends itself. If it does not, the failing health
-check lets the kubelet kill it.
+*Ready* means that the API server has answered the process within the last `SILENT_S` seconds. A leader or a standby
+calls the API server at least every two seconds, because of the Lease. *Healthy* means that the event loop responds, and
+that the process is not a leader whose Lease has expired. A leader with an expired Lease ends itself. If it does not
+end, its health check fails, and the kubelet kills it.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ if TYPE_CHECKING:  # the HTTP server is imported only if metrics are served
     from phalanx.metrics.collector import Scheduler
     from phalanx.metrics.serving import Verdict
 
-START_S = 1.0  # within this time a new leader usually sends its first bindings
-SILENT_S = 15.0  # an API server that has not answered for this time counts as unreachable
+START_S = 1.0  # the time in which a new leader usually sends its first bindings
+SILENT_S = 15.0  # an API server counts as unreachable if it has not answered for this time
 
 
 @asynccontextmanager
@@ -37,14 +37,14 @@ async def monitored(
     connection: Connection, lease: Lease, where: tuple[str, int] | None
 ) -> AsyncIterator[Scheduler | None]:
     """Serve the metrics of a scheduler at the address `where` while the context is open, and yield the object that
-    counts them. If `where` is None, yield None; then no metrics are counted or served."""
+    counts them. If `where` is None, count and serve no metrics, and yield None."""
     if where is None:
         yield None
         return
     from phalanx.metrics.collector import Scheduler
 
     found = Scheduler(connection.tally, lambda: lease.fence() - asyncio.get_running_loop().time())
-    door = opened(where, "--metrics-address")  # raises the error about a port in use before anything is scheduled
+    door = opened(where, "--metrics-address")  # fails if the port is in use, before any job is scheduled
     note(f"metrics at {url((where[0], door.getsockname()[1]))}")
     answering = asyncio.ensure_future(_answer(door, found, connection.tally))
     try:
@@ -71,8 +71,8 @@ async def _answer(door: socket, found: Scheduler, tally: Tally) -> None:
 
 @asynccontextmanager
 async def shown(where: tuple[str, int] | None, own: Collector, ready: Verdict) -> AsyncIterator[None]:
-    """Serve the metrics of a process that is no scheduler, at the address `where`, while the context is open. None: no
-    metrics are served."""
+    """Serve the metrics of a process that is not a scheduler at the address `where`, while the context is open. If
+    `where` is None, serve no metrics."""
     if where is None:
         yield
         return

@@ -1,7 +1,8 @@
 """Choose the cluster of a command, and connect to it.
 
-The kubeconfig is that of `--kubeconfig`, else `$KUBECONFIG`, else the one of a running `phalanx up` in the default data
-directory, else the one that kubectl would use: `~/.kube/config` or, inside a pod, the pod's service account.
+The kubeconfig is the first of these: `--kubeconfig`; `$KUBECONFIG`; the kubeconfig of a running `phalanx up` in the
+default data directory; the configuration that kubectl would use, which is `~/.kube/config` or, inside a pod, the pod's
+service account.
 """
 
 from __future__ import annotations
@@ -66,8 +67,8 @@ class Scope:
 
 
 def find_kubeconfig(target: Target, environment: Mapping[str, str]) -> Path | None:
-    """Return the kubeconfig that the user named, or else the one of the running local cluster; None if kubectl's rules
-    apply ($KUBECONFIG, ~/.kube/config, service account).
+    """Return the kubeconfig that the user named, or else the kubeconfig of the running local cluster. Return None if
+    kubectl's rules apply ($KUBECONFIG, ~/.kube/config, service account).
 
     Raises PhalanxError if no kubeconfig can be found."""
     if target.kubeconfig is not None:
@@ -88,8 +89,8 @@ def find_kubeconfig(target: Target, environment: Mapping[str, str]) -> Path | No
 
 
 def find_ledger_of(target: Target | None, environment: Mapping[str, str]) -> str | None:
-    """Return the URL of the cluster's ledger: the one in $PHALANX_LEDGER, or else a readable ledger file beside the
-    kubeconfig; None if there is neither."""
+    """Return the URL of the cluster's ledger: the URL in $PHALANX_LEDGER, or else that of a readable ledger file in the
+    directory of the kubeconfig; None if neither exists."""
     if url := environment.get("PHALANX_LEDGER", ""):
         return url
     chosen = find_kubeconfig(target or Target(), environment) or environment.get("KUBECONFIG", "").partition(":")[0]
@@ -132,8 +133,8 @@ async def connected(target: Target | None) -> AsyncIterator[Connection]:
 
 
 async def require_namespace(connection: Connection, namespace: str) -> None:
-    """Raise PhalanxError if the server reports that the namespace does not exist. Callers use this when they found
-    nothing in the namespace."""
+    """Raise PhalanxError if the server reports that the namespace does not exist. Callers use this function when they
+    found no object in the namespace."""
     try:
         await connection.get(NAMESPACES, namespace)
     except ApiRefusal as error:

@@ -3,9 +3,9 @@ paths.
 
 The API server of the same data directory forwards requests to the socket, after it has authenticated and authorized the
 user. Only the owner of the folder can enter it, so processes of other users cannot connect. A response shows the
-scheduler's current state; no request changes anything. A response may take long, because it may include all jobs. So a
-thread computes the responses, one at a time, while the scheduler continues. A stream (YuniKorn's events) is written
-line by line, as fast as the client reads.
+scheduler's current state; requests change nothing. The computation of a response may be slow, because a response may
+include all jobs. So a thread computes the responses, one at a time, while the scheduler continues. A stream (YuniKorn's
+events) is written line by line, as fast as the client reads.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ from phalanx.client.connection import Object
 from phalanx.dialects.enabled import CHECKS
 
 SOCKET = "scheduler.sock"
-_MOST_BYTES = 2 * 2**20  # the largest request body in bytes; the API server forwards only smaller ones
-# A function from (API group or first part of the path, path below it, query) to a function that computes the response;
-# None for an unknown path.
+_MOST_BYTES = 2 * 2**20  # the maximum size of a request body in bytes; the API server forwards no larger body
+# A function that takes the API group (or the first part of the path), the path below it, and the query, and returns a
+# function that computes the response; None for an unknown path.
 Ask = Callable[[], Object | list[Object]]
 Views = Callable[[str, tuple[str, ...], Mapping[str, str]], Ask | None]
-# A function from the same arguments to a stream of objects in batches; None if the path is no stream.
+# A function that takes the same arguments, and returns a stream of objects in batches; None if the path is not that of
+# a stream.
 Streams = Callable[[str, tuple[str, ...], Mapping[str, str]], AsyncIterator[Sequence[Object]] | None]
 
 
-# A function from the query, to which the API server has added the user's name, to the rows of the ledger that this user
-# may see.
+# A function that takes the query, to which the API server has added the user's name, and returns the rows of the ledger
+# that this user may see.
 LedgerRows = Callable[[Mapping[str, str]], Object]
 
 
@@ -55,7 +56,7 @@ async def visible(
     async def look(request: web.Request, group: str, path: tuple[str, ...]) -> web.Response:
         async with turn:
             if request.transport is None or request.transport.is_closing():
-                raise web.HTTPServiceUnavailable  # the client closed its connection while its request waited
+                raise web.HTTPServiceUnavailable  # the client has disconnected while its request was waiting
             ask = views(group, path, dict(request.query))
             if ask is None:
                 return web.json_response({"kind": "Status", "code": 404, "message": "no such group"}, status=404)
@@ -80,7 +81,7 @@ async def visible(
     if ledger is not None:
         app.router.add_get("/slurm/v1/ledger", _reader(ledger))
     app.router.add_post("/{path:ws/.+}", check)
-    # If a client disconnects, its stream ends, even if nothing is being written.
+    # If a client disconnects, its stream ends at once, even if the stream has no new objects.
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0, handler_cancellation=True)
     await runner.setup()
     file = _entered(folder)
@@ -131,8 +132,8 @@ async def _followed(
 
 
 def _written(ask: Ask) -> tuple[int, bytes]:
-    """Compute the response, and return its HTTP status and its JSON. Errors of Kubernetes have the HTTP status in
-    `code`, those of YuniKorn in `status_code`."""
+    """Compute the response, and return its HTTP status and its JSON. An error has the HTTP status in the field `code`
+    (Kubernetes) or `status_code` (YuniKorn)."""
     found = ask()
     match found:
         case {"kind": "Status", "code": int(code)} | {"status_code": int(code)}:
@@ -141,8 +142,9 @@ def _written(ask: Ask) -> tuple[int, bytes]:
 
 
 def _entered(folder: Path) -> int:
-    """Return an open file descriptor of the folder. The folder is created so that only its owner has access. A socket
-    that a killed process left there is removed, because at most one `phalanx up` runs on a data directory."""
+    """Return an open file descriptor of the folder. Create the folder so that only its owner has access. Remove a
+    socket that a killed process left in it: such a socket is not in use, because at most one `phalanx up` runs on a
+    data directory."""
     folder.mkdir(mode=0o700, exist_ok=True)
     with contextlib.suppress(FileNotFoundError):
         folder.joinpath(SOCKET).unlink()

@@ -1,7 +1,7 @@
-"""Find a job by a name that a user typed, and read or change its objects, its pods, its output and its end.
+"""Find a job by a name that a user typed, read its objects, pods and output, and change or end it.
 
 streaming  run commands and forward connections in a pod
-attending  follow a Job from its submission to its end; find out why a job ended or is stuck
+attending  follow a Job from its submission to its end; explain why a job ended or is stuck
 finding    find the objects of a job by a name that a user typed
 standing   the state of a job, from its objects
 choosing   select jobs by their names, or by user, queue and state

@@ -1,13 +1,13 @@
-"""Follow a Job from its submission to its end: print the reasons while it waits and its output while it runs, and
+"""Follow a Job from its submission to its end. Print the reasons while it waits, print its output while it runs, and
 return its exit code. This module also explains why a job ended or cannot go on.
 
 The output of a pod is shown from the start of its container on. If a Job has several pods, each line has the number of
 its pod as a prefix, and lines of different pods are not mixed. An interactive Job has one pod, which gets standard
 input.
 
-Explanations come from the status of the job's objects, as its controller and the kubelets wrote it. With `phalanx up`
-the status contains details (`phalanx.embedded.node.pod.cause`). On other clusters it has only the exit codes and
-reasons of the pods' containers, and the user who deleted an object is unknown."""
+Explanations come from the status of the job's objects, which its controller and the kubelets write. With `phalanx up`
+the status contains details (`phalanx.embedded.node.pod.cause`). On other clusters the status has only the exit codes
+and reasons of containers, and does not name the user who deleted an object."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from phalanx.errors import PhalanxError
 from phalanx.kube.read.labels import COMPLETION_INDEX, DELETED_BY, REASON
 from phalanx.kube.read.workload.batch_job import ELSEWHERE
 
-_POD = "; pod "  # in the message of a Job, this text precedes the cause for which its first pod failed
+_POD = "; pod "  # in the message of a Job, this text comes before the cause for which the first pod failed
 _LOG = "; its log ends:"
 _LINE_CHARS = 120
 # Reasons of Events about a pod whose volumes or network cannot be set up. Source: k8s.io/kubernetes/pkg/kubelet/events
 # and pkg/controller/volume/attachdetach.
 _SETUP_FAILURES = frozenset({"FailedMount", "FailedMapVolume", "FailedAttachVolume", "FailedCreatePodSandBox"})
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x1f\x7f-\x9f]")  # terminal codes, for example for colours
-# these reasons mean that the container is starting normally
+# with these reasons, a container starts normally
 _ON_THE_WAY = frozenset({"ContainerCreating", "PodInitializing"})
 
 
 def ending_cause(obj: Object) -> str:
-    """Return why a Job, a training job or a bare pod ended; "" if it has not ended or has succeeded."""
+    """Return the reason why a Job, a training job or a bare pod ended; "" if it has not ended or has succeeded."""
     if obj.get("kind") == "Pod" or "containers" in obj["spec"]:
         return pod_failure(obj) or _deleted(obj)
     return failure(obj) or _deleted(obj)
@@ -54,8 +54,8 @@ def _deleted(obj: Object) -> str:
 
 
 def failure(job: Object, pods: Iterable[Object] = ()) -> str:
-    """Return why the Job failed; "" if it did not fail. `pods`: the Job's pods. They are searched for the cause if the
-    Job's conditions do not contain it."""
+    """Return the reason why the Job failed; "" if it did not fail. `pods`: the Job's pods; they are searched for the
+    cause if the Job's conditions do not contain it."""
     if timed_out(job):
         return f"it reached its time limit ({duration(_limit_s(job))}) and was ended"
     message = str(_failed(job).get("message", ""))
@@ -67,7 +67,7 @@ def failure(job: Object, pods: Iterable[Object] = ()) -> str:
 
 
 def pod_failure(pod: Object) -> str:
-    """Return the name of a failed pod and how the pod ended; "" if the pod did not fail."""
+    """Return a text with the name of a failed pod and the cause of the failure; "" if the pod did not fail."""
     status = pod.get("status") or {}
     if status.get("phase") != "Failed":
         return ""
@@ -79,8 +79,8 @@ def pod_failure(pod: Object) -> str:
 
 
 def obstacles(pod: Object) -> list[str]:
-    """Return why containers of a pod with a node cannot start, one text for each container, as the kubelet reports it.
-    The list is empty if all containers start normally."""
+    """Return the reasons, reported by the kubelet, for which containers of a scheduled pod cannot start: one text for
+    each container that cannot start."""
     status = pod.get("status") or {}
     if not pod["spec"].get("nodeName") or "deletionTimestamp" in pod["metadata"]:
         return []
@@ -96,7 +96,8 @@ def obstacles(pod: Object) -> list[str]:
 
 
 def is_silent(pod: Object) -> bool:
-    """Return True if the pod has a node, but none of its containers has started and their status does not state why."""
+    """Return True if the pod has a node, but no container has started, and the status of the containers gives no
+    reason."""
     status = pod.get("status") or {}
     states = [one.get("state") or {} for one in status.get("containerStatuses") or ()]
     begun = any("running" in state or "terminated" in state for state in states)
@@ -104,10 +105,10 @@ def is_silent(pod: Object) -> bool:
 
 
 def with_events(pod: Object, events: Iterable[Object]) -> Object:
-    """Return the pod with the cause from its last Event added to its containers' status.
+    """Return a copy of the pod whose container statuses contain the failure that the pod's last Event reports.
 
     While a volume is missing, the kubelet leaves a container in `ContainerCreating`, and reports the cause only in an
-    Event. If the last Event is no such failure (for example `Pulling`), the pod is returned unchanged."""
+    Event. If the last Event reports no failure (for example `Pulling`), return the pod unchanged."""
     last = max(events, key=_event_time, default=None)
     if last is None or last.get("reason") not in _SETUP_FAILURES:
         return pod
@@ -118,15 +119,15 @@ def with_events(pod: Object, events: Iterable[Object]) -> Object:
 
 
 def _event_time(event: Object) -> str:
-    """Return the time of an Event in RFC 3339. Sorted as texts, these are sorted by time."""
+    """Return the time of an Event as a text in RFC 3339. The order of such texts is the order of the times."""
     series = event.get("series") or {}
     times = (series.get("lastObservedTime"), event.get("lastTimestamp"), event.get("eventTime"))
     return next((at for at in times if at), event["metadata"].get("creationTimestamp") or "")
 
 
 def why_stuck(pods: Iterable[Object]) -> str:
-    """Return why the job with these pods is stuck: the cause for the first pod that cannot start, and the number of
-    further pods that cannot start. Return "" if all pods can start."""
+    """Return a text that explains why the job with these pods is stuck: the cause for the first pod that cannot start,
+    and the number of other pods that cannot start. Return "" if all pods can start."""
     found = sorted((pod["metadata"]["name"], told[0].rstrip(".")) for pod in pods if (told := obstacles(pod)))
     if not found:
         return ""
@@ -171,14 +172,14 @@ Say = Callable[[str], None]
 _LOG_TRIES = 20
 _LOG_PAUSE_S = 0.25
 _SCREEN_LINES = 100  # the number of lines of an earlier session that are shown again
-_LOST = 1  # the exit code that is returned if the job has none
+_LOST = 1  # the exit code of the command if the job has no exit code
 _TIMED_OUT = 124  # the exit code of timeout(1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attendance:
-    """The result of a job that was followed to its end. `state`: complete, failed or deleted. `why`: why it failed or
-    was deleted."""
+    """The result of a job that was followed to its end. `state`: complete, failed or deleted. `why`: the reason for the
+    failure or the deletion."""
 
     state: str
     exit_code: int
@@ -188,8 +189,9 @@ class Attendance:
 @dataclass(slots=True, kw_only=True)
 class _Watch:
     """The present state of the followed Job. `job`: the last version of its object. `say`: prints a message.
-    `prefixed`: True if lines get the number of their pod. `reason`: the reason that was printed last. `gone`: True if
-    the Job was deleted. `followed`: pod uid -> the task that shows the pod's output. `news`: set after each change."""
+    `prefixed`: True if each output line begins with the number of its pod. `reason`: the last printed reason. `gone`:
+    True if the Job was deleted. `followed`: pod uid -> the task that shows the pod's output. `news`: an event that is
+    set after each change."""
 
     job: Object
     say: Say
@@ -210,13 +212,13 @@ class _Watch:
         self.news.set()
 
     def see_event(self, change: Change) -> None:
-        """Print the reason for waiting in an Event. If another cluster runs the Job, only Events contain this
-        reason."""
+        """If the Event contains the reason why the Job waits, print it. For a Job of another cluster, only Events
+        contain this reason."""
         if change.new is not None:
             self.tell(change.new.get("message") or "")
 
     def tell(self, why: str) -> None:
-        """Print why the Job waits, unless this is the reason that was printed last."""
+        """Print the reason why the Job waits, unless it is equal to the last printed reason."""
         if self.job["spec"].get("suspend") and why and why != self.reason:
             self.reason = why
             self.say(f"waiting: {why}")
@@ -234,7 +236,7 @@ class _Watch:
 
 
 async def attend(connection: Connection, job: Object, say: Say, *, interactive: bool = False) -> Attendance:
-    """Show the reasons and the output of the Job until its end, and return how it ended. `interactive`: pass standard
+    """Print the reasons and the output of the Job until its end, and return the result. `interactive`: pass standard
     input to the Job's pod. Raises PhalanxError if the pod does not accept input."""
     meta = job["metadata"]
     prefixed = (job["spec"].get("parallelism") or 1) > 1
@@ -287,7 +289,7 @@ def _outcome(state: str, watch: _Watch, pods: list[Object]) -> Attendance:
     code = next((code for pod in pods if (code := exit_code(pod))), _LOST)
     brief = in_brief(failure(watch.job, pods))
     words = () if brief.startswith("pod ") else dict.fromkeys(text for pod in pods for text in _last_words(pod))
-    # The user of an interactive job has already seen the end of the output.
+    # The terminal of an interactive job already shows the end of the output.
     told = [f"exit code {code}", *words, *([] if watch.interactive else [brief])]
     return Attendance(state=state, exit_code=code, why="; ".join(text for text in told if text))
 
@@ -319,7 +321,7 @@ def _see_pod(connection: Connection, watch: _Watch, change: Change) -> None:
 
 
 def _follow_rest(connection: Connection, watch: _Watch, pods: Informer) -> None:
-    """Also follow the pods that started and ended since the last event of the watch."""
+    """Follow those pods too that the watch has not handled yet, because they started or ended after its last event."""
     for pod in list(pods.objects.values()):
         _see_pod(connection, watch, Change(kind=PODS, old=None, new=pod))
 
@@ -365,7 +367,7 @@ async def _converse(connection: Connection, watch: _Watch, pod: Object) -> None:
         )
     try:
         screen = await _end_of_log(connection, pod) if tty else b""
-        # if the log has text, an earlier session has already sent this line
+        # an earlier session has sent this line if the log has text
         first = b"" if screen or not waits_for_session(container) else b"\n"
         async with Exec(connection, pod, container["name"], tty=tty, stdin=True) as session:
             await converse(session, at_terminal=tty, screen=screen, first=first)
@@ -376,14 +378,14 @@ async def _converse(connection: Connection, watch: _Watch, pod: Object) -> None:
 
 
 async def _end_of_log(connection: Connection, pod: Object) -> bytes:
-    """Return the last lines of the pod's log. An earlier session has shown them."""
+    """Return the last lines of the pod's log, which an earlier session has shown."""
     path = PODS.path(pod["metadata"]["namespace"], pod["metadata"]["name"], "log")
     async with connection.stream(path, {"tailLines": str(_SCREEN_LINES)}) as lines:
         return b"\n".join([line async for line in lines])
 
 
 async def _runs(connection: Connection, pod: Object) -> bool:
-    """Return True if the pod still exists and runs, or if the server cannot tell."""
+    """Return True if the pod still exists and runs, or if the server cannot be reached or refuses the request."""
     meta = pod["metadata"]
     try:
         now = await connection.get(PODS, meta["name"], meta["namespace"])

@@ -1,7 +1,7 @@
 """Change existing jobs: cancel them, hold them, release them, and set their nice value.
 
-`phalanx cancel`, `phalanx hold`, `phalanx release`, `phalanx nice` and the page call this module. Each change is made
-on all objects of a job, because a job starts and ends as a whole.
+`phalanx cancel`, `phalanx hold`, `phalanx release`, `phalanx nice` and the page call this module. A job starts and ends
+as a whole, so each function changes all objects of a job.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ MOST_NICE = 2**31 - 1
 
 
 def require_whole(job: FoundJob, does: str, name: str) -> None:
-    """Raise PhalanxError if the user named only a part of a job. `does`: the verb of the message for what jobs do only
-    as a whole (`end`). `name`: the verb of the command for the whole job (`cancel`)."""
+    """Raise PhalanxError if the user named only a part of a job. `does`: the verb in the message that describes the
+    effect on the job (`end`). `name`: the verb of the command (`cancel`)."""
     if job.part:
         raise PhalanxError(
             f"{job} is a part of job {job.id}, and jobs {does} only as a whole: {name} {job.id}. Nothing was done."
@@ -39,26 +39,26 @@ async def cancel_job(connection: Connection, job: FoundJob) -> None:
 
 async def _delete(connection: Connection, member: Member) -> None:
     meta = member.obj["metadata"]
-    # Foreground deletion keeps the object of a running Job until its pods have ended. Until then the Job is charged for
-    # its nodes, and its exit code can be read.
+    # Foreground deletion keeps the object of a running Job until its pods have ended. Until then the nodes stay charged
+    # to the Job, and its exit code can be read.
     policy = "Background" if member_state(member) == QUEUED else "Foreground"
     body = {"propagationPolicy": policy, "preconditions": {"uid": meta["uid"]}}
     try:
         await connection.delete(member.kind, meta["name"], meta["namespace"], body)
     except ApiRefusal as error:
-        if error.code not in {404, 409}:  # the object was deleted, or a newer object has its name
+        if error.code not in {404, 409}:  # the object was deleted, or another object with the same name was created
             raise
 
 
 def takes_words(member: Member) -> bool:
-    """Return True if Phalanx reads labels and annotations on this object itself. A Volcano Job in this cluster is
-    scheduled through its PodGroup, so the Job itself is read only if another cluster runs it."""
+    """Return True if Phalanx reads labels and annotations of this object itself. In this cluster, a Volcano Job is
+    scheduled through its PodGroup. So Phalanx reads the Volcano Job itself only if another cluster runs it."""
     return member.kind in _KINDS and (member.kind != VOLCANO_JOB.kind or is_sent(member.obj))
 
 
 def require_changeable(job: FoundJob, verb: str, *, waits: bool) -> None:
-    """Raise PhalanxError if the job's state does not allow the change. `verb`: the change as a participle, for the
-    message (`held`). `waits`: True if only waiting jobs can be changed."""
+    """Raise PhalanxError if the job's state does not allow the change. `verb`: the past participle of the change, for
+    the message (`held`). `waits`: True if only waiting jobs can be changed."""
     require_whole(job, "start", "name")
     if (state := state_of(job)) in OVER:
         raise PhalanxError(f"{job.id} is {state}: it cannot be {verb}. Nothing was changed.")

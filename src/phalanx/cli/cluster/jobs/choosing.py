@@ -16,9 +16,9 @@ from phalanx.client.kind import JOBS, PODS, Kind
 from phalanx.errors import PhalanxError
 from phalanx.kube.read.labels import JOB, OURS, QUEUE, USER, option
 
-_AT_ONCE = 16  # the largest number of parallel calls
-# A function from a connection and a namespace ("" for all) to a mapping: (kind, NAMESPACE/NAME) -> the state of the
-# job.
+_AT_ONCE = 16  # the maximum number of parallel calls
+# A function that takes a connection and a namespace ("" for all), and returns (kind, NAMESPACE/NAME) -> the state of
+# the job.
 States = Callable[[Connection, str], Awaitable[Mapping[tuple[str, str], str]]]
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -27,7 +27,8 @@ Answer = TypeVar("Answer")
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filters:
-    """The options that select jobs without their names. A job is selected if it meets all of them."""
+    """The options that select jobs by other properties than their names. A job is selected if it matches all given
+    options."""
 
     user: tuple[str, ...] = ()
     """Only jobs of this user. The option may be repeated."""
@@ -68,10 +69,10 @@ async def chosen(
 ) -> list[FoundJob]:
     """Return the jobs with these names, or the live jobs that the filters select. `everywhere`: True to select jobs of
     all namespaces. `states`: a function that returns the states of jobs; it is called only if `--state` names a state
-    that does not follow from the jobs' objects. Raises PhalanxError if neither names nor filters are given, or if a
-    name is unknown."""
+    that the objects of jobs do not show. Raises PhalanxError if neither names nor filters are given, or if a name is
+    unknown."""
     if names and filters.given:
-        raise PhalanxError("names of jobs, and --user, --queue or --state, exclude each other. Nothing was done.")
+        raise PhalanxError("names of jobs cannot be combined with --user, --queue or --state. Nothing was done.")
     if names:
         return await Finder(connection, namespace, ledger).all(names)
     if not filters.given:
@@ -100,8 +101,8 @@ async def live_jobs(connection: Connection, namespace: str) -> list[FoundJob]:
 
 
 async def for_each(items: Iterable[Item], work: Callable[[Item], Awaitable[Answer]]) -> list[Answer]:
-    """Return the results of `work` for each item, in the order of the items. Up to `_AT_ONCE` calls run at the same
-    time."""
+    """Call `work` for each item, with up to `_AT_ONCE` calls at the same time. Return the results in the order of the
+    items."""
     turns = asyncio.Semaphore(_AT_ONCE)
 
     async def one(item: Item) -> Answer:

@@ -1,6 +1,6 @@
 """Find the objects of a job by the name that a user types.
 
-Every command that takes a JOB reads it in these forms:
+The argument JOB of a command has one of these forms:
 
     train            an object of the current namespace: a Job, an array, a gang, a pod, a training job, a Volcano Job
     job/train        the object of this kind: job, pod, vcjob, pytorchjob, rayjob and so on
@@ -27,7 +27,7 @@ from phalanx.errors import PhalanxError
 from phalanx.kube.read.labels import ARRAY, COMPLETION_INDEX, JOB, JOB_NAME, ROLE, option
 from phalanx.kube.read.workload.adapter import FRAMEWORK_KINDS
 
-if TYPE_CHECKING:  # the database is imported only for a job that is not in the cluster
+if TYPE_CHECKING:  # the database is imported only if the job is not found in the cluster
     from phalanx.ledger.entry import JobEntry
     from phalanx.ledger.store import Ledger
 
@@ -36,7 +36,7 @@ _SLURM_ID = re.compile(r"(\d{1,10})(?:_(\d{1,7}))?")
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _OPERATORS: tuple[Kind, ...] = FRAMEWORK_KINDS
 ARRAY_OF_JOBS, _GANG = "array", "gang"  # the kinds of jobs that have several objects
-# The label by which the pods of an object are found, by the kind of the object (`kind_text`).
+# kind of an object (`kind_text`) -> the label by which its pods are found
 _POD_LABELS: Mapping[str, str] = {
     "Job": JOB_NAME,
     "Job.batch.volcano.sh": "volcano.sh/job-name",
@@ -49,7 +49,7 @@ _POD_LABELS: Mapping[str, str] = {
     "RayService": "ray.io/cluster",
 }
 _TRAINING_LABEL = "training.kubeflow.org/job-name"
-# Labels of pods that have the index or the role of the pod in its job.
+# Labels of pods whose value is the index or the role of the pod in its job.
 _PART_LABELS = (
     *(COMPLETION_INDEX, ROLE, "volcano.sh/task-spec", "volcano.sh/task-index"),
     *("training.kubeflow.org/replica-type", "training.kubeflow.org/replica-index"),
@@ -57,7 +57,7 @@ _PART_LABELS = (
     JOB_NAME,
 )
 _SHOWN = 8
-_PAST = 500  # the number of last jobs of the ledger that are searched for a similar name
+_PAST = 500  # similar names are searched among this number of last jobs in the ledger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,8 +106,8 @@ class _Reading:
 
 
 class Finder:
-    """Finds jobs by their names. `namespace`: the namespace of jobs whose name is given without one. `ledger`: the URL
-    of the ledger; None if deleted jobs are not searched."""
+    """Finds jobs by their names. `namespace`: the namespace for names without a namespace. `ledger`: the URL of the
+    ledger; None if deleted jobs are not searched."""
 
     def __init__(self, connection: Connection, namespace: str, ledger: str | None = None) -> None:
         self._connection, self._namespace, self._ledger = connection, namespace, ledger
@@ -171,8 +171,8 @@ class Finder:
             return None
 
     async def _labelled(self, label: str, reading: _Reading) -> tuple[Member, ...]:
-        """Return the Jobs whose label `label` has the typed name as its value and, if the label is that of gangs, the
-        pods with it that no Job controls."""
+        """Return the Jobs whose label `label` has the typed name as its value. For the label of gangs, return also the
+        pods with this label that no Job controls."""
         if not _LABEL_VALUE.fullmatch(reading.name):
             return ()
         found: list[Member] = []
@@ -182,8 +182,8 @@ class Finder:
         return tuple(found)
 
     async def _of_dialect(self, reading: _Reading) -> FoundJob | None:
-        """Return the gang with the typed name that labels of another scheduler define on bare pods; None if no gang is
-        found."""
+        """Return the gang of bare pods with the typed name that is defined by labels of another scheduler; None if
+        there is no such gang."""
         if reading.kind:
             return None
         pods = (await self._gangs_of_dialects(reading.namespace)).get(reading.name)
@@ -193,7 +193,7 @@ class Finder:
         return FoundJob(kind=_GANG, namespace=reading.namespace, name=reading.name, members=members, part=reading.part)
 
     async def _gangs_of_dialects(self, namespace: str) -> dict[str, list[Object]]:
-        """Return, by name, the gangs that labels of another scheduler define, each as the list of its bare pods."""
+        """Return the gangs that labels of another scheduler define: name -> the bare pods of the gang."""
         from phalanx.dialects.enabled import DIALECTS
 
         found: dict[str, list[Object]] = {}
@@ -228,7 +228,7 @@ class Finder:
         return None
 
     async def served(self) -> tuple[Kind, ...]:
-        """Return the kinds of jobs of other operators that the API server serves."""
+        """Return those kinds of other operators' jobs that the API server serves."""
         if self._operators is None:
             try:
                 groups = (await self._connection.request("GET", "/apis")).get("groups") or ()
@@ -248,8 +248,8 @@ class Finder:
 
         number = int(text) if text.isdigit() else None
         try:
-            with Ledger.open(self._ledger, read_only=True) as book:
-                entries = recorded(book, text, self._namespace)
+            with Ledger.open(self._ledger, read_only=True) as ledger:
+                entries = recorded(ledger, text, self._namespace)
         except LedgerError:
             return None
         for reading in readings:
@@ -269,11 +269,12 @@ class Finder:
                         return FoundJob(kind=word, namespace=entry.namespace, name=name, entry=entry)
         return None
 
-    # --- nowhere ------------------------------------------------------------------------------------------------------
+    # --- not found
+    # ------------------------------------------------------------------------------------------------------
 
     async def _unknown(self, text: str, readings: Sequence[_Reading]) -> str:
-        """Return an error message that no job has this name. It contains jobs with similar names, or with the same name
-        in other namespaces."""
+        """Return the error message for an unknown name. It lists jobs with similar names, or jobs with the same name in
+        other namespaces."""
         here = readings[0]
         known = [*await self.names(here.namespace), *await self._gangs_of_dialects(here.namespace)]
         named = {*known, *self._past_names(here.namespace)} - {here.name}
@@ -295,14 +296,14 @@ class Finder:
         return f"{said}{end} `phalanx jobs -A` lists all jobs, `phalanx history` also deleted ones."
 
     def _past_names(self, namespace: str) -> list[str]:
-        """Return the names of jobs of the namespace that are among the last `_PAST` ended jobs in the ledger."""
+        """Return the names of those jobs of the namespace that are among the last `_PAST` ended jobs in the ledger."""
         if self._ledger is None:
             return []
         from phalanx.ledger.store import Ledger, LedgerError
 
         try:
-            with Ledger.open(self._ledger, read_only=True) as book:
-                return [entry.made[1] for entry in book.ended(_PAST) if entry.namespace == namespace]
+            with Ledger.open(self._ledger, read_only=True) as ledger:
+                return [entry.made[1] for entry in ledger.ended(_PAST) if entry.namespace == namespace]
         except LedgerError:
             return []
 
@@ -316,9 +317,9 @@ class Finder:
         return list(dict.fromkeys([*(meta["name"] for meta in named), *gangs]))
 
 
-def recorded(book: Ledger, text: str, namespace: str) -> list[JobEntry]:
+def recorded(ledger: Ledger, text: str, namespace: str) -> list[JobEntry]:
     """Return the ledger's entries for jobs with the name `text`, in the order of their submission. `namespace`: the
-    namespace of a name without one. Raises LedgerError."""
+    namespace for a name without a namespace. Raises LedgerError."""
     from phalanx.ledger.entry import ARRAY as TASK_OF
     from phalanx.ledger.selection import Selection
 
@@ -327,14 +328,14 @@ def recorded(book: Ledger, text: str, namespace: str) -> list[JobEntry]:
     names = tuple(sorted(f"{one.namespace}/{one.name}" for one in readings))
     tasks = [
         entry
-        for entry in book.jobs(Selection(arrays=names))
+        for entry in ledger.jobs(Selection(arrays=names))
         for part in [parts.get((entry.namespace, entry.words.get(TASK_OF, "")), "")]
         if not part or entry.made[1] == f"{entry.words[TASK_OF]}-{part}"
     ]
     asked = [Selection(made=names)]
     if _SLURM_ID.fullmatch(text) and text.isdigit():
         asked.append(Selection(numbers=(int(text),)))
-    found = [*tasks, *(entry for each in asked for entry in book.jobs(each))]
+    found = [*tasks, *(entry for each in asked for entry in ledger.jobs(each))]
     return sorted(found, key=lambda entry: entry.submit_s)
 
 
@@ -359,7 +360,7 @@ def parts_of(pod: Object) -> set[str]:
 
 
 def controller_of(obj: Object) -> Object | None:
-    """Return the owner reference of the object that controls this one; None without such an owner."""
+    """Return the owner reference to the controller of this object; None if no object controls it."""
     owners = obj["metadata"].get("ownerReferences") or ()
     return next((owner for owner in owners if owner.get("controller")), None)
 
@@ -371,7 +372,7 @@ def reference_text(reference: Object) -> str:
 
 
 def kind_text(kind: Kind) -> str:
-    """Return the name of a kind. If a kind `Job` does not belong to Kubernetes' own API group, its group is appended:
+    """Return the name of a kind. For a kind `Job` that is not the Job of Kubernetes, append the API group:
     `Job.batch.volcano.sh`."""
     return _kind_text(kind.name, kind.group)
 
@@ -403,7 +404,7 @@ _ALL = (JOBS, PODS, *_OPERATORS)
 
 def _named(words: Sequence[str], namespace: str, kind: str) -> Iterator[_Reading]:
     """Yield the possible meanings of one to three words: NAME, NAMESPACE/NAME or NAME/PART, NAMESPACE/NAME/PART.
-    `kind`: the kind that the user typed before them; "" for any kind."""
+    `kind`: the kind that the user typed before these words; "" for any kind."""
     kind = kind or ("pod" if any(word.startswith("pod:") for word in words) else "")
     first, *rest = (word.removeprefix("pod:") for word in words)
     match rest:
@@ -419,7 +420,7 @@ def _named(words: Sequence[str], namespace: str, kind: str) -> Iterator[_Reading
 
 
 def _is_word(word: str, kind: Kind) -> bool:
-    """Return True if `word` is a name of the kind. The word "" stands for every kind."""
+    """Return True if `word` is a name of the kind. The word "" is a name of every kind."""
     return word in {"", kind.name.lower(), kind.plural, f"{kind.plural}.{kind.group}", kind_word(kind_text(kind))} and (
         word not in {"job", "jobs"} or kind is not VOLCANO_JOBS
     )

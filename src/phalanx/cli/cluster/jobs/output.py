@@ -1,7 +1,7 @@
-"""Read the output of a job: from its existing pods, and from deleted pods whose logs the node kept.
+"""Read the output of a job: the logs of its existing pods, and the logs that a node kept of deleted pods.
 
-A job that was preempted, or whose pods were replaced after a failure, has several *attempts*. `Followed` keeps the
-objects and the pods of one job up to date by watches, until the job has ended."""
+A job that was preempted, or whose pods were replaced after a failure, has several *attempts*. `Followed` watches the
+objects and the pods of one job until the job has ended."""
 
 from __future__ import annotations
 
@@ -25,16 +25,18 @@ from phalanx.errors import PhalanxError
 from phalanx.kube.read.labels import COMPLETION_INDEX, JOB, JOB_NAME, option
 from phalanx.kube.read.wire import epoch_s
 
-_MERGED = 32  # if a job has more logs, they are shown one after the other, because each log needs a connection
-_KEPT = "-"  # in place of a pod's name, this requests the logs of all deleted pods (embedded API server only)
+# the maximum number of logs that are merged by time, because each log needs a connection; more logs are shown one after
+# the other
+_MERGED = 32
+_KEPT = "-"  # this name instead of a pod's name requests the logs of all deleted pods (embedded API server only)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerLog:
-    """The log of one container. `uid`: the uid of the pod. `label`: the text that identifies the pod in front of its
-    lines. `started_s`, `ended_s`: the times when the pod started and ended, in seconds since the epoch; `ended_s` is
-    None while the pod exists. `kept`: True if the pod was deleted and the node agent kept its log. `previous`: True for
-    the log of the container's attempt before the last one."""
+    """The log of one container. `uid`: the uid of the pod. `label`: the text in front of each line that identifies the
+    pod. `started_s`, `ended_s`: the times when the pod started and ended, in seconds since the epoch; `ended_s` is None
+    while the pod exists. `kept`: True if the pod was deleted and the node agent kept its log. `previous`: True for the
+    log of the container's last but one attempt."""
 
     namespace: str
     pod: str
@@ -49,8 +51,8 @@ class ContainerLog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogWishes:
-    """The lines that the user wants to see. `tail`: only this number of last lines of each container; None for all.
-    `since`: only lines from this time on (RFC 3339); "" for all."""
+    """The lines that the user wants to see. `tail`: the number of last lines of each container; None for all lines.
+    `since`: the time (RFC 3339) from which on lines are wanted; "" for all lines."""
 
     tail: int | None = None
     since: str = ""
@@ -83,8 +85,8 @@ def sources_of(pods: Iterable[Object], job: FoundJob, container: str = "") -> li
 
 
 async def kept_sources(connection: Connection, job: FoundJob, container: str = "") -> list[ContainerLog]:
-    """Return the logs of the job's deleted pods, in the order of the pods' starts. The result is empty if this cluster
-    does not keep such logs."""
+    """Return the logs of the job's deleted pods, sorted by the start times of the pods. The result is empty if this
+    cluster does not keep such logs."""
     try:
         answer = await connection.request("GET", PODS.path(job.namespace, _KEPT, "log"))
     except ApiRefusal as error:
@@ -111,8 +113,8 @@ async def kept_sources(connection: Connection, job: FoundJob, container: str = "
 
 
 def attempts(sources: Sequence[ContainerLog], *, single: bool) -> list[list[ContainerLog]]:
-    """Return the logs grouped by attempt, the oldest attempt first. A pod belongs to the second attempt if one earlier
-    pod has the same index or name, and so on. `single`: True if the job has one pod; then each pod is an attempt."""
+    """Return the logs grouped by attempt, the oldest attempt first. A pod belongs to attempt N if N - 1 earlier pods
+    have the same index or name. `single`: True if the job has a single pod at a time; then each pod is an attempt."""
     found: list[list[ContainerLog]] = []
     seen: Counter[tuple[str, str]] = Counter()
     for source in sorted(sources, key=lambda one: (one.started_s, one.ended_s or inf, one.label)):
@@ -125,8 +127,7 @@ def attempts(sources: Sequence[ContainerLog], *, single: bool) -> list[list[Cont
 
 
 async def read_lines(connection: Connection, sources: Sequence[ContainerLog], wishes: LogWishes) -> AsyncIterator[Line]:
-    """Yield the lines of these logs, merged by time. If there are more than `_MERGED` logs, they are read one after the
-    other."""
+    """Yield the lines of these logs, merged by time. More than `_MERGED` logs are read one after the other instead."""
     if len(sources) > _MERGED:
         for source in sources:
             async with aclosing(_lines(connection, source, wishes.params())) as lines:
@@ -164,7 +165,7 @@ async def follow_lines(connection: Connection, source: ContainerLog, wishes: Log
 
 
 def before(source: ContainerLog) -> ContainerLog:
-    """Return the log of the same container's attempt before the last one."""
+    """Return the log of the same container's last but one attempt."""
     return replace(source, previous=True)
 
 
@@ -198,15 +199,16 @@ def _is_of(item: Object, job: FoundJob) -> bool:
 
 
 def _label(meta: Object, job: FoundJob, container: str) -> str:
-    """Return the text in front of a pod's lines: the pod's index (with the name of its Job if the job has several
-    Jobs), or else the pod's name. `container`: the container's name if the pod has several, else ""."""
+    """Return the text in front of a pod's lines: the pod's index, or the pod's name if it has no index. If the job has
+    several Jobs, the name of the Job comes before the index. `container`: the name of the container if the pod has
+    several containers, else ""."""
     index, member = option(meta, COMPLETION_INDEX), option(meta, JOB_NAME) or ""
     has_several_jobs = job.kind == ARRAY_OF_JOBS or option(meta, JOB)
     found = str(meta["name"]) if index is None else f"{member}/{index}" if has_several_jobs else index
     return f"{found} {container}" if container else found
 
 
-_WATCHES = 16  # a job with more objects has one watch on the whole namespace instead of one for each object
+_WATCHES = 16  # for a job with more objects, a single watch of the namespace replaces the watches of the objects
 _SYNC_S = 60.0
 
 
@@ -303,5 +305,5 @@ class Followed:
         owners = {owner["uid"] for owner in meta.get("ownerReferences") or ()}
         known = {member.obj["metadata"]["uid"] for member in self.job.members}
         direct = meta["uid"] in known or bool(owners & known) or (self._gang and option(meta, JOB) == self._gang)
-        inside = len(self.job.members) <= _WATCHES  # then the watches select only pods of the job
+        inside = len(self.job.members) <= _WATCHES  # the watches select only pods of the job
         return bool(direct or inside) and (not self.job.part or self.job.part in parts_of(pod))

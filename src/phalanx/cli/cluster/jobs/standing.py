@@ -1,5 +1,5 @@
-"""Find out the state of a job from its objects alone. This works for the jobs of all operators, without the scheduler's
-state."""
+"""Derive the state of a job from its objects. This works for the jobs of all operators, and needs no data of the
+scheduler."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _COMPLETE = frozenset({"complete", "completed", "succeeded"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """The state of a job. `state`: queued, held, running, stuck, complete, failed or deleted. `why`: why the job waits,
-    is stuck, failed or was deleted. `exit_code`: None until the job has ended."""
+    """The state of a job. `state`: queued, held, running, stuck, complete, failed or deleted. `why`: the reason why the
+    job waits, is stuck, failed or was deleted. `exit_code`: None until the job has ended."""
 
     state: str
     why: str = ""
@@ -51,8 +51,8 @@ def member_state(member: Member) -> str:
 
 
 def standing(members: Sequence[Member], pods: Iterable[Object], stuck: Iterable[Object] = ()) -> Standing:
-    """Return the state of the job to which these objects belong; a job without objects was deleted. `pods`: the pods of
-    the job, from which the exit code is read. `stuck`: the existing pods of the job that cannot start."""
+    """Return the state of the job with these objects; a job without objects was deleted. `pods`: the pods of the job,
+    from which the exit code is read. `stuck`: the existing pods of the job that cannot start."""
     states = {member_state(member) for member in members}
     if not states:
         return Standing(state=DELETED, why="it was deleted", exit_code=_LOST)

@@ -51,11 +51,12 @@ class StreamSession:
 
     async def write(self, data: bytes) -> None:
         for at in range(0, len(data), _PIECE_BYTES):
-            with suppress(ConnectionError):  # the command has ended; `run` returns its exit code
+            with suppress(ConnectionError):  # the command has ended, and `run` will return its exit code
                 await self._socket.send_bytes(bytes((StreamChannel.STDIN,)) + data[at : at + _PIECE_BYTES])
 
     async def end(self) -> None:
-        """Tell the command that its input has ended, if the protocol of the server has a message for this."""
+        """Report the end of the input to the command. Do nothing if the protocol of the server has no message for
+        this."""
         if self._socket.protocol == _V5:
             with suppress(ConnectionError):
                 await self._socket.send_bytes(bytes((StreamChannel.CLOSE, StreamChannel.STDIN)))
@@ -67,7 +68,7 @@ class StreamSession:
 
     async def run(self, out: Take, err: Take) -> int:
         """Pass output to `out` and `err` until the command ends, and return its exit code. Raises PhalanxError if the
-        command was not started."""
+        command could not be started."""
         async for message in self._socket:
             data = message.data
             if not isinstance(data, bytes) or not data:

@@ -1,6 +1,6 @@
-"""Figures about each queue and job that the scheduler computes and serves, so that commands need not compute them.
+"""Numbers about each queue and job. The scheduler computes and serves them, so that commands need not compute them.
 
-fetching   request the figures from the scheduler
-answering  compute the figures for every user, without the names of other users' jobs
+fetching   request the numbers from the scheduler
+answering  compute the numbers for every user, without the names of other users' jobs
 starting   compute when a job would start if it were submitted now
 """

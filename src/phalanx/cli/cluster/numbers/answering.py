@@ -1,9 +1,10 @@
-"""Serve figures that every user may read, as an API group: the status of each queue, and why the user's own jobs wait.
+"""Serve numbers that every user may read, as an API group: the status of each queue, and the reasons why the user's own
+jobs wait.
 
     /apis/visibility.phalanx.dev/v1/queues/NAME/summary
     /apis/visibility.phalanx.dev/v1/namespaces/NAMESPACE/jobs/NAME/reason
 
-The name `-` stands for all queues, or for all jobs of the namespace. RBAC controls the access: the verb `get` on
+The name `-` selects all queues, or all jobs of the namespace. RBAC controls the access: the verb `get` on
 `queues/summary` and on `jobs/reason`. No response names a job, user or namespace other than the requested one.
 """
 
@@ -32,9 +33,9 @@ _API: Final = f"{GROUP}/{VERSION}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumbersSource:
-    """The data from which responses are made. `jobs`: job id -> the figures of each live job. `standings`: the status
-    of each queue, parents first. `reason`: a function that returns why a job waits. `starts`: job id -> its expected
-    start (seconds since the epoch), for jobs with a forecast."""
+    """The data for the responses. `jobs`: id of a live job -> the numbers about the job. `standings`: the status of
+    each queue, parents first. `reason`: a function that returns the reason why a job waits. `starts`: job id -> its
+    expected start (seconds since the epoch), for jobs with a forecast."""
 
     jobs: Mapping[str, JobNumbers]
     standings: Sequence[QueueStatus]
@@ -45,7 +46,7 @@ class NumbersSource:
 def source_of(
     cluster: Cluster, standings: Sequence[QueueStatus], reason: Callable[[str], Reason | None]
 ) -> NumbersSource:
-    """Return the figures of all queues and live jobs at this moment."""
+    """Return the numbers about all queues and live jobs at this moment."""
     places = [place for standing in standings for place in standing.first]
     return NumbersSource(
         jobs={one.job: one for one in job_numbers(cluster, cluster.jobs)},
@@ -158,9 +159,8 @@ class JobSum:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobNumbers:
-    """The figures about one job.
-
-    `position`: the job's position among the `waiting` jobs of its queue, from 1; 0 if the job does not wait.
+    """The numbers about one job. `position`: the job's position among the `waiting` jobs of its queue, from 1; 0 if the
+    job does not wait.
     `ahead`: the sum of the jobs that wait before this job. `own_running`, `own_waiting`: the sums of the running and of
     the waiting jobs of the same user in the queue."""
 
@@ -175,8 +175,7 @@ class JobNumbers:
 
 
 def job_numbers(cluster: Cluster, jobs: Iterable[str]) -> Iterator[JobNumbers]:
-    """Yield the figures about the live jobs among `jobs`, queue by queue; the jobs of a queue are yielded in its
-    order."""
+    """Yield the numbers about each live job in `jobs`. Jobs are sorted by queue, and within a queue by its order."""
     by_queue = defaultdict[str, set[str]](set)
     for job in jobs:
         if (record := cluster.jobs.get(job)) is not None:

@@ -1,5 +1,5 @@
-"""Fetch figures and rows that the scheduler computes, so that commands need not import the scheduler's code. The
-functions return None if the cluster does not serve them to this user; then the command computes them itself."""
+"""Fetch numbers and rows that the scheduler computes, so that commands need not import the scheduler's code. A function
+returns None if the cluster does not serve the data to this user; then the command computes the data itself."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ async def fetch_summaries(connection: Connection) -> list[Object] | None:
 
 
 async def fetch_reasons(connection: Connection, namespace: str) -> dict[str, Object]:
-    """Return the figures of each live job of the namespace, by NAMESPACE/NAME; empty if the cluster does not serve them
-    to this user."""
+    """Return NAMESPACE/NAME -> the numbers about the job, for each live job of the namespace; empty if the cluster does
+    not serve them to this user."""
     found = await _fetched(connection, f"/apis/{_API}/namespaces/{namespace}/jobs/{ALL}/reason")
     return {f"{one['metadata']['namespace']}/{one['metadata']['name']}": one for one in found or ()}
 
 
 async def fetch_reason(connection: Connection, namespace: str, name: str) -> Object | None:
-    """Return the figures of one live job; None if the cluster does not serve them to this user."""
+    """Return the numbers about one live job; None if the cluster does not serve them to this user."""
     return await _answer(connection, f"/apis/{_API}/namespaces/{namespace}/jobs/{name}/reason")
 
 
@@ -82,7 +82,7 @@ def standing_of(summary: Object) -> QueueStatus:
 
 
 def forecast_of(numbers: Object) -> StartForecast | None:
-    """Return the expected start in the figures of a job; None if it is unknown."""
+    """Return the expected start in the numbers about a job; None if it is unknown."""
     if "expectedStart" not in numbers:
         return None
     start_s = read_moment(numbers["expectedStart"])

@@ -1,12 +1,12 @@
-"""Answer questions about when a job would start in this cluster if it were submitted now. The manager of several
-clusters sends such questions, and scripts can send them too.
+"""Answer the question when a job would start in this cluster if it were submitted now. The manager of several clusters
+sends such questions, and scripts can send them too.
 
     /apis/visibility.phalanx.dev/v1/namespaces/NAMESPACE/jobs/-/start?job=QUESTION
 
-The question (`clusters.question`) is converted to Jobs, which the usual code reads. The gang is submitted to a copy of
-the cluster state, and one simulation of the forecast computes its start, with learned run times or time limits. If more
-than `FORESEEN` jobs are live, only the first scheduling cycle is simulated, which shows whether the gang would start
-now. RBAC controls the access: the verb `get` on `jobs/start`. The reason in the response names no other job.
+The question (`clusters.question`) is converted to Jobs, and the usual code reads these Jobs as a gang. The gang is
+submitted to a copy of the cluster state. One simulation computes its start, with learned run times or time limits. If
+more than `FORESEEN` jobs are live, only the first scheduling cycle is simulated, which shows whether the gang would
+start now. RBAC controls the access: the verb `get` on `jobs/start`. The reason in the response names no other job.
 
 Questions may take at most 1/`SPARE` of the time of the process. A question that comes too early gets the response 503.
 """
@@ -37,14 +37,14 @@ from phalanx.model.reason import Reason
 from phalanx.report.forecast import ForecastRun, drawn_run_times, up_to_limits
 from phalanx.state.cluster import Cluster
 
-FORESEEN = 200  # if more jobs than this are live, only the first cycle is simulated
+FORESEEN = 200  # with more live jobs, only the first cycle is simulated
 SPARE = 20
 _NAME: Final = "-start"  # no object can have this name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Present:
-    """The cluster state at the time `now_s`. `admission`, `defaults`: the settings by which Jobs are read."""
+    """The cluster state at the time `now_s`. `admission`, `defaults`: the settings for reading Jobs."""
 
     cluster: Cluster
     admission: AdmissionDefaults
@@ -53,8 +53,8 @@ class Present:
 
 
 class StartAnswers:
-    """Answers the questions that one process gets. `present`: a function that returns the present state; None while it
-    is not read yet."""
+    """Answers the questions that one process gets. `present`: a function that returns the present state; None until the
+    state has been read."""
 
     def __init__(self, present: Callable[[], Present | None]) -> None:
         self._present = present
@@ -62,7 +62,7 @@ class StartAnswers:
 
     def answer(self, path: Sequence[str], query: Mapping[str, str]) -> Callable[[], Object] | None:
         """Return a function that computes the response to a request for `path` below the API group; any thread may call
-        it. Return None for paths that are no question about a start."""
+        it. Return None if the path is not a question about a start."""
         match tuple(path):
             case (version, "namespaces", namespace, "jobs", "-", "start") if version == VERSION:
                 return self._asked(namespace, query.get("job", ""))
@@ -79,12 +79,12 @@ class StartAnswers:
         except (msgspec.MsgspecError, ValueError) as error:
             said = f"the parameter job is no question about a start: {error}"
             return lambda: _status(400, "BadRequest", said)
-        book = present.cluster.copy()
-        self._until_s = inf  # no second question is answered at the same time
+        cluster = present.cluster.copy()
+        self._until_s = inf  # refuse all other questions until this one is answered
 
         def play() -> Object:
             try:
-                return {"apiVersion": f"{GROUP}/{VERSION}", "kind": "JobStart", **start_of(book, job, present.now_s)}
+                return {"apiVersion": f"{GROUP}/{VERSION}", "kind": "JobStart", **start_of(cluster, job, present.now_s)}
             finally:
                 now_s = time.monotonic()
                 self._until_s = now_s + (SPARE - 1) * (now_s - began_s)
@@ -131,8 +131,8 @@ def _manifest(asked: StartQuestion, namespace: str, number: int) -> dict[str, ob
 
 
 class StartPlay(ForecastRun):
-    """A simulation that ends with the start of one job. `reason`: why the job does not start in the first cycle; None
-    if it does."""
+    """A simulation that ends with the start of one job. `reason`: the reason why the job does not start in the first
+    cycle; None if it starts in this cycle."""
 
     reason: Reason | None = None
     _cycles = 0
@@ -141,23 +141,23 @@ class StartPlay(ForecastRun):
         plan, self._cycles = super().step(events), self._cycles + 1
         if self._cycles == 1:
             [job] = self.asked
-            record = self.book.jobs[job]
+            record = self.cluster.jobs[job]
             waits = record.phase is Phase.QUEUED
-            self.reason = (record.job.blocked or self.book.reason(job)) if waits else None
+            self.reason = (record.job.blocked or self.cluster.reason(job)) if waits else None
         return plan
 
     def go_on(self, plan: Plan) -> bool:
         """Return True if the simulation continues after this plan. If more than `FORESEEN` jobs are live, it ends after
         the first cycle."""
-        return len(self.book.jobs) <= FORESEEN and super().go_on(plan)
+        return len(self.cluster.jobs) <= FORESEEN and super().go_on(plan)
 
 
-def start_of(book: Cluster, job: Job, now_s: float) -> Object:
-    """Return the response: when the job would start, and why it does not start at once. `book`: a copy of the cluster
-    state; this function changes it."""
-    fold(book, (Submitted(job),))
-    [run_time] = drawn_run_times(book, 1) if book.ends.run_times else [up_to_limits(book)]
-    run = StartPlay(book, book.policy, now_s, [job.id], run_time)
+def start_of(cluster: Cluster, job: Job, now_s: float) -> Object:
+    """Return the response: the expected start of the job, and the reason why it does not start at once. `cluster`: a
+    copy of the cluster state, which this function changes."""
+    fold(cluster, (Submitted(job),))
+    [run_time] = drawn_run_times(cluster, 1) if cluster.ends.run_times else [up_to_limits(cluster)]
+    run = StartPlay(cluster, cluster.policy, now_s, [job.id], run_time)
     found = run.run()
     if job.id in found and found[job.id][0] <= now_s:
         return answer_of(0.0, "", "")

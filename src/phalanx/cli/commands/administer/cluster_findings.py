@@ -23,11 +23,11 @@ _RESTRICTED = (
 
 
 async def of_clusters(connection: Connection) -> list[Finding]:
-    """Return findings about other clusters that get no jobs, or not all kinds of jobs, and about admission checks that
-    can send jobs to no cluster."""
+    """Return findings about other clusters that get no jobs or only some kinds of jobs, and about admission checks
+    without a usable cluster."""
     try:
         clusters, checks = await asyncio.gather(connection.list(MULTI_CLUSTERS), connection.list(ADMISSION_CHECKS))
-    except ApiRefusal as error:  # without Kueue's kinds there are no other clusters
+    except ApiRefusal as error:  # if the kinds of Kueue are not installed, there are no other clusters
         return [hidden("clusters", "MultiKueueClusters")] if error.code == 403 else []
     views = [view_of(each) for each in clusters["items"]]
     found = [

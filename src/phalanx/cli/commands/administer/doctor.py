@@ -25,9 +25,9 @@ from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.install.rivals import rivals_at_work
 from phalanx.kube.leader import NAME, NAMESPACE
 
-_LATE_S = 60.0  # a Lease that was not renewed for this time belongs to a dead process
+_LATE_S = 60.0  # if a Lease was not renewed for this time, its holder is assumed to be dead
 # The conditions by which Phalanx's node agent reports what the node enforces. If a limit is not enforced, the message
-# states how to change that.
+# states how to make the node enforce it.
 _ENFORCED: Final = ("ResourceLimitsEnforced", "ImagesSupported", "DeviceFilesWithheld", "CpusStatic", "NetworkIsolated")
 _MARKS = {OK: "ok      ", WARNING: "warning ", PROBLEM: "problem "}
 
@@ -100,8 +100,8 @@ async def _of_scheduler(connection: Connection, now_s: float) -> list[Finding]:
 
 
 async def _of_rivals(connection: Connection, now_s: float) -> list[Finding]:
-    """Return findings about other schedulers that run in the cluster. If Phalanx schedules the same jobs as one of
-    them, this is a problem, because both would start the same jobs."""
+    """Return findings about other schedulers that run in the cluster. If one of them schedules the same jobs as
+    Phalanx, the finding is a problem, because both would start the same jobs."""
     settings = await settings_of_leader(connection)
     running = await rivals_at_work(connection, now_s)
     if not running:
@@ -126,8 +126,8 @@ async def _of_rivals(connection: Connection, now_s: float) -> list[Finding]:
 
 
 async def _of_admission(connection: Connection) -> list[Finding]:
-    """Return a finding that states whether new Jobs with Phalanx's queue label are suspended when they are created, so
-    that they wait in their queue."""
+    """Return a finding that states whether new Jobs with Phalanx's queue label are suspended at creation. Without this,
+    they do not wait in their queue."""
     wanted = [(kind, obj["metadata"]["name"]) for kind, obj in INSTALLED]
     try:
         there = [await _is_there(connection, kind, name) for kind, name in wanted]
@@ -197,8 +197,8 @@ async def _of_nodes(connection: Connection) -> list[Finding]:
 
 
 def node_findings(nodes: Iterable[Object]) -> Iterator[Finding]:
-    """Yield findings about nodes that are not ready, and about limits that nodes enforce or not. All nodes with the
-    same text share one finding."""
+    """Yield findings about nodes that are not ready, and about the limits that nodes do or do not enforce. Nodes with
+    the same text share one finding."""
     listed = list(nodes)
     conditions = {
         node["metadata"]["name"]: {one["type"]: one for one in (node.get("status") or {}).get("conditions") or ()}

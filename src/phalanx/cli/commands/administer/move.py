@@ -36,7 +36,7 @@ from phalanx.slurm.cluster.site import Site
 
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
+class MoveOptions:
     """The options of a move."""
 
     dry_run: bool = False
@@ -72,7 +72,7 @@ async def move(
     *,
     to: Path,
     to_context: str | None = None,
-    way: Way | None = None,
+    way: MoveOptions | None = None,
     json: bool = False,
     target: Target | None = None,
 ) -> None:
@@ -101,7 +101,7 @@ async def move(
     json
         Print JSON: kinds (kind, found, moved, there (already in the target), left), left (kind, name, why), notes.
     """
-    way = way or Way()
+    way = way or MoveOptions()
     require_mounts(way)
     ledger = find_ledger_of(target, os.environ)
     async with both(target, to, to_context, dry=way.dry_run) as ends:
@@ -118,7 +118,7 @@ async def move(
         show(tally, way)
 
 
-def require_mounts(way: Way) -> None:
+def require_mounts(way: MoveOptions) -> None:
     for path in way.mount:
         if not path.startswith("/") or ":" in path:
             raise PhalanxError(f"--mount {path}: write the full path of a directory, for example /home")
@@ -126,7 +126,7 @@ def require_mounts(way: Way) -> None:
         raise PhalanxError("--mount applies to jobs that get another image: name the image with --image")
 
 
-async def moved(ends: Ends, tally: MoveTally, way: Way, ledger: str | None) -> None:
+async def moved(ends: Ends, tally: MoveTally, way: MoveOptions, ledger: str | None) -> None:
     """Copy all objects and move all jobs that can be moved; count them in `tally`. `ledger`: the URL of the source
     cluster's ledger."""
     copier = Copier(target=ends.target, tally=tally, dry=way.dry_run, replace=way.replace)
@@ -154,9 +154,9 @@ async def moved(ends: Ends, tally: MoveTally, way: Way, ledger: str | None) -> N
         await Transfer(ends, tally, images).run(choice, copier)
 
 
-async def take_back(ends: Ends, tally: MoveTally, way: Way) -> None:
-    """Undo an unfinished move. If the original of a job no longer exists, its move is complete, and the copy in the
-    target is released."""
+async def take_back(ends: Ends, tally: MoveTally, way: MoveOptions) -> None:
+    """Undo an unfinished move. If the original of a job no longer exists, the job has already moved completely. Release
+    its copy in the target then."""
     jobs = [job for job in await live_jobs(ends.source, "") if is_marked(job)]
     row = tally.row("job taken back")
     row.found = row.moved = len(jobs)
@@ -169,7 +169,7 @@ async def take_back(ends: Ends, tally: MoveTally, way: Way) -> None:
     row.found = row.there = done
 
 
-def show(tally: MoveTally, way: Way) -> None:
+def show(tally: MoveTally, way: MoveOptions) -> None:
     rows = tally.table()
     if rows:
         print_table(("KIND", "FOUND", "WOULD MOVE" if way.dry_run else "MOVED", "THERE", "LEFT"), rows)
@@ -182,7 +182,7 @@ def show(tally: MoveTally, way: Way) -> None:
         note(text)
 
 
-def _count(choice: MoveChoice, tally: MoveTally, way: Way) -> None:
+def _count(choice: MoveChoice, tally: MoveTally, way: MoveOptions) -> None:
     row = tally.row("job")
     row.found = len(choice.moves) + len(choice.stays)
     for job, why in choice.stays:
@@ -201,7 +201,8 @@ def _count(choice: MoveChoice, tally: MoveTally, way: Way) -> None:
 
 
 def _summed(progress: Callable[[int], Any]) -> Callable[[int], None]:
-    """Return a function that adds its argument to a sum of steps, and passes the sum to `progress`."""
+    """Return a function that adds its argument to the number of finished steps, and passes this number to
+    `progress`."""
     done = 0
 
     def add(steps: int) -> None:

@@ -43,7 +43,7 @@ class Finding:
 
 
 def hidden(about: str, what: str) -> Finding:
-    """Return the finding for a check that the user may not make, because the user may not read objects of this kind."""
+    """Return the finding for a check that is impossible, because the user may not read objects of this kind."""
     return Finding(about=about, state=OK, text=f"not checked: you may not read {what}")
 
 
@@ -79,8 +79,8 @@ async def _flavors(connection: Connection) -> list[Flavor]:
 
 
 def _without_flavor(groups: Iterable[GroupInFile], flavors: Sequence[Flavor]) -> Iterator[Finding]:
-    """Yield a warning for each group whose nodes belong to no flavor. Groups of providers that set further labels on
-    their nodes are left out, because these labels are unknown here."""
+    """Yield a warning for each group whose nodes belong to no flavor. A group is left out if its provider sets other
+    labels on the nodes, because these labels are unknown to this command."""
     for each in groups:
         labels = set(each.group.template.labels)
         known = not isinstance(each.provider, MachineProvider | CloudProvider)

@@ -1,4 +1,5 @@
-"""`phalanx queue`: create, edit, drain and delete queues, and preview which jobs a change stops or starts earlier."""
+"""`phalanx queue`: create, edit, drain and delete queues, and show in advance which jobs a change stops or starts
+earlier."""
 
 from __future__ import annotations
 

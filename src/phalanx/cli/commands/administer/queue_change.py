@@ -1,7 +1,7 @@
 """Make a change of one queue, or preview which jobs it stops or starts earlier.
 
-`phalanx queue` builds the change. `carry_out` checks it, and then makes it or, with --dry-run, simulates the cluster
-with and without it."""
+`phalanx queue` builds the change. `carry_out` checks the change. Then it makes the change or, with --dry-run, simulates
+the cluster with and without the change."""
 
 from __future__ import annotations
 
@@ -120,8 +120,8 @@ async def _write(connection: Connection, change: QueueChange) -> None:
 
 
 async def _replace(connection: Connection, before: Object, after: Object) -> None:
-    """Replace the queue. The scheduler writes the status of queues at any time, which makes the object that this
-    command has read outdated. If only the status has changed since then, try again. Raises ApiRefusal."""
+    """Replace the queue. The scheduler may write the status of the queue after this command has read the queue. If only
+    the status has changed since then, try again. Raises ApiRefusal."""
     for left in reversed(range(TRIES)):
         try:
             await connection.replace(QUEUES, after)
@@ -141,7 +141,7 @@ async def list_queues(connection: Connection) -> dict[str, Object]:
 
 
 async def _faults(connection: Connection, change: QueueChange) -> list[str]:
-    """Return the reasons for which the queue would start no jobs after the change."""
+    """Return the reasons why the queue would not start jobs after the change."""
     objects = {**await list_queues(connection), change.name: change.after}
     flavors = (await connection.list(FLAVORS))["items"]
     return tree_faults(change.name, [obj or {} for obj in objects.values()], flavors)

@@ -1,4 +1,4 @@
-"""`phalanx attach JOB`: follow an existing job, as `phalanx run` follows the job that it creates."""
+"""`phalanx attach JOB`: follow an existing job. `phalanx run` follows the job that it creates in the same way."""
 
 from __future__ import annotations
 

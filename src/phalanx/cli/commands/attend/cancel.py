@@ -19,7 +19,7 @@ from phalanx.cli.terminal.output import counted, note, print_json
 from phalanx.cli.views.job.looking import job_states
 from phalanx.errors import PhalanxError
 
-_UNASKED = 10  # the largest number of jobs that are cancelled without a question
+_UNASKED = 10  # the maximum number of jobs that are cancelled without a question
 _SHOWN = 5
 
 
@@ -69,19 +69,19 @@ async def cancel(
         )
         for job in found:
             require_whole(job, "end", "cancel")
-        going = [job for job in found if state_of(job) not in OVER]
-        if len(going) > _UNASKED and not yes and not dry_run:
-            await _ask(going)
+        targets = [job for job in found if state_of(job) not in OVER]
+        if len(targets) > _UNASKED and not yes and not dry_run:
+            await _ask(targets)
         states = {str(job): state_of(job) for job in found}
         if not dry_run:
-            await for_each(going, lambda job: cancel_job(connection, job))
-    _tell(found, going, states, dry_run=dry_run, json=json)
+            await for_each(targets, lambda job: cancel_job(connection, job))
+    _tell(found, targets, states, dry_run=dry_run, json=json)
 
 
-async def _ask(going: Sequence[FoundJob]) -> None:
+async def _ask(targets: Sequence[FoundJob]) -> None:
     """Ask the user at the terminal whether to cancel these jobs. Raises PhalanxError unless the user answers yes."""
-    shown = ", ".join(str(job) for job in going[:_SHOWN])
-    text = f"{counted(len(going), 'job')} ({shown} and {len(going) - _SHOWN} more)"
+    shown = ", ".join(str(job) for job in targets[:_SHOWN])
+    text = f"{counted(len(targets), 'job')} ({shown} and {len(targets) - _SHOWN} more)"
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise PhalanxError(
             f"this would cancel {text}: add --yes to do so, or --dry-run to list them. Nothing was cancelled."
@@ -99,17 +99,17 @@ def _answer(question: str) -> str:
 
 
 def _tell(
-    found: Sequence[FoundJob], going: Sequence[FoundJob], states: dict[str, str], *, dry_run: bool, json: bool
+    found: Sequence[FoundJob], targets: Sequence[FoundJob], states: dict[str, str], *, dry_run: bool, json: bool
 ) -> None:
     if json:
         rows: list[dict[str, object]] = [
-            {"job": job.id, "kind": job.kind, "state": states[str(job)], "cancelled": job in going and not dry_run}
+            {"job": job.id, "kind": job.kind, "state": states[str(job)], "cancelled": job in targets and not dry_run}
             for job in found
         ]
         print_json(rows)
         return
     for job in found:
-        if job not in going:
+        if job not in targets:
             note(f"{job.kind} {job} is {states[str(job)]} already")
         elif dry_run:
             print(f"{job.kind} {job} ({states[str(job)]}) would be cancelled")

@@ -105,7 +105,7 @@ async def logs(
         Show the attempt before the last one, of a job that was preempted or of a container that was started again.
     """
     namespace, lines = (space or Namespace()).namespace, lines or LineOptions()
-    lines.wishes()  # raises PhalanxError for an invalid time before anything is read
+    lines.wishes()  # raises PhalanxError for an invalid time before any log is read
     async with connected(target) as connection:
         found = await Finder(connection, namespace, find_ledger_of(target, os.environ)).one(job)
         async with reached(connection, [member.obj for member in found.members]) as there:
@@ -131,8 +131,7 @@ async def _show(connection: Connection, found: FoundJob, lines: LineOptions, *, 
 
 
 async def log_sources(connection: Connection, found: FoundJob, container: str, previous: bool) -> list[ContainerLog]:
-    """Return the containers whose logs belong to the last attempt of the job or, with `previous`, to the attempt before
-    that."""
+    """Return the logs of the job's last attempt or, with `previous`, of its last but one attempt."""
     live = sources_of(await pods_of(connection, found), found, container) if found.members else []
     uids = {source.uid for source in live}
     kept = [source for source in await kept_sources(connection, found, container) if source.uid not in uids]
@@ -146,14 +145,14 @@ async def log_sources(connection: Connection, found: FoundJob, container: str, p
 
 
 def _latest(tries: Sequence[Sequence[ContainerLog]]) -> list[ContainerLog]:
-    """Return the logs of the last attempt of each pod. Pods of one job may have different numbers of attempts, because
-    only some of them were replaced."""
+    """Return the logs of the last attempt of each pod. The pods of a job may have different numbers of attempts if only
+    some pods were replaced."""
     found = {(source.label, source.container): source for attempt in tries for source in attempt}
     return list(found.values())
 
 
 def _is_single(found: FoundJob) -> bool:
-    """Return True if the job has one pod. (A new attempt of this pod has another name.)"""
+    """Return True if the job has a single pod at a time. Each attempt of the job is a pod with another name."""
     if found.entry is not None:
         return found.entry.pods == 1
     if len(found.members) != 1 or found.kind != "job":
@@ -219,8 +218,8 @@ def _writer(labelled: bool, lines: LineOptions) -> Write:
 
 
 async def follow_output(connection: Connection, found: FoundJob, lines: LineOptions) -> Standing:
-    """Show the lines of all pods as they are written, until the job has ended; return how it ended. Pods that start
-    later are included."""
+    """Show the lines of all pods as soon as they are written, until the job has ended. Pods that start later are
+    included. Return the final state of the job."""
     followed: dict[tuple[str, str], asyncio.Task[None]] = {}
     single = _is_single(found)
     write, wishes = _writer(not single, lines), lines.wishes()
@@ -254,7 +253,7 @@ def _has_started(pod: dict[str, object], container: str) -> bool:
 async def _copy(connection: Connection, source: ContainerLog, wishes: LogWishes, write: Write) -> None:
     """Write the lines of one container until it ends. If the connection breaks, connect again and continue at the same
     line."""
-    last, shown = "", 0  # the time of the last line, and how many lines of that time were written
+    last, shown = "", 0  # the time of the last line, and the number of lines with this time that were written
     for _ in range(_TRIES):
         again = shown
         try:

@@ -1,4 +1,4 @@
-"""`phalanx nice JOB... --value N`: change the place of jobs in a queue with the order `multifactor`."""
+"""`phalanx nice JOB... --value N`: change the priority of jobs in a queue with the order `multifactor`."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ async def rerun(
 
 
 def _require_rerunnable(found: FoundJob, force: bool) -> Member:
-    """Return the object to copy. Raises PhalanxError if the job cannot be submitted again."""
+    """Return the object of the job that must be copied. Raises PhalanxError if the job cannot be submitted again."""
     if found.entry is not None:
         raise PhalanxError(
             f"{found.id} was deleted, and the ledger does not contain manifests: submit its file again. Nothing was "
