@@ -264,7 +264,7 @@ def test_options_in_a_script_are_those_of_the_command_line(tmp_path: Path) -> No
     assert cli.with_dashes(line) == [*meant, str(script), "-n", "3"]
 
 
-@pytest.mark.parametrize(("words", "complaint"), [("--pods '4", "quotation"), ("4", "'4' is no option")])
+@pytest.mark.parametrize(("words", "complaint"), [("--pods '4", "quotation"), ("4", "'4' is not an option")])
 def test_a_line_of_a_script_that_cannot_be_read_is_named(tmp_path: Path, words: str, complaint: str) -> None:
     script = tmp_path / "train.sh"
     script.write_text(f"#!/bin/sh\n#PHALANX {words}\n")

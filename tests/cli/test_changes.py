@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from phalanx.cli.commands.study.whatif import whatif
-from phalanx.cli.study.changes import Changes, altered, last_book, seconds
+from phalanx.cli.study.changes import Changes, altered, last_state, seconds
 from phalanx.cli.study.future import played
 from phalanx.errors import PhalanxError
 from tests.cli.test_whatif import SMALL, a_job, manifest, saved
@@ -19,7 +19,7 @@ def small(tmp_path: Path) -> Path:
 
 
 def test_changes_are_made_in_a_copy_of_the_state(small: Path) -> None:
-    before = last_book(small)
+    before = last_state(small)
     after, remarks = altered(before, {}, [], Changes(delete=("job/next",), add_nodes=("1xn1",)), None, "default")
     assert remarks == []
     assert "default/next" in before.jobs
@@ -28,7 +28,7 @@ def test_changes_are_made_in_a_copy_of_the_state(small: Path) -> None:
 
 
 def test_simulation_ends_at_its_horizon(small: Path) -> None:
-    book = last_book(small)
+    book = last_state(small)
     assert played(book.copy(), 30.0, 60.0).courses["default/next"].starts_s == []
     assert played(book.copy(), 90.0, 60.0).courses["default/next"].starts_s == [book.now_s + 60]
 
@@ -48,9 +48,9 @@ async def test_a_started_job_of_a_snapshot_is_passed_over_and_that_is_said(
 
 @pytest.mark.parametrize(
     ("kept", "complaint"),
-    [(slice(0, -30), r"small\.jsonl has no complete step"), (slice(0, 0), "is no recording")],
+    [(slice(0, -30), r"small\.jsonl has no complete step"), (slice(0, 0), "is not a recording")],
 )
 def test_a_snapshot_cut_short_is_refused(small: Path, kept: slice, complaint: str) -> None:
     small.write_text(small.read_text()[kept])
     with pytest.raises(PhalanxError, match=complaint):
-        last_book(small)
+        last_state(small)

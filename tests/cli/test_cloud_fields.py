@@ -128,9 +128,9 @@ INVALID = "node group gpu: the values of its provider cannot be used: "
         ("", {"NodeGroupTemplateNodeInfo": node(template("a", cpu="many"))}, "'many' is not a quantity"),
         ("", {"NodeGroupTemplateNodeInfo": node(template("a", cpu="-2"))}, "its node has an amount of cpu below 0"),
         ("", {"NodeGroupTemplateNodeInfo": lambda **_: SimpleNamespace(nodeBytes=b"\xff\xff")}, ""),
-        ("", {"PricingNodePrice": price(-1.0)}, "-1.0 is no valid price"),
-        ("", {"PricingNodePrice": price(float("nan"))}, "nan is no valid price"),
-        ("", {"PricingNodePrice": price(float("inf"))}, "inf is no valid price"),
+        ("", {"PricingNodePrice": price(-1.0)}, "-1.0 is not a valid price"),
+        ("", {"PricingNodePrice": price(float("nan"))}, "nan is not a valid price"),
+        ("", {"PricingNodePrice": price(float("inf"))}, "inf is not a valid price"),
     ],
 )
 def test_invalid_values_are_refused(

@@ -136,7 +136,7 @@ def test_run_passes_standard_input_on_and_refuses_a_terminal_that_is_none(up: Up
     assert (done.returncode, done.stdout) == (3, "one\ntwo\n")
     done = call(up, "run", "-it", "--name", "none", "--", "sh", text="ls\n")
     assert done.returncode == 1
-    assert "--tty (-it) needs a terminal, but standard input or output is no terminal" in done.stderr
+    assert "--tty (-it) needs a terminal, but standard input or output is not a terminal" in done.stderr
     assert "not found" in up.call(KUBECTL, "get", "job", "none").stderr
 
 

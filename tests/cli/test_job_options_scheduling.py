@@ -84,7 +84,7 @@ def test_a_point_in_time_is_one_of_this_machines_clock_or_from_now_or_with_its_z
 
 @pytest.mark.parametrize("text", ["tomorrow", "25:00", "+", "+soon", "", "2026-02-30", "1e400"])
 def test_a_point_in_time_that_is_none_is_refused(text: str) -> None:
-    with pytest.raises(PhalanxError, match=r"is no point in time\. Write for example"):
+    with pytest.raises(PhalanxError, match=r"is not a point in time\. Write for example"):
         moment_s("--begin", text, NOON_S)
 
 
@@ -99,8 +99,8 @@ def test_a_point_in_time_that_is_none_is_refused(text: str) -> None:
         ({"after": (":ok",)}, "--after ':ok': a dependency must name a job"),
         ({"after": ("",)}, "--after '' names no job"),
         ({"nice": 2**31}, "--nice 2147483648: it is not a whole number from"),
-        ({"singleton": "a b"}, "--singleton 'a b' is no valid name"),
-        ({"priority": "10;"}, "--priority '10;' is no valid name"),
+        ({"singleton": "a b"}, "--singleton 'a b' is not a valid name"),
+        ({"priority": "10;"}, "--priority '10;' is not a valid name"),
     ],
 )
 def test_a_wish_that_cannot_be_is_refused(said: dict[str, Any], message: str) -> None:

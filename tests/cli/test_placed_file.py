@@ -40,9 +40,9 @@ def test_what_is_right_is_read(tmp_path: Path) -> None:
         ("a: 1\n\nitems: []\na: 2\n", "4: a is stated twice"),
         ("items:\n- {name: x, name: y}\n", "2: name is stated twice"),
         ("", " the file is empty"),
-        ("items: [\n", " this is no YAML: while parsing"),
-        (b"\xff\xfe\x00", " this is no YAML: "),
-        ("[" * 2000, " this is no YAML: "),
+        ("items: [\n", " this is not YAML: while parsing"),
+        (b"\xff\xfe\x00", " this is not YAML: "),
+        ("[" * 2000, " this is not YAML: "),
         ("- a\n", "1: "),
     ],
 )

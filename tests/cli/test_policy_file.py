@@ -39,8 +39,8 @@ def test_what_one_process_says_another_decides_by(tmp_path: Path) -> None:
         ("factors:\n  age: 1\n  size: big\n", ":3: factors.size: 'big' is not a number of at least 0"),
         ("topologies:\n- levels: [a]\n- levels: []\n", ":3: topologies[1].levels: a topology has one level"),
         ("- a\n", ":1: ['a'] is not a mapping of names to values"),
-        ("a: [\n", " is no YAML: while parsing"),
-        ("[" * 5000, " is no YAML: maximum recursion depth exceeded"),
+        ("a: [\n", " is not YAML: while parsing"),
+        ("[" * 5000, " is not YAML: maximum recursion depth exceeded"),
     ],
 )
 def test_a_mistake_is_told_with_its_line(tmp_path: Path, text: str, complaint: str) -> None:
@@ -58,7 +58,7 @@ def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
 
 def test_lists_in_lists_without_end_end_no_process(tmp_path: Path) -> None:
     (file := tmp_path / "deep.yaml").write_text("[" * 100_000)
-    with pytest.raises(PhalanxError, match=r"deep\.yaml: this is no YAML: more than 200 lists or mappings"):
+    with pytest.raises(PhalanxError, match=r"deep\.yaml: this is not YAML: more than 200 lists or mappings"):
         read_placed(file, lambda said: said)
     meta, data = {"namespace": "kueue-system", "name": "kueue-manager-config"}, file.read_text()
     found = {"kueue-system/kueue-manager-config": {"metadata": meta, "data": {"controller_manager_config.yaml": data}}}

@@ -14,5 +14,5 @@ def test_a_port_or_a_local_and_a_remote_one() -> None:
 
 @pytest.mark.parametrize("text", ["x", "0", "80:0", "70000", "1:2:3", "-1", "80:", "²"])
 def test_what_is_no_port(text: str) -> None:
-    with pytest.raises(PhalanxError, match="is no port"):
+    with pytest.raises(PhalanxError, match="is not a port"):
         _pair(text)

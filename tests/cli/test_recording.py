@@ -54,14 +54,14 @@ def test_the_end_of_the_last_whole_line(
 @pytest.mark.parametrize("content", [b"notes of mine\n", b"{}\n", b"\xff\xfe\n"])
 def test_a_file_that_is_no_recording_stays_as_it_is(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(content)
-    with pytest.raises(PhalanxError, match="is no recording"):
+    with pytest.raises(PhalanxError, match="is not a recording"):
         open_private(tmp_path / "f")
     assert (tmp_path / "f").read_bytes() == content
 
 
 @pytest.mark.parametrize("text", ['{"now_s": 1}', "[]", "nonsense", '{"now_s": "x", "begins": true, "events": []}'])
 def test_a_step_that_cannot_be_read_is_told_with_its_line(text: str, tmp_path: Path) -> None:
-    with pytest.raises(PhalanxError, match="line 2: this is no step of a recording"):
+    with pytest.raises(PhalanxError, match="line 2: this is not a step of a recording"):
         list(steps(written(tmp_path / "r", text, "")))
 
 

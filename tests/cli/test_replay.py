@@ -130,10 +130,10 @@ def test_a_last_line_cut_short_is_left_out(recording: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("", "is no recording: its first line is not"),
-        ('{"apiVersion": "v1"}\n', "is no recording"),
-        ('{"phalanx recording": 1}\n{"now_s": 1}\n', "line 2: this is no step of a recording"),
-        ('{"phalanx recording": 1}\n[]\n', "line 2: this is no step"),
+        ("", "is not a recording: its first line is not"),
+        ('{"apiVersion": "v1"}\n', "is not a recording"),
+        ('{"phalanx recording": 1}\n{"now_s": 1}\n', "line 2: this is not a step of a recording"),
+        ('{"phalanx recording": 1}\n[]\n', "line 2: this is not a step"),
     ],
 )
 def test_what_is_no_recording_is_refused(tmp_path: Path, text: str, complaint: str) -> None:
@@ -149,14 +149,14 @@ def test_what_cannot_be_read_is_said_once(tmp_path: Path) -> None:
         replay(missing)
     assert str(raised.value) == f"{missing} cannot be read: No such file or directory"
     packed.write_bytes(b"\x1f\x8b\x08\x00\xff")
-    with pytest.raises(PhalanxError, match=r"packed\.jsonl is no recording"):
+    with pytest.raises(PhalanxError, match=r"packed\.jsonl is not a recording"):
         replay(packed)
 
 
 def test_a_file_that_is_something_else_is_not_written_to(tmp_path: Path) -> None:
     file = tmp_path / "notes.txt"
     file.write_text("dear diary\n")
-    with pytest.raises(PhalanxError, match="is no recording"):
+    with pytest.raises(PhalanxError, match="is not a recording"):
         Recorder(Script(), file, Policy(), lambda: 0.0)
     assert file.read_text() == "dear diary\n"
 

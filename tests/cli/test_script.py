@@ -48,7 +48,7 @@ def test_a_script_that_may_not_be_executed_is_given_to_its_interpreter(tmp_path:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("#!/bin/sh\n#PHALANX pods 4\n", "job.sh:2: 'pods' is no option"),
+        ("#!/bin/sh\n#PHALANX pods 4\n", "job.sh:2: 'pods' is not an option"),
         ("#!/bin/sh\n\n#PHALANX --name 'a\n", "job.sh:3: No closing quotation"),
     ],
 )

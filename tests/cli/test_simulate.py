@@ -336,7 +336,7 @@ def test_what_is_wrong_is_said(words: list[object], complaint: str) -> None:
         ("generate: {day: {swing: 2}}\n", "own.yaml:1: generate.day.swing: 2 is not between 0 and 1"),
         ("nodes:\n- {name: a}\n- {name: a}\n", "own.yaml:1: nodes: there are two nodes with the name 'a'"),
         ("job: []\n", "own.yaml:1: job: there is no such field; did you mean jobs?"),
-        ("jobs: [\n", "own.yaml: this is no YAML"),
+        ("jobs: [\n", "own.yaml: this is not YAML"),
         ("- a\n", "own.yaml:1: ['a'] is not a mapping"),
     ],
 )

@@ -230,7 +230,7 @@ def test_openshift_states_megabytes_and_gpus() -> None:
         (f"{CAPACITY}/cpu", "many", "the annotations of MachineDeployment default/gpu cannot be used: "),
         (f"{CAPACITY}/labels", "a", "'a' is not KEY=VALUE"),
         (f"{CAPACITY}/taints", "a=b", "'a=b' is not KEY=VALUE:EFFECT"),
-        ("cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size", "-1", "are no bounds"),
+        ("cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size", "-1", "are not valid bounds"),
     ],
 )
 def test_annotations_that_cannot_be_used_are_refused(tmp_path: Path, key: str, value: str, error: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from phalanx.ledger.entry import JobEntry, StartEntry, State, url_of
 from phalanx.ledger.store import Ledger
-from phalanx.slurm.accounts.used import HeldResources, Period, held, waited_cpu_s
+from phalanx.slurm.accounts.used import Period, UsedResources, held, waited_cpu_s
 from phalanx.slurm.cluster.ledger import LedgerReader
 
 PERIOD = Period(since_s=100.0, until_s=200.0, now_s=190.0)
@@ -42,7 +42,7 @@ def ledger(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LedgerReader]:
 
 def test_equal_runs_are_summed_within_the_period(ledger: LedgerReader) -> None:
     tres = {"mem": 3.0, "cpu": 2.0, "billing": 2.0}
-    assert held(ledger, PERIOD, ["ada"]) == [HeldResources(account="lab", user="ada", seconds=30.0, count=3, tres=tres)]
+    assert held(ledger, PERIOD, ["ada"]) == [UsedResources(account="lab", user="ada", seconds=30.0, count=3, tres=tres)]
 
 
 def test_the_user_of_a_numbered_job_is_its_group(ledger: LedgerReader) -> None:

@@ -36,7 +36,7 @@ def test_without_notes_pods_run_as_nobody() -> None:
 
 @pytest.mark.parametrize("said", ["-1", "0x0", "²", "", " 0", "2147483648", "9" * 5000])
 def test_what_is_no_number_of_a_user(said: str) -> None:
-    with pytest.raises(EnvironmentFault, match="which is no uid or gid"):
+    with pytest.raises(EnvironmentFault, match="which is not a uid or gid"):
         owner({UID: said})
 
 

@@ -1,5 +1,5 @@
-"""The overview of all commands: the text of `phalanx --help`. This module imports no other module, so that the text is
-printed at once."""
+"""The overview of all commands: the text of `phalanx --help`. This module has no imports, so that the text is printed
+without delay."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _EXAMPLES = """For example:
 `phalanx COMMAND --help` describes a command and its options.
 """
 
-# name -> (folder of `commands`, a description of one line). A command is the function of this name in the module of
-# this name.
+# name -> (folder of `commands`, a description of one line). The function of a command has the command's name, and is in
+# a module with this name.
 COMMANDS = {
     "up": ("one_machine", "Start a Kubernetes on this machine. Ctrl-C stops it."),
     "down": ("one_machine", "Stop the cluster of this machine."),

@@ -1,4 +1,4 @@
-"""Read the files that users write, and recordings. Errors name the file and the line.
+"""Read the files that users write, and recordings. Error messages name the file and the line.
 
 configuration_file  a queue configuration of YuniKorn, or the ConfigMap that contains one
 placed_file         YAML or JSON, with the line number of each value

@@ -1,7 +1,7 @@
 """Read YuniKorn's queue configuration from a file: a `queues.yaml`, or a manifest with the ConfigMap that contains it.
 
-YuniKorn accepts every key that ends with `.yaml`, and in `binaryData` every key that ends with `.yaml.gz`. Its setting
-`service.policyGroup` selects one of them, by default `queues`.
+YuniKorn accepts every key that ends with `.yaml`, and in `binaryData` every key that ends with `.yaml.gz`. YuniKorn's
+setting `service.policyGroup` selects one of these keys; the default is `queues`. Phalanx reads only this default.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _KEY, _ZIPPED = "queues.yaml", "queues.yaml.gz"
 
 
 def configuration_text(file: Path) -> str:
-    """Return the text of the queue configuration in the file. Raises PhalanxError if the file cannot be read, or if its
-    ConfigMaps have not exactly one."""
+    """Return the text of the queue configuration in the file. Raises PhalanxError if the file cannot be read, or if the
+    number of queue configurations in its ConfigMaps is not 1."""
     try:
         text = file.read_text()
     except (OSError, UnicodeDecodeError) as error:
@@ -28,7 +28,7 @@ def configuration_text(file: Path) -> str:
     try:
         found = [one for one in yaml.safe_load_all(text) if isinstance(one, Mapping) and one.get("kind") == "ConfigMap"]
     except (yaml.YAMLError, RecursionError):
-        return text  # the code that parses the configuration reports the error and its line
+        return text  # the parser of the configuration will report the error and its line
     if not found:
         return text
     texts = [one for config_map in found if (one := _in_config_map(config_map)) is not None]

@@ -26,9 +26,10 @@ Field: TypeAlias = tuple[str | int, ...]
 NO_WORDS: Mapping[str, str] = {}
 _LABEL_VALUE = re.compile(r"^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")
 _PODS_MAX = 100_000  # Kubernetes' limit for Indexed Jobs: k8s.io/kubernetes/pkg/apis/batch/validation
-_LEAST_BYTES = 1 << 20  # a smaller memory request without a unit is refused as a mistake
-_DEPTH_MAX = 100  # the largest number of nested levels in a file; a pod template has about fifteen
-_PROGRAMS = {".py": "python ", ".sh": "sh "}  # the program that runs each kind of script, for an error message
+_LEAST_BYTES = 1 << 20  # a smaller memory request without a unit is probably a mistake, and is refused
+_DEPTH_MAX = 100  # the maximum number of nested levels in a file; a pod template has about fifteen
+# ending of a script's file name -> the program that runs such scripts, for an error message
+_PROGRAMS = {".py": "python ", ".sh": "sh "}
 _SCRIPTS = (".py", ".sh", ".R", ".jl", ".pl")
 _INTERPRETERS = r"(ba|da|z)?sh|python[\d.]*|torchrun|accelerate|deepspeed|mpirun|Rscript|julia|perl|uv"
 _ENDINGS = (".yaml", ".yml", ".json")
@@ -37,8 +38,8 @@ TASK = "PHALANX_ARRAY_TASK_ID"  # the environment variable with the number of th
 _OUTPUT = "PHALANX_OUTPUT"
 # the file name is passed in a variable, so that the shell does not interpret it
 _INTO_FILE = ("/bin/sh", "-c", f'exec >"${_OUTPUT}" 2>&1 && exec "$@"', "phalanx")
-# The command of an interactive job waits for a line that the first session sends. So no output is lost, and the size of
-# the terminal is set before the command starts.
+# The command of an interactive job starts after the first session has sent a line. So no output is lost, and the size
+# of the terminal is already set.
 _ONCE_ATTACHED = ("/bin/sh", "-c", 'read -r _ && exec "$@"', "phalanx")
 _PATH_STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]|\[([^\]]+)\]")
 _QUOTED = re.compile(r'"([A-Za-z][\w.\[\]/-]*)"')
@@ -54,8 +55,8 @@ class Document:
     lines: dict[Field, int] = field(default_factory=dict)
 
     def place(self, path: Field = ()) -> str:
-        """Return the file and line of a field, as `job.yaml:14`. If the field does not exist, return the line of the
-        nearest field around it."""
+        """Return the file and line of a field, such as `job.yaml:14`. If the field does not exist, return the line of
+        the innermost existing field that would contain it."""
         if not self.lines:
             return self.file  # a Job that was made from a command line has no lines
         while path and path not in self.lines:
@@ -64,7 +65,7 @@ class Document:
 
 
 def read_files(files: Sequence[Path]) -> list[Document]:
-    """Return all objects of the files, in order. A folder stands for all manifests in it, sorted by name. Raises
+    """Return all objects of the files, in order. For a folder, read all manifests in it, sorted by name. Raises
     PhalanxError with file and line."""
     return [document for file in files for each in _manifests(file) for document in _read(each)]
 
@@ -80,8 +81,8 @@ def _manifests(file: Path) -> list[Path]:
 
 def queued(document: Document, queue: str | None, words: Mapping[str, str] = NO_WORDS, priority: str = "") -> Object:
     """Return the object that will be created. A Job gets the fields that queue it; any other object is unchanged.
-    `queue`: replaces the queue of the Job; None keeps it. `words`: annotations that are added to the Job, or replace
-    its own. `priority`: a PriorityClass that replaces that of the Job; "" keeps it.
+    `queue`: replaces the queue of the Job; None keeps it. `words`: annotations for the Job; they replace annotations of
+    the Job with the same keys. `priority`: the PriorityClass that the Job gets; "" keeps its PriorityClass.
 
     Raises PhalanxError if a field of the Job prevents Phalanx from queueing it."""
     obj = document.obj
@@ -185,17 +186,17 @@ class ManifestRequest:
     directory: str = ""
     environment: tuple[tuple[str, str], ...] = ()
     retries: int = 0
-    keep_s: int | None = None  # the time from the end of the Job to its deletion; None: it is not deleted
+    keep_s: int | None = None  # the seconds from the end of the Job to its deletion; None: the Job is not deleted
     output: str = ""  # the file for the output of a pod; %r is the index of the pod, %a the task of an array
-    chance: int = 0  # a random number; if there are several pods, it determines the port at which they meet
+    chance: int = 0  # a random number that determines the port by which several pods connect to each other
     stdin: bool = False  # True if the command reads input from a session
     tty: bool = False  # True if the command runs at a terminal
 
 
 def job(request: ManifestRequest) -> Object:
-    """Return a Job with `pods` pods that run the same command and start together. If there are several pods, each has a
-    number and a host name, and they can find each other. Raises PhalanxError if the command is missing, or if a name or
-    quantity is invalid."""
+    """Return a Job with `pods` pods that run the same command and start together. If there are several pods, each pod
+    has a number and a host name by which the other pods can find it. Raises PhalanxError if the command is missing, or
+    if a name or quantity is invalid."""
     _check(request)
     spec: Object = {
         "suspend": True,
@@ -225,8 +226,8 @@ def job(request: ManifestRequest) -> Object:
 
 
 def name_of(command: Sequence[str], suffix: str) -> str:
-    """Return a name for a Job, such as `train-x7k2p`. It is made from the name of the program or, if the program is an
-    interpreter, of the script."""
+    """Return a name for a Job, such as `train-x7k2p`. It begins with the name of the program. If the program is an
+    interpreter, it begins with the name of the script."""
     script = next((word for word in command if word.endswith(_SCRIPTS)), "") if _is_interpreter(command) else ""
     program = script or (command[0] if command else "")
     stem = re.sub(r"[^a-z0-9]+", "-", Path(program).stem.lower()).strip("-")
@@ -244,7 +245,7 @@ def has_terminal(job: Object) -> bool:
 
 
 def waits_for_session(container: Object) -> bool:
-    """Return True if `job` made the container interactive, so that its command begins after a line of input."""
+    """Return True if `job` created the container for an interactive command, which starts after a line of input."""
     return tuple(container.get("command") or ())[: len(_ONCE_ATTACHED)] == _ONCE_ATTACHED
 
 
@@ -257,7 +258,8 @@ def environment(pairs: Sequence[str]) -> tuple[tuple[str, str], ...]:
 
 
 def literal(text: str) -> str:
-    """Escape `text` for commands and environment values, because Kubernetes replaces `$(NAME)` and `$$` there."""
+    """Escape `text` for the command or an environment variable of a container, because Kubernetes replaces `$(NAME)`
+    and `$$` in them."""
     return re.sub(r"\$(?=[$(])", "$$", text)
 
 
@@ -268,7 +270,7 @@ def _container(request: ManifestRequest) -> Object:
         "name": "main",
         "image": request.image,
         "command": [literal(word) for word in request.command],
-        # A pod may use more CPU than it requests while CPU is idle, but not more memory or devices.
+        # The limits equal the requests for memory and devices. There is no CPU limit, so a pod may use idle CPU.
         "resources": {"requests": requests, "limits": {n: a for n, a in requests.items() if n != "cpu"}},
     }
     if request.directory:
@@ -323,7 +325,7 @@ def _check(request: ManifestRequest) -> None:
 
 
 def _read(file: Path) -> Iterator[Document]:
-    name = "standard input" if str(file) == "/dev/stdin" else str(file)  # app.py replaces a dash by /dev/stdin
+    name = "standard input" if str(file) == "/dev/stdin" else str(file)  # `cli.app` replaces a dash by /dev/stdin
     try:
         text = file.read_text()
     except (OSError, UnicodeDecodeError) as error:
@@ -387,7 +389,7 @@ def _objects(document: Document) -> Iterator[Document]:
 
 def _walk(name: str, node: yaml.Node, path: Field, lines: dict[Field, int]) -> None:
     """Record the line of each field below `node` in `lines`. `path`: the path of the node. Raises PhalanxError if a key
-    occurs twice in a mapping, or if the file is nested too deep."""
+    occurs twice in a mapping, or if the file has too many nested levels."""
     lines.setdefault(path, node.start_mark.line + 1)
     if len(path) > _DEPTH_MAX:
         raise PhalanxError(
@@ -425,8 +427,8 @@ def _mapping(document: Document, path: Field) -> Object:
 
 
 def _field(text: str) -> Field:
-    """Return the path of a field that the server writes as `spec.containers[0].image`. A text in brackets that is no
-    number is the key of a mapping."""
+    """Return the path of a field that the server writes as `spec.containers[0].image`. A text in brackets that is not a
+    number is a key of a mapping."""
     path: list[str | int] = []
     for name, number, key in _PATH_STEP.findall(text):
         path.append(int(number) if number else name or key)

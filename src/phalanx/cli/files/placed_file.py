@@ -28,7 +28,7 @@ def read_placed(file: Path, read: Callable[[Fields], Read]) -> Read:
     except OSError as error:
         raise PhalanxError(f"{file}: {error.strerror or error}") from None
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
-        raise PhalanxError(f"{file}: this is no YAML: {' '.join(str(error).split())}") from None
+        raise PhalanxError(f"{file}: this is not YAML: {' '.join(str(error).split())}") from None
     if values is None:
         raise PhalanxError(f"{file}: the file is empty")
     if (twice := _stated_twice(node)) is not None:
@@ -40,8 +40,8 @@ def read_placed(file: Path, read: Callable[[Fields], Read]) -> Read:
 
 
 def _stated_twice(root: object) -> Any:
-    """Return the node of a key that occurs a second time in its mapping; None if there is no such key."""
-    # nodes that were already checked, because aliases let one node occur in several places
+    """Return the node of the first key that occurs a second time in its mapping; None if there is no such key."""
+    # nodes that were already checked; a node may occur in several places because of aliases
     below, known = [root], set[int]()
     while below:
         node = below.pop()
@@ -61,7 +61,7 @@ def _stated_twice(root: object) -> Any:
 
 def line_of(node: Any, path: Place) -> int:
     """Return the line of the value at `path` below `node`. If the value does not exist, return the line of the
-    innermost existing value around it."""
+    innermost existing value that would contain it."""
     line = 1
     for step in path:
         line = node.start_mark.line + 1 if node is not None else line

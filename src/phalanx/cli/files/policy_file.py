@@ -1,13 +1,13 @@
-"""Read policy files. Errors name the file and the line.
+"""Read policy files. Error messages name the file and the line.
 
 - `--policy FILE.yaml` has the scheduling settings of the whole cluster.
 - `--policy FILE.py` is Python, and defines `priority(job)`, which returns the priority of a `phalanx.WaitingJob`; jobs
 with a higher priority start sooner. The file may define `policy`, a dict with the fields of a policy file, and for
 simulations `queues`, a list as in a setup file.
 - A setup file is for simulations. It has `policy` (the content of a policy file) and `queues`, each with a `name` and
-the fields of the Queue resource's spec. `each` is the spec of all queues that the trace names and `queues` does not
-contain; its `parent` may be one of `queues`. With `flat: true` all jobs are submitted to the policy's default queue,
-and the queues in the trace are ignored."""
+the fields of the Queue resource's spec. `each` is the spec of every queue that the trace names but `queues` does not
+contain; the `parent` in `each` may be one of `queues`. With `flat: true` all jobs are submitted to the policy's default
+queue, and the queues in the trace are ignored."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ from phalanx.model.queue import Queue
 from phalanx.simulator.run.setup import ONE, Setup, built_in
 
 SUFFIX = ".py"
-_LAST = -math.inf  # the priority of a job whose priority cannot be computed; it comes after all other jobs
+_LAST = -math.inf  # the priority of a job whose priority cannot be computed, so that the job comes after all other jobs
 _SAY_AGAIN_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class PriorityFile:
-    """The definitions in a Python policy file. `function`: calls the file's `priority`, and raises PhalanxError if that
-    fails. `policy`, `queues`: the values of these variables in the file."""
+    """The definitions in a Python policy file. `function`: a function that calls `priority` of the file, and raises
+    PhalanxError if that fails. `policy`, `queues`: the values of these variables in the file."""
 
     function: PriorityFunction
     policy: Mapping[str, Any]
@@ -52,8 +52,8 @@ class PriorityFile:
 
 
 def read_priority_file(file: Path) -> PriorityFile:
-    """Run the file as Python, and return its definitions. Raises PhalanxError, with file and line, if it fails or lacks
-    a definition."""
+    """Run the file as Python, and return its definitions. Raises PhalanxError, with file and line, if the file raises
+    an exception or does not define `priority`."""
     if not file.is_file():
         raise PhalanxError(f"{file}: there is no such file")
     try:
@@ -113,7 +113,7 @@ class Tolerant:
 
 
 def _place(file: Path, error: Exception) -> str:
-    """Return `FILE:LINE` with the last line of the file that ran before the error."""
+    """Return `FILE:LINE`, where LINE is the line of the file that ran last before the error."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
     return f"{file}:{lines[-1]}" if lines else str(file)
 
@@ -125,10 +125,10 @@ _FUNCTION = "priorityFunction"  # a key in `PolicySettings.text`
 
 @dataclass(frozen=True, slots=True)
 class PolicySettings:
-    """The settings of a policy file. `values`: the fields that the file sets, in the file's form. `dialects`: the other
-    schedulers whose place Phalanx takes.
-    `function`: the name of the Python file that computes priorities, or ""; only the scheduler that read this file can
-    call it."""
+    """The settings of a policy file. `values`: the fields that the file sets, in the form of the file. `dialects`: the
+    other schedulers that Phalanx replaces.
+    `function`: the name of the Python file that computes priorities, or ""; only the process that has read this file
+    can call it."""
 
     policy: Policy
     values: Mapping[str, object]
@@ -136,8 +136,8 @@ class PolicySettings:
     function: str = ""
 
     def text(self) -> str:
-        """Return the settings as a text, from which other processes read them with `settings_from`; "" if all settings
-        have their default."""
+        """Return the settings as a text that other processes can parse with `settings_from`; "" if all settings have
+        their default."""
         said = dict(self.values)
         if self.dialects:
             said[_DIALECTS] = sorted(self.dialects)
@@ -182,7 +182,7 @@ def _values(file: Path) -> Mapping[str, object]:
     try:
         tree, values = yaml.compose(text, yaml.SafeLoader), yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError) as error:
-        raise PhalanxError(f"the policy {file} is no YAML: {' '.join(str(error).split())}") from error
+        raise PhalanxError(f"the policy {file} is not YAML: {' '.join(str(error).split())}") from error
     try:
         read_policy(values)
     except Misread as error:
@@ -192,7 +192,7 @@ def _values(file: Path) -> Mapping[str, object]:
 
 def _line(node: Any, path: Place) -> int:
     """Return the line of the value at `path`, counted from 1. If the value does not exist, return the line of the
-    innermost existing value around it."""
+    innermost existing value that would contain it."""
     found = 1 if node is None else node.start_mark.line + 1
     for step in path:
         inside = None
@@ -222,7 +222,7 @@ def setup_of(name: str) -> Setup:
 
 def _in_python(file: Path) -> Setup:
     """Return the setup of a Python file with a priority function. If the file defines no queues, the setup has one
-    queue, in which this function determines the order."""
+    queue, whose order this function determines."""
     read = read_priority_file(file)
     said: dict[str, Any] = {"policy": read.policy}
     said["queues"] = [{"name": ONE, "order": "multifactor"}] if read.queues is None else read.queues
@@ -262,8 +262,8 @@ def _queue(entry: Fields) -> Queue:
 
 
 def _within(name: str, read: Callable[[], Read]) -> Read:
-    """Call `read` for the field `name`, and return the result. An exception `Misread` of `read` is raised again with
-    the path from the top of the file."""
+    """Call `read` for the field `name`, and return the result. If `read` raises Misread, raise it again with the path
+    from the top of the file."""
     try:
         return read()
     except Misread as misread:

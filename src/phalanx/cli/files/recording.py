@@ -2,15 +2,15 @@
 JSON. A step is one scheduling cycle.
 
 The first line of the file names the format. Every other line is a step: its time, the policy (if it changed since the
-step before), the events, and the actions. The scheduler appends a step before it carries out the actions, so a
-recording is complete even after a crash. If the last line is incomplete, the reader skips it. The first step of a
-scheduler process is marked, because it begins with an empty cluster state. A recording contains names, labels and users
-of a cluster, so only its owner may read it.
+step before), the events, and the actions. The scheduler appends a step before it performs the actions, so a recording
+is complete even after a crash. The reader skips an incomplete last line. The first step of a scheduler process has a
+mark, because the process begins with an empty cluster state. A recording contains names, labels and users of a cluster,
+so only its owner may read it.
 
 A step without events, due timers and decisions is not recorded, because it changes nothing. If the file cannot be
-written any more (because the disk is full, for example), the recording ends, but the scheduler goes on.
+written any more (for example because the disk is full), the recording ends, but the scheduler continues.
 
-A *snapshot* is a recording of one step, whose events describe the whole present state of a cluster."""
+A *snapshot* is a recording with a single step. The events of this step describe the complete state of a cluster."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ class RecordingWorld(Protocol):
 
 class Recorder:
     """A world that records each step and then passes the plan to another world. The loop must use the method `clock`,
-    so that the decision and the recording have the same time. `complain`: called once with the reason if the recording
-    ends early."""
+    so that the decision and the recording have the same time. `complain`: a function that is called once with the
+    reason if the recording ends early."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Recorder:
         self._world, self._policy, self._clock, self._complain = world, policy, clock, complain
         self._told: Sequence[Event] = ()
         self._now_s: float | None = None
-        self._wake_s: float | None = None  # the time at which the last plan requests the next cycle
+        self._wake_s: float | None = None  # the time at which the next cycle must begin, as the last plan requests
         self._begins = True
         self._path = file
         self._file: int | None = open_private(file)
@@ -86,7 +86,7 @@ class Recorder:
         return self._told
 
     def clock(self) -> float:
-        """Return the present time. The first time that the loop reads after the events is recorded as the time of the
+        """Return the present time. The result of the first call after the events is recorded as the time of the
         step."""
         now_s = self._clock()
         if self._now_s is None:
@@ -123,9 +123,9 @@ class Recorder:
 
 
 def open_private(file: Path) -> int:
-    """Open a recording for appending, and return its file descriptor. A new file can be read only by its owner. If the
-    last line is incomplete because of a crash, it is removed. Raises PhalanxError if the file cannot be written, or is
-    no recording; then it is not changed."""
+    """Open a recording for appending, and return its file descriptor. A new file can be read only by its owner. Remove
+    the last line if it is incomplete because of a crash. Raises PhalanxError if the file cannot be written, or if it is
+    not a recording; such a file is not changed."""
     try:
         if file.exists() and file.stat().st_size:
             next(lines(file), None)
@@ -204,22 +204,21 @@ def steps(file: Path) -> Iterator[RecordedStep]:
             )
         except (KeyError, TypeError, AttributeError, ValueError, Unreadable, msgspec.ValidationError) as error:
             raise PhalanxError(
-                f"{file}, line {line}: this is no step of a recording ({error}), so this step and the steps after it "
-                "cannot be "
-                "replayed. Was the file edited, or written by another version?"
+                f"{file}, line {line}: this is not a step of a recording ({error}), so this step and the steps after "
+                "it cannot be replayed. Was the file edited, or written by another version?"
             ) from error
 
 
 def decided(cluster: Cluster, step: RecordedStep) -> Plan:
     """Apply the step's events to the cluster state, decide again, apply the plan, and return it. If the recorded plan
-    differs, the recorded plan is applied, so that one difference does not cause further ones. Raises PhalanxError if
-    the events are impossible in this state."""
+    differs from the new decision, apply the recorded plan instead, so that one difference does not cause others. Raises
+    PhalanxError if the events are impossible in this state."""
     try:
         fold(cluster, (PolicySeen(step.policy), Ticked(step.now_s), *step.events))
         late = before(cluster, step.policy, step.now_s)
         withdrawn, decision = decide_whole(cluster, step.policy, step.now_s)
         rest = decision.plan
-        if cluster.columns.groups.known:  # requests for nodes are decided after the plan is folded
+        if cluster.columns.groups.known:  # node requests are decided after the plan was applied to the state
             ahead = cluster.copy()
             fold_plan(ahead, decision)
             rest = with_nodes(ahead, step.policy, step.now_s, rest)
@@ -249,7 +248,7 @@ def lines(file: Path) -> Iterator[tuple[int, str]]:
                 head = None
             if head != FORMAT:
                 raise PhalanxError(
-                    f"{file} is no recording: its first line is not {json.dumps(FORMAT)}. Write a recording with "
+                    f"{file} is not a recording: its first line is not {json.dumps(FORMAT)}. Write a recording with "
                     "`phalanx snapshot FILE`, or with `--record FILE` of `phalanx scheduler` and `phalanx up`."
                 )
             for number, text in enumerate(stream, 2):
@@ -258,4 +257,4 @@ def lines(file: Path) -> Iterator[tuple[int, str]]:
     except OSError as error:
         raise PhalanxError(f"{file} cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
-        raise PhalanxError(f"{file} is no recording, or damaged: {error}") from error
+        raise PhalanxError(f"{file} is not a recording, or damaged: {error}") from error

@@ -14,8 +14,8 @@ from phalanx.client.connection import Object
 
 _INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 _NAME_CHARS = 63
-# Programs often listen on all addresses of a machine, so two jobs on one machine must use different ports. Ports from
-# 32768 on are left out, because the kernel uses them for outgoing connections (ip(7)).
+# Programs often listen on all addresses of a machine, so two jobs on one machine must use different ports. The range
+# ends below 32768, because the kernel uses higher ports for outgoing connections (ip(7)).
 _PORTS = range(20_000, 30_000)
 _VARIABLES = frozenset(
     {
@@ -27,8 +27,7 @@ _VARIABLES = frozenset(
 
 def add_rendezvous(job: Object, chance: int, gpus: int = 0) -> None:
     """Add host names and environment variables to the pods of an Indexed Job. `chance`: a random number, which
-    determines the port. `gpus`: the number of GPUs of each pod; torchrun starts this number of processes in each
-    pod."""
+    determines the port. `gpus`: the number of GPUs of each pod; torchrun starts one process for each GPU."""
     name, spec = job["metadata"]["name"], job["spec"]
     template = spec["template"]["spec"]
     template["subdomain"] = domain = _domain(name)
@@ -45,7 +44,8 @@ def add_rendezvous(job: Object, chance: int, gpus: int = 0) -> None:
     ]
     if gpus > 1:
         own.append({"name": "PET_NPROC_PER_NODE", "value": str(gpus)})
-    for container in template["containers"]:  # the user's variables come later in the list, and so override these
+    # the variables of the user come later in the list, so they override these variables
+    for container in template["containers"]:
         container["env"] = [*own, *(container.get("env") or ())]
 
 
@@ -57,7 +57,7 @@ def has_rendezvous(job: Object) -> bool:
 
 
 def rename(job: Object, name: str) -> None:
-    """Give the Job another name, and change the host names and addresses of its pods accordingly."""
+    """Rename the Job, and change the host names and addresses of its pods to match the new name."""
     meets, before = has_rendezvous(job), job["metadata"]["name"]
     job["metadata"]["name"] = name
     if not meets:
@@ -71,8 +71,8 @@ def rename(job: Object, name: str) -> None:
 
 
 def service_of(job: Object) -> Object:
-    """Return the headless Service of the Job. If the Job already exists (has a uid), it becomes the owner of the
-    Service."""
+    """Return the headless Service of the Job. If the Job exists already (has a uid), the Service gets an owner
+    reference to it."""
     meta = job["metadata"]
     own: dict[str, Any] = {"name": _domain(meta["name"])}
     if meta.get("namespace"):

@@ -1,10 +1,10 @@
 """Find the files that come with Phalanx: the examples, and the manifests for clusters, which can also be written as a
-Helm chart. In a wheel these files are inside of the package, in a checkout beside `src`.
+Helm chart. A wheel has these files inside the package; a checkout has them in the directory that contains `src`.
 
 The chart is made from the manifests in `deploy`. `deploy/chart` has the parts that only a chart needs: its description,
-its values, and templates that include the other objects. Deployments become templates, because values of the chart
-change them. All other objects become plain files of the chart, because Helm would interpret the braces of CEL
-expressions."""
+its values, and templates that include all other objects. Deployments become templates, because values of the chart
+change them. All other objects become plain files of the chart, because Helm would interpret the braces in CEL
+expressions of a template."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ _PACKAGE = Path(__file__).parents[2]
 _IGNORED = shutil.ignore_patterns("__pycache__", "*.pyc")
 
 _NAME, _NAMESPACE = "phalanx", "phalanx-system"
-_VALUES = {"phalanx": "scheduler", "phalanx-webhook": "webhook"}  # Deployment -> the section of its values
+# name of a Deployment -> the section of values.yaml with its values
+_VALUES = {"phalanx": "scheduler", "phalanx-webhook": "webhook"}
 _DIALECT = re.compile(r"value: (--dialect=[^\s}]+)")
-# a template expression that produces whole items of a list
+# a template expression that is replaced by whole items of a list
 _ITEM = re.compile(r"^( *)- '(\{\{-.*\}\})'$", re.MULTILINE)
 _EXPRESSION = re.compile(r"'(\{\{.*\}\})'$", re.MULTILINE)
-# Values of the chart that become a file of the scheduler: the value, the name of the file and of the option, the
-# folder.
+# Values of the chart that become a file for the scheduler. An entry has the name of the value, the name of the file and
+# of the option, and the folder.
 _FILES = (
     ("policy", "policy", "/etc/phalanx"),
     ("nodeGroups", "node-groups", "/etc/phalanx-node-groups"),
@@ -103,8 +104,8 @@ def _generated(deploy: Path) -> dict[str, str]:
 
 
 def _fits(component: Path) -> bool:
-    """Return True if the chart can contain the component. Such a component adds objects, and its patches only add
-    `--dialect` options to the scheduler."""
+    """Return True if the chart can contain the component. This is so if the component only adds objects, and
+    `--dialect` options for the scheduler."""
     patches = _kustomization(component).get("patches", ())
     return bool(_resources(component)) and len(patches) == len(_DIALECT.findall(_text(component)))
 
@@ -160,7 +161,8 @@ def _template(deployment: Any, condition: str, dialects: Mapping[str, str]) -> s
         container["args"][-1:-1] = [*served, *files]
         container["volumeMounts"] = [_mount(value, name, folder) for value, name, folder in _FILES]
         pod["volumes"] = [_volume(value, name) for value, name, _ in _FILES]
-        # The scheduler reads its files only when it starts, so a changed checksum restarts it.
+        # The scheduler reads its files only at its start. The checksum of the files changes with them, so that
+        # Kubernetes restarts the scheduler.
         restart = {f"checksum/{name}": f"{{{{ toYaml .Values.{value} | sha256sum }}}}" for value, name, _ in _FILES}
         deployment["spec"]["template"]["metadata"]["annotations"] = restart
     text = yaml.safe_dump(deployment, sort_keys=False, width=_NEVER_WRAPPED, allow_unicode=True)
@@ -173,7 +175,7 @@ def _block(value: str, indent: int) -> str:
 
 
 def _more(value: str) -> str:
-    """Return the template expression that adds the items of a value to a list of a container."""
+    """Return the template expression that appends the items of a chart value to a list of the container."""
     return f"{{{{- with .Values.{value} }}}}{{{{ toYaml . | nindent 8 }}}}{{{{ end }}}}"
 
 

@@ -1,12 +1,12 @@
 """Back up and restore the cluster of this machine as one file: its objects, its ledger, its keys and tokens.
 
-A backup is a tar file with copies of the files. Databases are copied with `VACUUM INTO`. This runs in one read
-transaction, so the copy is consistent while the server goes on writing, and it contains no pages of deleted rows.
-Running pods, their volumes and their logs are not in the backup.
+A backup is a tar file with copies of the files. Databases are copied with `VACUUM INTO`. `VACUUM INTO` runs in one read
+transaction, so the copy is consistent although the server continues to write. The copy contains no pages of deleted
+rows. Running pods, their volumes and their logs are not in the backup.
 
-A restore never leaves a file in a mixed state. All copies are first unpacked beside the directory's files and checked.
-Then the existing files are kept under `replaced-TIME/`, and each new file is put in place in one step (rename(2)), the
-database of objects last. If a restore is interrupted, the user repeats it.
+A restore never leaves a half-written file. First all copies are unpacked into a temporary folder and checked. Then the
+existing files are moved to `replaced-TIME/`, and each new file is renamed to its place (rename(2)), the database of
+objects last. If a restore is interrupted, the user can repeat it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from phalanx.errors import PhalanxError
 OBJECTS, LEDGER = "apiserver.sqlite3", "ledger.sqlite3"
 _DATABASES = (LEDGER, OBJECTS)
 _SECRETS = ("tokens.csv", "kubelet.token", "pki/ca.crt", "pki/ca.key", "pki/sa.key", "pki/server.crt", "pki/server.key")
-_NAMES = (*_SECRETS, *_DATABASES)  # in the order in which a restore puts them in place
+_NAMES = (*_SECRETS, *_DATABASES)  # a restore moves the files to their places in this order
 _COUNTED = "apiserver.acknowledged"  # a restore moves this file away, and the API server writes a new one
 _PUT = (*_NAMES[:-1], _COUNTED, OBJECTS)
 _LEVEL = 1  # gzip's fastest level: JSON compresses well with it
@@ -39,15 +39,15 @@ _LEVEL = 1  # gzip's fastest level: JSON compresses well with it
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
     """The result of a restore. `objects`: the number of restored objects. `replaced`: the folder with the files that
-    the directory had before; None if it had none."""
+    the directory had before; None if the directory was empty."""
 
     objects: int
     replaced: Path | None
 
 
 def back_up(directory: DataDirectory, file: Path) -> int:
-    """Write the backup, and return its size in bytes. The file is written completely or not at all, and only its owner
-    can read it. Raises PhalanxError."""
+    """Write the backup, and return its size in bytes. After an error, the file does not exist or has its old content.
+    Only its owner can read the file. Raises PhalanxError."""
     if not (directory.path / OBJECTS).exists():
         raise PhalanxError(
             f"there is no cluster in {directory.path}: it has no {OBJECTS}. Nothing was written. Name its directory "
@@ -71,7 +71,8 @@ def back_up(directory: DataDirectory, file: Path) -> int:
 
 def restore(file: Path, directory: DataDirectory, *, replace: bool = False) -> Restored:
     """Restore a backup into a data directory that no `phalanx up` uses. `replace`: True to replace a cluster in this
-    directory. Raises PhalanxError; then nothing was changed, or a repeated call completes the restore."""
+    directory. Raises PhalanxError. After an error, either nothing was changed, or a repeated call completes the
+    restore."""
     if (directory.path / OBJECTS).exists() and not replace:
         raise PhalanxError(
             f"there is a cluster in {directory.path} already. Nothing was changed. Name another directory with --data "
@@ -108,7 +109,7 @@ def _unpack(file: Path, folder: Path) -> Path:
         for member in archive:
             if member.name not in _NAMES or not member.isfile():
                 raise PhalanxError(
-                    f"{file} is no backup of Phalanx: it has {member.name!r} in it. Nothing was changed."
+                    f"{file} is not a backup of Phalanx: it has {member.name!r} in it. Nothing was changed."
                 )
             inside = archive.extractfile(member)
             assert inside is not None, "it is a file"
@@ -117,7 +118,7 @@ def _unpack(file: Path, folder: Path) -> Path:
             with inside, _private(target) as out:
                 shutil.copyfileobj(inside, out)
     if not (folder / OBJECTS).exists():
-        raise PhalanxError(f"{file} is no backup of Phalanx: it has no {OBJECTS}. Nothing was changed.")
+        raise PhalanxError(f"{file} is not a backup of Phalanx: it has no {OBJECTS}. Nothing was changed.")
     return folder
 
 

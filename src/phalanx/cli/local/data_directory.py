@@ -1,8 +1,8 @@
 """The data directory of one `phalanx up`: its files, and the lock of the process that runs in it.
 
 Only one `phalanx up` runs on a directory at a time. It holds a lock on `DIR/up.lock` (flock(2)). The kernel releases
-the lock when the process ends for any reason, so no stale lock must ever be removed by hand. The content of the file
-names the process, for error messages and for `phalanx down`.
+the lock when the process ends for any reason, so a user never has to remove an old lock. The file contains the process
+id, for error messages and for `phalanx down`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class DataDirectory:
 
     @property
     def control_plane_kubeconfig(self) -> Path:
-        """Return the kubeconfig of the control plane, which is a user of its own."""
+        """Return the kubeconfig of the control plane, which has its own user at the API server."""
         return self.path / "control-plane.kubeconfig"
 
     @property
@@ -92,7 +92,7 @@ def owned(directory: DataDirectory, port: int) -> Iterator[None]:
     or if another `phalanx up` holds the lock."""
     try:
         directory.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # created by hand or by an earlier version; the directory contains secrets
+        # a user or an earlier version has created the directory with another mode; it contains secrets
         if directory.path.stat().st_mode & 0o077:
             directory.path.chmod(0o700)
         file = os.open(directory.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -143,7 +143,7 @@ def _holder(content: bytes) -> str:
     try:
         said = msgspec.json.decode(content, type=dict[str, int])
         return f" (process {said['pid']}, port {said['port']})"
-    except (msgspec.DecodeError, KeyError):  # the other process holds the lock, but has not written the file yet
+    except (msgspec.DecodeError, KeyError):  # the process with the lock has not written the file yet
         return ""
 
 

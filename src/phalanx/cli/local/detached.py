@@ -1,5 +1,5 @@
-"""Start `phalanx up` in the background, in a session of its own. To stop it, send a signal to the process that holds
-the lock of the data directory."""
+"""Start `phalanx up` in the background, in a new session. To stop it, send a signal to the process that holds the lock
+of the data directory."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _LOOK_S = 0.1
 
 def start(directory: DataDirectory, words: Sequence[str], patience_s: float) -> str:
     """Start `phalanx WORDS` in the background, and return its output after it has printed `ready`. `patience_s`: the
-    longest wait for this. Raises PhalanxError if the process ends before it is ready, with its error message or its
-    last line of output."""
+    longest wait for this. Raises PhalanxError if the process ends before it is ready; the error has the error message
+    or the last output line of the process."""
     log = directory.path / LOG
     try:
         directory.path.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -17,8 +17,8 @@ from phalanx.kube.read.workload.ancestors import Ancestors
 
 
 async def running_pods(connection: Connection) -> list[Object]:
-    """Return the pods with processes on this machine: those that are bound to a node that is not simulated, and have
-    not ended."""
+    """Return the pods with processes on this machine: all pods that have not ended and are bound to a node that is not
+    simulated."""
     nodes = (await connection.list(NODES))["items"]
     real = {node["metadata"]["name"] for node in nodes if not is_simulated(node)}
     pods = (await connection.list(PODS))["items"]
@@ -29,7 +29,7 @@ def is_simulated(node: Object) -> bool:
     return str((node["metadata"].get("labels") or {}).get("phalanx.dev/simulated", "")).lower() == "true"
 
 
-# Set to "true" on nodes that Phalanx cordoned, so that nodes that a user cordoned stay cordoned.
+# The annotation "true" marks a node that Phalanx cordoned. Nodes that a user cordoned stay cordoned.
 _CORDONED = "phalanx.dev/cordoned-for-stop"
 
 
@@ -44,8 +44,8 @@ async def cordon(connection: Connection, nodes: list[str]) -> None:
 
 
 async def uncordon(connection: Connection) -> None:
-    """Mark the nodes as schedulable that `cordon` marked as unschedulable. Such nodes also remain if `phalanx up` was
-    killed while it ended pods."""
+    """Mark the nodes as schedulable that `cordon` marked as unschedulable. If `phalanx up` was killed while it ended
+    pods, such nodes still exist at its next start."""
     for node in (await connection.list(NODES))["items"]:
         if _CORDONED in (node["metadata"].get("annotations") or {}):
             change = {"metadata": {"annotations": {_CORDONED: None}}, "spec": {"unschedulable": None}}
@@ -61,17 +61,16 @@ _LOOK_S = 0.2
 
 
 async def drain(connection: Connection, tell: Callable[[str], None]) -> int:
-    """End all pods on this machine, and return their number. Their nodes are cordoned, so that no other pod starts on
-    them, and remain cordoned until `uncordon`.
-
-    Jobs and training jobs return to their queue: they are suspended, so that the end of their pods does not count as a
-    failure. Other pods are deleted. The function waits until the pods have ended, at most `_PATIENCE_S`, and calls
-    `tell` with a text about the pods that are left. A pod that is bound in the meantime is ended too."""
-    ended: set[str] = set()  # the uids of the pods that were told to end
+    """End all pods on this machine, and return their number. Their nodes are cordoned until `uncordon`, so that no
+    other pod starts on them. Jobs and training jobs are suspended, so that they return to their queue and the end of
+    their pods does not count as a failure. Pods without such a job are deleted. The function waits at most
+    `_PATIENCE_S` until the pods have ended, and calls `tell` with a text about the remaining pods. A pod that is bound
+    during this time is ended too."""
+    ended: set[str] = set()  # the uids of the pods whose end was requested
     cordoned: set[str] = set()
     deadline_s = math.inf
     while (left := await running_pods(connection)) and time.monotonic() <= deadline_s:
-        # A pod may be bound until its node is cordoned, so the pods that count are those of a later list.
+        # A pod may be bound until its node is cordoned, so the pods are listed again afterwards.
         if nodes := {pod["spec"]["nodeName"] for pod in left} - cordoned:
             await cordon(connection, sorted(nodes))
             cordoned |= nodes
@@ -115,8 +114,8 @@ async def _owners(connection: Connection) -> Ancestors:
 
 
 def _job_of(pod: Object, owners: Ancestors) -> tuple[JobAdapter, str] | None:
-    """Return the adapter and the name of the object to suspend so that the pod ends: the training job that Phalanx
-    started, or the pod's Job. Return None if the pod has neither."""
+    """Return the object that must be suspended so that the pod ends, as its adapter and its name: the training job that
+    Phalanx started, or the pod's Job. Return None if the pod has neither."""
     meta = pod["metadata"]
     above = owners.of(meta)
     if above is not None and ADMITTED in (above.obj["metadata"].get("annotations") or {}):

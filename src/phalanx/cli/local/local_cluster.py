@@ -1,9 +1,9 @@
 """Run a Kubernetes cluster on this machine: the API server and the control plane are two child processes on one data
 directory.
 
-Two processes can use two cores, and a crash ends only one of them. The API server starts first, and stops after the
-control plane. A third process serves Slurm's commands (`phalanx.slurm.commands.resident`); the cluster works without
-it."""
+With two processes, a crash ends only one of them, and both can use a core of their own. The API server starts before
+the control plane, and stops after it. A third process serves Slurm's commands (`phalanx.slurm.commands.resident`); the
+cluster works without it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from phalanx.errors import PhalanxError
 from phalanx.slurm.main import SOCKET_NAME, service_command
 
 HOST = "127.0.0.1"
-_SOCKET_BYTES = 107  # the largest length of a socket's path, unix(7)
+_SOCKET_BYTES = 107  # the maximum length of a socket's path, unix(7)
 _FILES = ("local_images", "device_plugins", "local_devices", "node_groups")
 _FLAGS = ("local_node", "shared", "static_cpus", "local_open_network")
 
@@ -132,7 +132,7 @@ class LocalMachines:
     you must run the controllers of the projects yourself (docs/dialects/frameworks.md)."""
 
     def __post_init__(self) -> None:
-        """Raise PhalanxError if an option is invalid: an amount that no machine can have, for example, or a file that
+        """Raise PhalanxError if an option is invalid: for example an amount that no machine can have, or a file that
         cannot be read."""
         for name in ("local_cpu", "local_memory", "node_cpu", "node_memory"):
             _require_amount(f"--{name.replace('_', '-')}", getattr(self, name))
@@ -147,17 +147,17 @@ class LocalMachines:
             read_images(self.local_images)
         if self.local_rdma is not None:
             parse_rdma(self.local_rdma)
-            # `enforced` is assumed here; only the node agent can check the cgroups
+            # assume that limits are enforced, because only the node agent can check the cgroups
             require_rdma(rdma_cards(), enforced=True)
         if self.user_quota is not None:
             parse_quota(self.user_quota)
         if self.kinds is not None:
-            from phalanx.cli.local.offered_kinds import offered  # most starts name no kinds
+            from phalanx.cli.local.offered_kinds import offered  # imported here, because --kinds is rarely used
 
             offered(self.kinds)
         if self.node_group or self.node_groups is not None:
             from phalanx.cli.local.node_groups.option import (
-                read_local_groups,  # imported late, because most starts have no node groups
+                read_local_groups,  # imported here, because node groups are rarely used
             )
 
             read_local_groups(self.node_group, self.node_groups)
@@ -169,7 +169,7 @@ class LocalMachines:
             )
 
     def options(self) -> tuple[str, ...]:
-        """Return these options as arguments for the command line of `phalanx control-plane`."""
+        """Return the command-line arguments of `phalanx control-plane` for these options."""
         given = {name: value for name, value in asdict(self).items() if name not in _FLAGS and value is not None}
         paths = {name: getattr(self, name) for name in _FILES}
         given |= {name: path.resolve() for name, path in paths.items() if path is not None}
@@ -185,8 +185,8 @@ class LocalMachines:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalCluster:
-    """A running cluster. `url`: the URL of the API server. `stop_control_plane`: a function that stops scheduling and
-    the start of pods, while the API server goes on."""
+    """A running cluster. `url`: the URL of the API server. `stop_control_plane`: a function that stops the control
+    plane, so that no pod is scheduled or started; the API server continues to run."""
 
     directory: DataDirectory
     url: str
@@ -240,9 +240,10 @@ async def running(
     """Start the API server and the control plane, wait until both are ready, and yield the cluster. While the context
     is open, processes that fail are started again; at its end they are stopped in order.
 
-    `tell`: prints messages for the user. `options`: further arguments of the control plane. `accept_loss`: start
-    although acknowledged writes were lost. Raises PhalanxError if one of them cannot be started."""
-    port = port or free_port()  # chosen only once, because after a crash the API server must use the same port
+    `tell`: a function that prints a message for the user. `options`: other arguments of the control plane.
+    `accept_loss`: True to start although acknowledged writes were lost. Raises PhalanxError if the API server or the
+    control plane cannot be started."""
+    port = port or free_port()  # chosen only once, because the API server must use the same port again after a crash
     with owned(directory, port):
         require_free(port)
         server = Child(_api_server(directory, port, accept_loss=accept_loss), tell)
@@ -266,12 +267,13 @@ async def running(
             await stop(plane)
             await stop(server)
             serving.cancel()
-            await commands.stop()  # last, so that running commands first see that the API server has ended
+            # stopped last, so that running commands fail because of the ended API server and exit
+            await commands.stop()
 
 
 async def _serve_commands(commands: Child, tell: Tell) -> None:
-    """Run the service of Slurm's commands, and start it again when it ends. The cluster works without it, and does not
-    wait for it."""
+    """Run the service of Slurm's commands, and start it again when it ends. The cluster works without this service, and
+    does not wait for it."""
     if len(os.fsencode(commands.program.argv[-1])) > _SOCKET_BYTES:
         return
     try:

@@ -1,10 +1,10 @@
 """Install the job kinds of other projects for `phalanx up --kinds`: their definitions, without their controllers.
 
-The definitions have the names and versions of the projects, but no schema: objects are stored as users write them, and
-queued as on a cluster. Phalanx has no controllers that create their pods. A ValidatingAdmissionPolicy warns each user
-who creates such an object, and names the missing controller. The user can run the project's controller beside Phalanx,
-because the API is Kubernetes'. If the project's own definitions are applied over these, the API server also checks the
-fields of objects.
+The definitions have the names and versions of the projects, but no schema. Objects of these kinds are stored without
+validation, and are queued as in a cluster with the project. Phalanx has no controllers that create their pods. A
+ValidatingAdmissionPolicy warns each user who creates such an object, and names the missing controller. The user can run
+the project's controller in addition to Phalanx, because the API is that of Kubernetes. If the user applies the
+project's own definitions, they replace these definitions, and the API server also validates the objects.
 
 Sources: the CustomResourceDefinitions of ray-project/kuberay, kubeflow/spark-operator, kubeflow/trainer 1.9,
 kubernetes-sigs/lws and argoproj/argo-workflows.
@@ -26,15 +26,15 @@ _OPEN: Final[Object] = {"type": "object", "x-kubernetes-preserve-unknown-fields"
 
 
 class UnknownKindsError(PhalanxError):
-    """`--kinds` has a name of a project that is not known."""
+    """The error if `--kinds` names an unknown project."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offered:
     """The kinds of one project. `versions`: the served versions; the first one is stored. `kinds`: (kind, plural, short
     name or ""). `controller`: the name of the missing controller. `scale`: the kinds with a subresource `scale` for
-    `spec.replicas`. `cluster_wide`: the kinds without a namespace. `approved`: the URL of the review that approved an
-    API group under k8s.io, which Kubernetes requires for such groups. `by_pods`: True if the pods of the objects are
+    `spec.replicas`. `cluster_wide`: the kinds without a namespace. `approved`: the URL of the review that approved the
+    API group; Kubernetes requires such a URL for groups under k8s.io. `by_pods`: True if the pods of the objects are
     queued instead of the objects."""
 
     group: str
@@ -105,8 +105,8 @@ OFFERED: Final[dict[str, Offered]] = {
 
 
 def offered(text: str) -> tuple[str, ...]:
-    """Return the projects in a list such as `ray,spark`, without repetitions; `all` stands for all of them. Raises
-    UnknownKindsError for an unknown project."""
+    """Return the projects in a list such as `ray,spark`, without repetitions; `all` stands for all known projects.
+    Raises UnknownKindsError for an unknown project."""
     named = dict.fromkeys(word.strip().lower() for word in text.split(",") if word.strip())
     if "all" in named:
         return tuple(OFFERED)
@@ -136,7 +136,7 @@ def objects(projects: Iterable[str]) -> list[tuple[Kind, Object]]:
 
 
 async def install_offered(connection: Connection, projects: Iterable[str]) -> None:
-    """Create the missing definitions and policies. Existing ones, for example the project's own definitions, are not
+    """Create the missing definitions and policies. Existing objects, such as the project's own definitions, are not
     changed."""
     await asyncio.gather(*(_create(connection, kind, body) for kind, body in objects(projects)))
 

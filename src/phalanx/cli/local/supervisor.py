@@ -1,10 +1,9 @@
 """Start child programs again when they fail, and end all of them with this process.
 
-If a program exits before it was ready, its start has failed. It would fail again, so `Child.start` raises an error with
-the program's last output. If a program is killed during its start (by a user, or by the kernel because of missing
-memory), it is started again, up to three times. If a program ends after it was ready, it is started again after a
-pause. The pause doubles, from 0.2 s to 10 s, while crashes follow soon after each start. A crash of one program does
-not affect the other programs.
+If a program exits before it is ready, a second start would fail as well. So `Child.start` raises an error with the
+program's last output. If a program is killed during its start (by a user, or by the kernel because memory ran out), it
+is started again, up to three times. If a program ends after it was ready, it is started again after a pause. If it soon
+ends again, the pause doubles, from 0.2 s up to 10 s. A crash of one program does not affect the other programs.
 
 Each child has a session of its own. So a Ctrl-C in the terminal reaches only this process, which then stops the
 children in order. If this process is killed, the kernel kills the children (PR_SET_PDEATHSIG, prctl(2)).
@@ -24,11 +23,11 @@ from pathlib import Path
 from phalanx.cli.terminal.stopping import die_with
 from phalanx.errors import PhalanxError
 
-Tell = Callable[[str], None]  # prints a line for the user at the terminal
+Tell = Callable[[str], None]  # a function that prints a line for the user at the terminal
 
 _PAUSE_FIRST_S, _PAUSE_MOST_S = 0.2, 10.0
 _PAUSES_S = (0.2, 1.0, 5.0)  # pauses before a program that was killed during its start is started again
-_LONG_LIFE_S = 60.0  # if a program ran for this time, its crash probably has a new cause, so the pauses begin again
+_LONG_LIFE_S = 60.0  # after a run of this length, a crash probably has a new cause, so the next pause is short again
 _LOG_MOST_BYTES = 20 << 20
 _LAST_WORDS_BYTES = 4096
 _BIRTH = "--- started"
@@ -36,9 +35,9 @@ _BIRTH = "--- started"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupervisedProgram:
-    """A program to keep running. When it is ready, it writes one line to standard output, and nothing else. Its
-    standard error is written to the file `log`. `ready_s`, `stop_s`: the longest times until it is ready and until it
-    stops."""
+    """A program that must always run. It writes exactly one line to standard output, when it is ready. Its standard
+    error is written to the file `log`. `ready_s`, `stop_s`: the maximum times in seconds until it is ready after its
+    start, and until it has ended after SIGTERM."""
 
     name: str
     argv: tuple[str, ...]
@@ -148,8 +147,8 @@ async def _spawn(program: SupervisedProgram) -> Process:
 
 
 async def _said_ready(process: Process) -> str:
-    """Return the line that the program writes when it is ready. If the program closes its output without a line, wait
-    for ever."""
+    """Return the line that the program writes when it is ready. If the program closes its output without a line, never
+    return."""
     assert process.stdout is not None
     line = await process.stdout.readline()
     if not line:
@@ -158,8 +157,7 @@ async def _said_ready(process: Process) -> str:
 
 
 def _turn(log: Path) -> None:
-    """Rename a log that is too large, and so replace the previous old log. This way a crash loop cannot fill the
-    disk."""
+    """If the log is too large, rename it, so that it replaces the old log. So a crash loop cannot fill the disk."""
     if log.exists() and log.stat().st_size > _LOG_MOST_BYTES:
         log.replace(log.with_suffix(".old.log"))
 
@@ -171,8 +169,8 @@ def _ending(returncode: int) -> str:
 
 
 def _last_words(log: Path) -> str:
-    """Return the program's last output since its start: its error message and the lines after it, or else the last
-    lines."""
+    """Return the end of the program's output since its start: the error message and the lines after it, or the last
+    lines if there is no error message."""
     if not log.exists():
         return "  (none)"
     with log.open("rb") as file:

@@ -26,7 +26,7 @@ from phalanx.state.cluster import Cluster
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """The options for the changes whose effect is forecast."""
+    """The options that describe the changes of a what-if question."""
 
     file: Annotated[tuple[Path, ...], Parameter(alias="-f", consume_multiple=True)] = ()
     """Files in YAML or JSON (`-` is standard input) with Jobs, Queues, Flavors, Reservations or Nodes. These objects
@@ -45,7 +45,7 @@ class Changes:
     """The scheduling policy, as for `phalanx scheduler --policy`."""
 
 
-def last_book(file: Path) -> Cluster:
+def last_state(file: Path) -> Cluster:
     """Return the cluster state after the last step of the recording. Raises PhalanxError if the recording has no
     complete step."""
     cluster, whole = Cluster(), 0
@@ -74,8 +74,9 @@ def altered(
 ) -> tuple[Cluster, list[str]]:
     """Return the cluster state with the changes, and notes about them.
 
-    `listed`: the objects of a live cluster. Then the state is built again from these objects and the changed ones. For
-    a recording `listed` is empty, and the changes are applied as events to a copy of its state."""
+    `listed`: the objects of a live cluster. For a live cluster, the state is built again from the unchanged and the
+    changed objects. For a recording, `listed` is empty, and the changes are applied as events to a copy of the
+    state."""
     policy = policy or before.policy
     after, remarks = before.copy(), list[str]()
     try:
@@ -95,13 +96,13 @@ def altered(
     return after, remarks
 
 
-def overtaken(book: Cluster, events: Sequence[object]) -> list[str]:
-    """Return a note about each changed Job that has already started, because its change has no effect."""
+def overtaken(cluster: Cluster, events: Sequence[object]) -> list[str]:
+    """Return a note for each changed Job that has already started, because changes of such a Job have no effect."""
     started = (
         event.job.id
         for event in events
         if isinstance(event, Submitted)
-        and (record := book.jobs.get(event.job.id)) is not None
+        and (record := cluster.jobs.get(event.job.id)) is not None
         and record.phase is not Phase.QUEUED
     )
     return [f"{job} has already started: the changes in its file have no effect" for job in started]

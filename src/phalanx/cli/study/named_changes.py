@@ -26,27 +26,29 @@ from phalanx.state.cluster import Cluster
 
 HOSTNAME = "kubernetes.io/hostname"
 MOST_NODES = 100_000
-# prefixes of taints by which Kubernetes and clouds mark the condition of a single node
+# prefixes of the taints by which Kubernetes and cloud providers mark the condition of a single node
 _CONDITIONS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 _POOL = re.compile(r"(\d+)(?:x(.+))?")
 
 
-def deletions(book: Cluster, names: Iterable[str], namespace: str) -> Iterator[Event]:
+def deletions(cluster: Cluster, names: Iterable[str], namespace: str) -> Iterator[Event]:
     """Yield the events that delete these objects. `names`: KIND/NAME of each object. `namespace`: the namespace of jobs
-    that are named without one. Raises PhalanxError if an object does not exist."""
+    whose name has no namespace. Raises PhalanxError if an object does not exist."""
     for text in names:
         kind, _, name = text.partition("/")
         match kind.lower().removesuffix("s"):
             case "job":
-                yield Finished(_named(text, name if "/" in name else f"{namespace}/{name}", book.jobs), Outcome.DELETED)
+                yield Finished(
+                    _named(text, name if "/" in name else f"{namespace}/{name}", cluster.jobs), Outcome.DELETED
+                )
             case "node":
-                yield from _without_node(book, _named(text, name, nodes_of(book)))
+                yield from _without_node(cluster, _named(text, name, nodes_of(cluster)))
             case "queue":
-                yield QueueGone(_named(text, name, book.queues))
+                yield QueueGone(_named(text, name, cluster.queues))
             case "flavor":
-                yield FlavorGone(_named(text, name, book.flavors))
+                yield FlavorGone(_named(text, name, cluster.flavors))
             case "reservation":
-                yield ReservationGone(_named(text, name, book.reservations))
+                yield ReservationGone(_named(text, name, cluster.reservations))
             case _:
                 raise PhalanxError(
                     f"--delete {text}: write job/NAMESPACE/NAME, node/NAME, queue/NAME, flavor/NAME or "
@@ -54,10 +56,10 @@ def deletions(book: Cluster, names: Iterable[str], namespace: str) -> Iterator[E
                 )
 
 
-def additions(book: Cluster, pools: Sequence[str], like: str | None) -> Iterator[Event]:
-    """Yield the events that add nodes. `pools`: each is COUNTxNODE, or COUNT for copies of the node `like`. Raises
-    PhalanxError."""
-    known = nodes_of(book)
+def additions(cluster: Cluster, pools: Sequence[str], like: str | None) -> Iterator[Event]:
+    """Yield the events that add nodes. `pools`: texts of the form COUNTxNODE, or COUNT for copies of the node `like`.
+    Raises PhalanxError."""
+    known = nodes_of(cluster)
     taken = set(known)
     for text in pools:
         found = _POOL.fullmatch(text)
@@ -77,23 +79,23 @@ def additions(book: Cluster, pools: Sequence[str], like: str | None) -> Iterator
             yield NodeSeen(_another(node, name))
 
 
-def nodes_of(book: Cluster) -> dict[str, Node]:
-    return {node.name: node for node in book.columns.nodes if node is not None}
+def nodes_of(cluster: Cluster) -> dict[str, Node]:
+    return {node.name: node for node in cluster.columns.nodes if node is not None}
 
 
 def _another(node: Node, name: str) -> Node:
-    """Return a copy of the node with another name. The copy is empty, ready and schedulable. So it lacks the taints of
-    a node that is cordoned, not ready or under pressure, or that an autoscaler removes."""
+    """Return a copy of the node with another name. The copy is empty, ready and schedulable. It does not get the taints
+    that mark a cordoned node, a node that is not ready or under pressure, or a node that an autoscaler removes."""
     labels = tuple((key, name if key == HOSTNAME else text) for key, text in node.labels)
     taints = tuple(one for one in node.taints if not (one.key.startswith(_CONDITIONS) or is_closed(one)))
     return replace(node, name=name, labels=labels, taints=taints, unschedulable=False, ready=True, used=())
 
 
-def _without_node(book: Cluster, name: str) -> Iterator[Event]:
-    """Yield the events that remove the node and its pods. Jobs that have started then need other nodes for these
-    pods."""
-    yield from (Vacated(pod) for pod, (node, _) in book.foreign.items() if node == name)
-    for job, record in book.jobs.items():
+def _without_node(cluster: Cluster, name: str) -> Iterator[Event]:
+    """Yield the events that remove the node and its pods. In the simulation, started jobs then need other nodes for
+    these pods."""
+    yield from (Vacated(pod) for pod, (node, _) in cluster.foreign.items() if node == name)
+    for job, record in cluster.jobs.items():
         lost = tuple(slot for slot, node in record.placements.items() if node == name)
         if lost and record.phase is not Phase.QUEUED:
             yield Opened(job, lost)

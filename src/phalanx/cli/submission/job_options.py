@@ -120,8 +120,8 @@ def moment_s(option: str, text: str, now_s: float) -> float:
         return read_moment(datetime.fromisoformat(text).astimezone())
     except (Misread, MomentError, ValueError, OverflowError):
         raise PhalanxError(
-            f"{option} {text!r} is no point in time. Write for example +2h (from now), 18:00, 2026-01-31T18:00 (in the "
-            "time zone of this machine) or 2026-01-31T18:00:00Z. Nothing was created."
+            f"{option} {text!r} is not a point in time. Write for example +2h (from now), 18:00, 2026-01-31T18:00 (in "
+            "the time zone of this machine) or 2026-01-31T18:00:00Z. Nothing was created."
         ) from None
 
 
@@ -152,9 +152,8 @@ def named(option: str, text: str) -> str:
     """Return `text`, the value of `option`. Raises PhalanxError if it is not a valid name."""
     if text and not _NAME.fullmatch(text):
         raise PhalanxError(
-            f"{option} {text!r} is no valid name: use letters, digits, '-', '_' and '.', with a letter or digit first "
-            "and last. "
-            "Nothing was created."
+            f"{option} {text!r} is not a valid name: use letters, digits, '-', '_' and '.', with a letter or digit "
+            "first and last. Nothing was created."
         )
     return text
 

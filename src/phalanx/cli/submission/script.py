@@ -53,7 +53,7 @@ def _options(file: str, flags: frozenset[str]) -> Iterator[list[str]]:
         raise PhalanxError(f"cannot read {file}: {getattr(error, 'strerror', None) or error}.") from error
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip() and not line.startswith("#"):
-            return  # the first line that is no comment ends the options
+            return  # the first line that is not a comment ends the options
         if line.split(None, 1)[:1] != [MARK]:
             continue
         try:
@@ -62,7 +62,7 @@ def _options(file: str, flags: frozenset[str]) -> Iterator[list[str]]:
             raise PhalanxError(f"{file}:{number}: {error}. Nothing was created.") from None
         while words:
             if not words[0].startswith("-"):
-                raise PhalanxError(f"{file}:{number}: {words[0]!r} is no option. Nothing was created.")
+                raise PhalanxError(f"{file}:{number}: {words[0]!r} is not an option. Nothing was created.")
             size = 1 if "=" in words[0] or words[0] in flags else 2
             yield words[:size]
             words = words[size:]

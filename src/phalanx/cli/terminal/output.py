@@ -30,11 +30,11 @@ _STYLES = {
     "not ready": "red",
 }
 _GAP = 3
-_PIPE_WIDTH = 10_000  # if the output is no terminal, the text of a table is not wrapped
+_PIPE_WIDTH = 10_000  # if the output is not a terminal, the text of a table is not wrapped
 
 
 def console() -> Console:
-    """Return a console for standard output. If standard output is no terminal, its width is practically unlimited."""
+    """Return a console for standard output. Its width is practically unlimited if standard output is not a terminal."""
     from rich.console import Console
 
     return Console(highlight=False, soft_wrap=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)

@@ -34,7 +34,7 @@ class Period:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeldResources:
+class UsedResources:
     """The resources that runs with the same account, user and allocation held. `account`: the path of the account from
     the root, with `/` between the names. `seconds`: the sum of the run times. `count`: the number of jobs. `tres`: the
     amounts that each run held, by Slurm's names (cpu in CPUs, mem in MiB)."""
@@ -50,7 +50,7 @@ class HeldResources:
         return int(self.tres.get("cpu", 0))
 
 
-def held(ledger: LedgerReader, period: Period, users: Iterable[str] = (), word: str = "") -> list[HeldResources]:
+def held(ledger: LedgerReader, period: Period, users: Iterable[str] = (), word: str = "") -> list[UsedResources]:
     """Return the resources that jobs held in the period; runs with the same account, user and allocation are summed.
     `users`: only jobs of these users; empty: all. `word`: a field of the job's request (`wckey`, `reservation`); if it
     is not "", the results have the value of this field instead of the account. Raises PhalanxError."""
@@ -68,7 +68,7 @@ def held(ledger: LedgerReader, period: Period, users: Iterable[str] = (), word: 
     )
     values = [period.since_s, period.last_s, period.last_s, period.since_s, *named]
     return [
-        HeldResources(account=account, user=user, seconds=seconds, count=count, tres=_tres(allocated))
+        UsedResources(account=account, user=user, seconds=seconds, count=count, tres=_tres(allocated))
         for account, user, allocated, seconds, count in ledger.rows(statement, values)
     ]
 

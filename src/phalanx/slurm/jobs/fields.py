@@ -307,7 +307,7 @@ def columns(
     names: Mapping[str, Field[Any]] = NAMES,
 ) -> tuple[list[Column], list[str]]:
     """Return the columns of the format in -O, or else in -o, or else of the format `default`, and the names in it that
-    are no fields. `said`: the options. `letters`, `names`: the fields of -o and of -O."""
+    are not fields. `said`: the options. `letters`, `names`: the fields of -o and of -O."""
     if (text := said.get("Format")) is not None:
         return by_names(text, names)
     text = said.get("format")
@@ -334,7 +334,7 @@ def by_letters(text: str, letters: Mapping[str, Field[Any]] = LETTERS) -> tuple[
 
 
 def by_names(text: str, names: Mapping[str, Field[Any]] = NAMES) -> tuple[list[Column], list[str]]:
-    """Return the columns that the list `text` of -O names, and the names in it that are no fields. A column without a
+    """Return the columns that the list `text` of -O names, and the names in it that are not fields. A column without a
     width has 20 characters. `NAME:|` prints the value without padding, followed by `|`."""
     found: list[Column] = []
     wrong: list[str] = []

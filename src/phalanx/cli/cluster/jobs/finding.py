@@ -269,8 +269,7 @@ class Finder:
                         return FoundJob(kind=word, namespace=entry.namespace, name=name, entry=entry)
         return None
 
-    # --- not found
-    # ------------------------------------------------------------------------------------------------------
+    # --- not found --------------------------------------------------------------------------------------------------
 
     async def _unknown(self, text: str, readings: Sequence[_Reading]) -> str:
         """Return the error message for an unknown name. It lists jobs with similar names, or jobs with the same name in

@@ -25,7 +25,7 @@ async def seen_namespace(connection: Connection, namespace: str) -> str:
 
 
 async def may_see_all(connection: Connection) -> bool:
-    """Return True if the user may list the jobs of all namespaces, or if the server cannot tell."""
+    """Return True if the user may list the jobs of all namespaces, or if the server does not serve access reviews."""
     return await may_see(connection, "")
 
 

@@ -27,9 +27,9 @@ class Snapshot:
     the state was built. `gangs`: job id -> the objects of the job. `objects`: all listed objects, by kind and then by
     NAMESPACE/NAME. `wrong`: queue -> the errors in its definition. `now_s`: the time of the snapshot, in seconds since
     the epoch. `partial`: True if the user may read only one namespace; then no decision is computed, and reasons are
-    those that the scheduler wrote. `numbers`: in a partial snapshot, job id -> the figures that the scheduler publishes
-    for the job's owner. `starts`: the known expected starts; None if they are computed on request. `reading`: the
-    settings by which Jobs are read in this cluster."""
+    read from the objects, where the scheduler writes them. `numbers`: in a partial snapshot, job id -> the numbers that
+    the scheduler publishes for the job's owner. `starts`: the known expected starts; None if they are computed on
+    request. `reading`: the settings for reading Jobs in this cluster."""
 
     cluster: Cluster
     events: tuple[Event, ...]
@@ -60,8 +60,8 @@ class Snapshot:
         return self.objects[QUEUES]
 
     def expected(self, jobs: Sequence[str]) -> Mapping[str, StartForecast]:
-        """Return the expected starts of these queued jobs. Jobs whose start cannot be foreseen from run times and time
-        limits are left out."""
+        """Return the expected starts of these queued jobs. A job is left out if its start cannot be forecast from run
+        times and time limits."""
         if self.starts is not None:
             return {job: self.starts[job] for job in jobs if job in self.starts}
         if self.partial:
@@ -72,9 +72,9 @@ class Snapshot:
     @property
     def nominated(self) -> set[str]:
         """Return the nominated jobs: jobs for which victims are preempted, and jobs whose nodes an autoscaler has
-        promised. A job whose nodes are only requested is left out, because the nodes may never arrive. The plan of this
-        process shows a job with promised nodes as waiting for capacity, because only the scheduler's own process
-        nominates jobs to nodes that have not arrived."""
+        promised. If nodes for a job are only requested, the job is left out, because the nodes may never arrive. Only
+        the scheduler's own process nominates jobs to nodes that have not arrived. So the plan of this process shows
+        such a job as waiting for capacity."""
         if self.partial:
             return set()
         waits = {action.job: action.reason for action in self.plan.actions if isinstance(action, Wait)}

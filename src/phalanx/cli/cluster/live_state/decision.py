@@ -29,9 +29,9 @@ def think(
     partial: bool = False,
     decides: bool = True,
 ) -> Snapshot:
-    """Build the cluster state from the events of the world, the past runs `runs` and the past usage `usage`, decide on
-    it, and return the snapshot. Writes of the world are never sent, because its writer does not run. `decides`: False
-    for a snapshot without a decision, which is then partial."""
+    """Build the cluster state from the events of the world, the past runs `runs` and the past usage `usage`; compute a
+    plan for this state; return the snapshot. The world sends no writes, because its writer is not started. `decides`:
+    False for a snapshot without a decision, which is then partial."""
     cluster, policy = Cluster(), policy or Policy()
     told = list(world.events())
     known = max((at for at, event in enumerate(told, 1) if isinstance(event, QueueSeen)), default=0)
@@ -40,7 +40,7 @@ def think(
     plan = decide(cluster, policy, now_s).plan if decides else Plan()
     sent = {gang.id for gang in world.gangs.values() if gang.elsewhere is not None}
     places = tuple(each for each in plan.actions if isinstance(each, Place) and each.job in sent)
-    # Pods of these jobs are in other clusters, and no object of this cluster names their nodes.
+    # The pods of these jobs run in other clusters, and the objects of this cluster do not name their nodes.
     fold_plan(cluster, Plan(actions=places))
     kinds = (JOBS, PODS, NODES, QUEUES, *sorted(world.caches.served, key=lambda kind: kind.plural))
     return Snapshot(

@@ -1,4 +1,4 @@
-"""Read what the scheduler of a cluster has left there: its queues, its policy, and run times in its ledger."""
+"""Read the data that the scheduler of a cluster has written: its queues, its policy, and run times in its ledger."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def not_listed(connection: Connection, after_s: float) -> PhalanxError:
 
 
 def past_runs_of(ledger: str | None) -> Sequence[RunTold]:
-    """Return the run times of past jobs in the ledger. The result is empty without a ledger, or if it cannot be read;
-    then expected starts are computed from the objects alone."""
+    """Return the run times of past jobs in the ledger. Without a readable ledger, the result is empty, and expected
+    starts are computed from the objects alone."""
     try:
         if ledger is None:
             return ()

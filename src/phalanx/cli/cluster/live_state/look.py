@@ -2,9 +2,9 @@
 `explain` and `jobs`.
 
 The objects are listed once. The scheduler's own code reads them and builds the cluster state from them, and the
-scheduler's function `decide` runs on this state. So the numbers in a reason are current, and are the ones that the
-scheduler would report. Nothing is written. Some facts exist only in the scheduler's memory, for example that a job
-backs off after a failed start. Such facts are read from the reason that the scheduler wrote on the Job.
+scheduler's function `decide` runs on this state. So the numbers in a reason are current, and equal to those that the
+scheduler would report. This module writes nothing. Some facts exist only in the scheduler's memory, for example that a
+job backs off after a failed start. Such facts are read from the reason that the scheduler wrote on the Job.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ async def look(connection: Connection, namespace: str = "", ledger: str | None =
             "jobs` shows the jobs of your namespace, `kubectl get queues` the queues."
         )
     if partial and not await may_see(connection, namespace):
-        raise PhalanxError(f"you may not see what is in namespace {namespace}. Nothing was shown.")
-    if partial:  # the log would warn about each kind of object that the user may not list
+        raise PhalanxError(f"you may not list the jobs of namespace {namespace}. Nothing was shown.")
+    if partial:  # otherwise the log would warn about each kind of object that the user may not list
         logging.getLogger("phalanx.kube").setLevel(logging.ERROR)
     await require_queues(connection)
     settings = await settings_of_leader(connection)

@@ -10,8 +10,8 @@ from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.kind import EVENTS
 from phalanx.kube.read.wire import epoch_s
 
-_SILENT_S = 10.0  # if a pod with a node has not started within this time, its Events are read
-_SILENT_PODS = 20  # the largest number of pods whose Events are read
+_SILENT_S = 10.0  # the Events of a scheduled pod are read if it has not started within this time
+_SILENT_PODS = 20  # the maximum number of pods whose Events are read
 
 
 async def with_causes(connection: Connection, pods: Mapping[str, Object], now_s: float) -> Mapping[str, Object]:

@@ -77,7 +77,7 @@ class StartAnswers:
         try:
             job = asked_job(read_question(text), namespace, present)
         except (msgspec.MsgspecError, ValueError) as error:
-            said = f"the parameter job is no question about a start: {error}"
+            said = f"the parameter job is not a question about a start: {error}"
             return lambda: _status(400, "BadRequest", said)
         cluster = present.cluster.copy()
         self._until_s = inf  # refuse all other questions until this one is answered
@@ -141,15 +141,15 @@ class StartPlay(ForecastRun):
         plan, self._cycles = super().step(events), self._cycles + 1
         if self._cycles == 1:
             [job] = self.asked
-            record = self.cluster.jobs[job]
+            record = self.book.jobs[job]
             waits = record.phase is Phase.QUEUED
-            self.reason = (record.job.blocked or self.cluster.reason(job)) if waits else None
+            self.reason = (record.job.blocked or self.book.reason(job)) if waits else None
         return plan
 
     def go_on(self, plan: Plan) -> bool:
         """Return True if the simulation continues after this plan. If more than `FORESEEN` jobs are live, it ends after
         the first cycle."""
-        return len(self.cluster.jobs) <= FORESEEN and super().go_on(plan)
+        return len(self.book.jobs) <= FORESEEN and super().go_on(plan)
 
 
 def start_of(cluster: Cluster, job: Job, now_s: float) -> Object:

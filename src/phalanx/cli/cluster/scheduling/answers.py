@@ -1,4 +1,4 @@
-"""Serve views of the scheduler's state on its socket: API groups of dialects, rows of jobs, figures for every user."""
+"""Serve views of the scheduler's state on its socket: API groups of dialects, rows of jobs, numbers for every user."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ if TYPE_CHECKING:  # servers and a database are imported only if they are used
     from phalanx.cli.cluster.visibility import Ask, LedgerRows
 
 
-# A function from path and query to a function that computes the response; None if another module serves the path.
+# A function that takes path and query, and returns a function that computes the response; None if another module serves
+# the path.
 AnswerOf: TypeAlias = "Callable[[tuple[str, ...], Mapping[str, str]], Ask | None]"
 
 
@@ -30,7 +31,8 @@ class JobRows(Protocol):
     def answer(self, path: tuple[str, ...], query: Mapping[str, str]) -> Ask | None: ...
 
 
-# A function from the state, the world, its caches, the clock, and the expected starts to the rows of jobs.
+# A function that takes the state, the world, its caches, the clock and the expected starts, and returns the rows of
+# jobs.
 RowsOf = Callable[
     [Cluster, KubeWorld, Callable[[Kind], Informer], Callable[[], float], Callable[[], Mapping[str, float]]], JobRows
 ]
@@ -45,7 +47,7 @@ def visible_state(
     ledger: str | None,
 ) -> AbstractAsyncContextManager[None]:
     """Serve on a socket in `folder`: the API groups of other schedulers' dialects (such as Kueue's visibility API) and,
-    in Phalanx's own API group, rows of jobs and the figures for every user. If `folder` is None, nothing is served."""
+    in Phalanx's own API group, rows of jobs and the numbers for every user. If `folder` is None, nothing is served."""
     if folder is None:
         return nullcontext()
     from phalanx.cli.cluster.numbers.starting import Present, StartAnswers
@@ -67,7 +69,7 @@ def visible_state(
             return ask
         if (start := starts.answer(path, query)) is not None:
             return start
-        # computed now and not by a thread, because the state must not change during the computation
+        # computed in the event loop and not in a thread, because the state must not change during the computation
         found = answering.answer(glance.numbers(), path)
         return lambda: found
 
@@ -75,8 +77,8 @@ def visible_state(
 
 
 def _shown_rows(ledger: str) -> LedgerRows:
-    """Return a function that reads rows of the ledger. Its modules are imported only here, because few clusters have a
-    ledger."""
+    """Return a function that reads rows of the ledger. The modules for the ledger are imported in this function,
+    because few clusters have a ledger."""
     from phalanx.embedded.apiserver.endpoints.paths.slurm_view import SHOWN
     from phalanx.slurm.cluster.ledger import rows
 

@@ -36,7 +36,8 @@ def open_cluster(
     cluster: Cluster,
     nodes: NodeProvisioning | None,
 ) -> AbstractAsyncContextManager[KubeWorld]:
-    """Return the context in which the world runs. `cluster`: the state that counts decisions which overcommit a node.
+    """Return the context in which the world runs. `cluster`: the cluster state; it counts decisions that overcommit a
+    node.
     `nodes`: the node groups."""
 
     def breaches() -> int:

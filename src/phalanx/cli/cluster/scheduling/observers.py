@@ -1,4 +1,4 @@
-"""Observe each step of the scheduling loop: metrics count it, the ledger records its jobs, and a recording keeps it."""
+"""Pass each step of the scheduling loop to observers: the metrics, the ledger, and the recording."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # servers and a database are imported only if they are used
 
 
 def measured(world: KubeWorld, glance: Glance, metrics: Scheduler | None) -> loop.World:
-    """Return a world whose decisions the metrics count; the world itself without metrics."""
+    """Return a world that counts the decisions in the metrics. If `metrics` is None, return `world` itself."""
     if metrics is None:
         return world
     from phalanx.metrics.collector import Leader
@@ -51,7 +51,7 @@ def accounted(
         yield inner
         return
     from phalanx.cli.cluster.accounting import Objects
-    from phalanx.ledger.accounted import Accounted  # a database, which is imported only where there is a ledger
+    from phalanx.ledger.accounted import Accounted  # imports a database, so import it only if there is a ledger
     from phalanx.ledger.store import Ledger
 
     objects = Objects(world.caches.words)
@@ -67,7 +67,7 @@ def accounted(
 async def run_recorded(
     world: loop.World, cluster: Cluster, policy: Policy, record: Path | None, clock: Callable[[], float]
 ) -> None:
-    """Run the scheduling loop, and append its steps to the file `record`; None: to no file."""
+    """Run the scheduling loop, and append its steps to the file `record`. If `record` is None, write no recording."""
     if record is None:
         await loop.run(world, cluster, policy, clock)
         return

@@ -1,5 +1,5 @@
-"""Run the scheduler of a cluster: the scheduling loop on the objects of an API server, and all tasks beside it, such as
-the writer of queue statuses, the ledger and the recording."""
+"""Run the scheduler of a cluster: the scheduling loop with the objects of an API server, and all tasks that run at the
+same time, such as the writer of queue statuses, the ledger and the recording."""
 
 from __future__ import annotations
 
@@ -43,12 +43,14 @@ async def schedule(
 ) -> None:
     """Wait until this process becomes the leader, and then schedule until cancelled.
 
-    `leads`: called when the process has become the leader. `record`: the recording to which every step is appended.
-    `metrics`: the metrics of this process. `admits`: called with the mechanism by which this cluster prepares new Jobs
-    for the queue. `ledger`: the URL of the ledger that records every job. `alone`: a function that returns True for the
-    spec of a pod with the default scheduler's name if Phalanx binds this pod too; None if another scheduler binds such
-    pods. `views`: the folder of the socket on which API groups are served. `nodes`: the node groups. `rows`: creates
-    the rows and pages of jobs that this socket serves. Raises LeaseLost if another process may have become
+    `leads`: a function that is called when the process has become the leader. `record`: the recording to which every
+    step is appended.
+    `metrics`: the metrics of this process. `admits`: a function that is called with the mechanism by which this cluster
+    prepares new Jobs for their queue. `ledger`: the URL of the ledger that records every job. `alone`: a function that
+    returns True for the spec of a pod with the default scheduler's name if Phalanx binds this pod too; None if another
+    scheduler binds such pods. `views`: the folder of the socket on which API groups are served. `nodes`: the node
+    groups. `rows`: creates the rows and pages of jobs that this socket serves. Raises LeaseLost if another process may
+    have become
     the leader, and LedgerError."""
     async with leading(lease):
         leads()

@@ -1,6 +1,5 @@
-"""The tasks beside the scheduling loop that write to the API.
-
-They write the statuses of queues, past usage, and Events about pods that no scheduler attends to."""
+"""The tasks that write to the API while the scheduling loop runs. They write the statuses of queues, past usage, and
+Events about pods that no scheduler handles."""
 
 from __future__ import annotations
 
@@ -51,7 +50,7 @@ async def upkeep(
 
 
 def seen(world: KubeWorld, glance: Glance, informers: Callable[[Kind], Informer], lease: Lease) -> StatusSource:
-    """Return the functions from which the writer of queue statuses takes its values."""
+    """Return the functions by which the writer of queue statuses reads its data."""
     return StatusSource(
         standings=glance.look,
         wrong=lambda: world.queues.wrong,

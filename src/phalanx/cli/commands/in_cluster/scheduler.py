@@ -20,7 +20,7 @@ from phalanx.metrics.address import address
 
 if TYPE_CHECKING:
     DialectName: TypeAlias = str
-else:  # at run time, a Literal of all names: the help lists them, and errors suggest the right name
+else:  # at run time this is a Literal of all names, so that the help lists them, and errors suggest the right name
     DialectName = Literal[*ON_CLUSTERS]
 
 
@@ -60,9 +60,9 @@ def scheduler(
         The scheduling policy: YAML with backfill, scores, topologies, factors (docs/guide/kubernetes.md describes each
         field), or a Python file that computes priorities (docs/guide/simulate.md).
     dialect
-        Take the place of this other scheduler, which must not run. Phalanx then schedules pods that have the other
-        scheduler's name, installs its kinds where they are missing, reads its objects and writes their status. With
-        `kubeflow`, Phalanx schedules training jobs; their operator must run as well.
+        Replace this other scheduler, which must not run. Phalanx then schedules pods that have the other scheduler's
+        name, installs its kinds where they are missing, reads its objects and writes their status. With `kubeflow`,
+        Phalanx schedules training jobs; their operator must run as well.
     record
         Append all events and decisions to this file, for `phalanx replay` and `phalanx whatif`.
     metrics_address
@@ -90,6 +90,6 @@ def _require_ledger(url: str | None) -> None:
     """Raise LedgerError, before anything starts, if the ledger cannot be opened."""
     if url is None:
         return
-    from phalanx.ledger.store import Ledger  # a database, which is imported only where there is a ledger
+    from phalanx.ledger.store import Ledger  # imports a database, so import it only if there is a ledger
 
     Ledger.open(url).close()

@@ -39,10 +39,10 @@ async def run_scheduler(
     groups: Sequence[GroupInFile],
 ) -> None:
     """Schedule a cluster until SIGTERM or Ctrl-C. `record`: the file of the recording. `where`: the address of the
-    metrics. `ledger`: the URL of the ledger. `groups`: the node groups. Raises PhalanxError beside another scheduler
-    that Phalanx replaces."""
-    # The Lease is renewed over its own connection, so that no other request delays it. Renewals are the only writes
-    # that need no Lease.
+    metrics. `ledger`: the URL of the ledger. `groups`: the node groups. Raises PhalanxError if another scheduler runs
+    that Phalanx must replace."""
+    # The Lease is renewed over its own connection, so that other requests do not delay a renewal. A renewal is the only
+    # write that needs no Lease.
     async with connected(target) as connection, await connection.another() as apart:
         await refuse_beside_rivals(connection, settings.dialects, time.time())
         note(
@@ -63,7 +63,7 @@ async def _serve(
 ) -> None:
     lease = Lease(apart, IDENTITY, terms=LeaseDurations(), policy=settings.text())
     connection.fence(lease.fence)
-    # a standby makes no other calls, so the health check must see the calls of this connection
+    # the calls over this connection are the only calls of a standby, so the health check must count them
     apart.tally = connection.tally
     async with monitored(connection, lease, where) as metrics, asyncio.TaskGroup() as group:
         informers = Informers(connection, group, WIRE_TYPES)
@@ -73,7 +73,7 @@ async def _serve(
 
 
 def _say(admission: AdmissionMode) -> None:
-    """Print which kind of admission prepares new Jobs for the queue. If there is none, `install_policy` has logged the
-    reason."""
+    """Print the kind of admission that prepares new Jobs for their queue. If there is none, `install_policy` has logged
+    the reason."""
     if admission is not AdmissionMode.NEITHER:
         note(admission.value)

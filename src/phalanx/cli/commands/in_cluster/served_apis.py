@@ -1,6 +1,7 @@
 """The API groups that `phalanx visibility` serves, and the objects from which their responses are computed.
 
-One process serves one API group (`ServedApi`): Kueue's visibility API, or figures on queues and jobs for every user."""
+One process serves one API group (`ServedApi`): Kueue's visibility API, or numbers about queues and jobs for every
+user."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ class VisibilitySource(Protocol):
     """The objects from which the responses of an API group are computed."""
 
     def unread(self) -> str:
-        """Return which objects are not read yet, as a text; "" if all are read."""
+        """Return a text that names the kinds of objects that are not read yet; "" if all are read."""
 
     async def keep(self) -> None:
         """Keep the caches of the objects up to date, until cancelled."""
@@ -39,7 +40,7 @@ class VisibilitySource(Protocol):
 
 
 class Workloads:
-    """Caches of Kueue's objects, from which Kueue's visibility API is answered."""
+    """Caches of Kueue's objects, the data for Kueue's visibility API."""
 
     def __init__(self, api: Connection) -> None:
         self._caches = {kind: Informer(api, kind, lean=Lean) for kind in READ}
@@ -61,7 +62,7 @@ class Workloads:
 
 
 class VisibilityCluster:
-    """The state of the whole cluster, from which the figures for every user are computed."""
+    """The state of the whole cluster, the data for the numbers about queues and jobs."""
 
     def __init__(self, api: Connection) -> None:
         from phalanx.cli.cluster.numbers.starting import StartAnswers
@@ -89,7 +90,7 @@ class VisibilityCluster:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedApi:
     """An API group that a process serves. `service`: the name of its Service, and of the Secret with its certificate
-    authority. `made_by`: the folder with the manifests that install it."""
+    authority. `made_by`: the folder with the manifests that install the process."""
 
     group: str
     resources: tuple[Resource, ...]
@@ -99,7 +100,8 @@ class ServedApi:
 
     @property
     def called(self) -> Called:
-        """Return the APIServices of this group, which make API servers forward requests to the Service."""
+        """Return the APIServices of this group. With an APIService, API servers forward requests for the group to the
+        Service."""
         versions = dict.fromkeys(one.version for one in self.resources)
         return Called(
             kept_in=self.service,

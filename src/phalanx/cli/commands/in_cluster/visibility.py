@@ -38,7 +38,7 @@ def visibility(
 
     - `--api kueue`: visibility.kueue.x-k8s.io, the pending Workloads of each queue and their positions. kueuectl and
       dashboards find this API at the same path as Kueue's own. deploy/components/kueue-visibility installs it.
-    - `--api phalanx`: visibility.phalanx.dev, figures that every user may read: the status of each queue, and why each
+    - `--api phalanx`: visibility.phalanx.dev, numbers that every user may read: the status of each queue, and why each
       job of the user waits, without the names of other jobs. deploy/components/numbers installs it.
 
     Only API servers can connect, because the client needs the front proxy's certificate. (The ConfigMap
@@ -105,7 +105,7 @@ class Visible:
         )
 
     def wrong(self) -> str:
-        """Return why no request is answered; empty if requests are answered."""
+        """Return the reason why the server cannot answer requests; "" if it answers them."""
         unread = self._source.unread()
         return self.belief.wrong() or self.keeper.wrong() or (f"{unread} are not read yet" if unread else "")
 

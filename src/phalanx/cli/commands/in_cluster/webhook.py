@@ -44,9 +44,9 @@ def webhook(
     deploy/overlays/webhook installs two replicas and the configuration with which API servers call them; both replicas
     serve requests. While no replica runs, Jobs with the label cannot be created; other objects are not affected.
 
-    The webhook creates its certificate and renews it in time. The replicas share a certificate authority in the Secret
-    phalanx-webhook. The webhook writes this authority into its configuration object, so that API servers trust the
-    certificate. Instead you can name certificate files that another program renews.
+    The webhook creates its certificate, and renews it before it expires. The replicas share a certificate authority in
+    the Secret phalanx-webhook. The webhook writes this authority into its configuration object, so that API servers
+    trust the certificate. Instead you can name certificate files that another program renews.
 
     For example:
 

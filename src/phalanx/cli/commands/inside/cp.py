@@ -26,7 +26,7 @@ _PACK = 'cd "$1" && tar cf - -- "$2"'
 
 @dataclass(frozen=True, slots=True)
 class _Inside:
-    """A path in a pod of a job. `job`: the name of the job, or of one of its pods."""
+    """A path in a pod of a job. `job`: the name of the job or the pod."""
 
     job: str
     path: PurePosixPath
@@ -74,7 +74,7 @@ async def cp(
 
 
 def _inside(text: str) -> _Inside | None:
-    """Return the job and the path of JOB:PATH (or the pod, for `pod:NAME:PATH`); None for a path on this machine."""
+    """Parse JOB:PATH or `pod:NAME:PATH`. Return None for a path on this machine."""
     if text.startswith((".", "/")) or ":" not in text:
         return None
     job, _, path = text.rpartition(":")
@@ -104,8 +104,8 @@ def _append(file: IO[bytes], data: bytes) -> None:
 
 
 def _extract(archive: IO[bytes], folder: Path, old: str, new: str) -> None:
-    """Unpack the archive into the folder; entries outside of the folder are refused. The entry `old` is renamed to
-    `new`, together with everything below it."""
+    """Unpack the archive into the folder; entries outside of the folder are refused. In all paths, the first part `old`
+    is replaced by `new`."""
     try:
         with tarfile.open(fileobj=archive) as found:
             for member in found:

@@ -1,4 +1,4 @@
-"""Choose the pod and the container of a job for a command."""
+"""Choose the pod of a job and the container in which a command runs."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ async def _first_running(connection: Connection, found: FoundJob) -> Object:
 
 
 def container_of(pod: Object, wanted: str) -> str:
-    """Return the name of the wanted container; if `wanted` is empty, choose one as kubectl does. Raises PhalanxError
-    for an unknown container."""
+    """Return the name of the container `wanted`. If it is empty, choose a container as kubectl does. Raises
+    PhalanxError for an unknown container."""
     names = [str(one["name"]) for one in pod["spec"]["containers"]]
     if not wanted:
         said = (pod["metadata"].get("annotations") or {}).get(_DEFAULT_CONTAINER)

@@ -58,7 +58,7 @@ def _pair(text: str) -> tuple[int, int]:
     numbers = (local, remote if colon else local)
     if not all(one.isascii() and one.isdigit() and int(one) <= _MOST_PORT for one in numbers) or not int(numbers[1]):
         raise PhalanxError(
-            f"{text!r} is no port: write for example 8888, or 8080:80 for local port 8080 and port 80 of the pod."
+            f"{text!r} is not a port: write for example 8888, or 8080:80 for local port 8080 and port 80 of the pod."
         )
     return int(numbers[0]), int(numbers[1])
 

@@ -1,6 +1,6 @@
 """Commands for a cluster on this machine.
 
-control_plane   run everything of `up` except the API server (internal)
+control_plane   run all parts of `phalanx up` except the API server (internal)
 up              start a cluster, until Ctrl-C
 down            stop the cluster
 demo            run six applications on a cluster of its own

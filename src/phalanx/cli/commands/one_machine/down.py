@@ -1,4 +1,4 @@
-"""`phalanx down`: stop the `phalanx up` of a data directory."""
+"""`phalanx down`: stop the `phalanx up` that runs on a data directory."""
 
 from __future__ import annotations
 

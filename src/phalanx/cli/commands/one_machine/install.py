@@ -14,10 +14,10 @@ from phalanx.cli.terminal.output import note
 from phalanx.errors import PhalanxError
 
 _NAME = "phalanx.service"
-# StartLimitIntervalSec: systemd retries for ever, because a port in use or a full disk may be a passing problem.
-# KillMode: pods go on when the service restarts. Delegate: the service may create a control group for each pod, which
-# limits the pod. OOMScoreAdjust: if memory is short, the kernel kills pods before the service; pods have their own
-# scores.
+# StartLimitIntervalSec: systemd never stops retrying, because a port in use or a full disk may be a temporary problem.
+# KillMode: pods continue to run when the service restarts. Delegate: the service may create a control group for each
+# pod, which limits the pod. OOMScoreAdjust: if memory is short, the kernel kills pods before the service; pods have
+# their own scores.
 _UNIT = """[Unit]
 Description=Phalanx: jobs of this machine's users
 After=network.target
@@ -82,7 +82,7 @@ def install(
 
 
 def _require_path(data: Path) -> None:
-    """Raise PhalanxError for a relative path, because a systemd service has no working directory of the user. Letters
-    that need quoting in a unit file are refused too."""
+    """Raise PhalanxError for a relative path, because a systemd service does not run in the user's working directory.
+    Raise it also for characters that need quoting in a unit file."""
     if not data.is_absolute() or any(letter in str(data) for letter in "\n\"'$\\"):
         raise PhalanxError(f"--data {data} must be an absolute path, without quotes, $ and backslashes")

@@ -60,7 +60,7 @@ def _ask(path: Path) -> dict[str, str]:
             "machine? (If it is a service of systemd: systemctl status phalanx)"
         ) from error
     except msgspec.DecodeError as error:
-        raise PhalanxError(f"the program that answered at {path} is no cluster of this machine: {error}") from error
+        raise PhalanxError(f"the program that answered at {path} is not a cluster of this machine: {error}") from error
 
 
 def _write(place: Path, text: str, *, certain: bool) -> None:

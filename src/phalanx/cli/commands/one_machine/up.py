@@ -1,8 +1,8 @@
 """`phalanx up`: run a Kubernetes cluster on this machine, until Ctrl-C.
 
 This process starts the other processes of the cluster, and starts them again if they end. Code for rare options (a
-policy, a recording, metrics, `--stop-pods`) is imported only if the option is given. This code includes most of the
-scheduler, and its import would double the time until the first line is printed."""
+policy, a recording, metrics, `--stop-pods`) is imported only if the option is given. The import of this code, which
+includes most of the scheduler, would double the time until the first line is printed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _ENFORCED = (
     "ImagesSupported",
     "CpusStatic",
     "NetworkIsolated",
-)  # conditions of this machine's node; the status False means that a limit is not enforced
+)  # conditions of this machine's Node object; the status False means that a limit is not enforced
 
 
 @Parameter(name="*")
@@ -49,8 +49,8 @@ class PageOptions:
     """The port of this page; 0 chooses a free port."""
 
     def required_port(self) -> int | None:
-        """Return the port of the page; None without --dashboard. Missing libraries of the page are installed now,
-        before anything starts. Raises PhalanxError if the libraries cannot be installed."""
+        """Return the port of the page; None without --dashboard. Before anything starts, install the libraries of the
+        page that are missing. Raises PhalanxError if the libraries cannot be installed."""
         if not self.dashboard:
             return None
         from phalanx.dashboard.libraries import require
@@ -172,8 +172,8 @@ def _check(policy: Path | None, record: Path | None) -> None:
 
 
 def _chosen(metrics_address: str) -> tuple[str, int]:
-    """Return the host and the port of the metrics. For port 0, choose a free port now: then the metrics keep their
-    address when the control plane is started again after a crash."""
+    """Return the host and the port of the metrics. For port 0, this function chooses a free port, so that the address
+    of the metrics stays the same when the control plane is started again after a crash."""
     from phalanx.metrics.address import address
 
     host, port = address(metrics_address)
@@ -181,7 +181,7 @@ def _chosen(metrics_address: str) -> tuple[str, int]:
 
 
 def _options(policy: Path | None, record: Path | None, metrics: tuple[str, int] | None) -> list[str]:
-    """Return these options as arguments for the command line of `phalanx control-plane`."""
+    """Return the command-line arguments of `phalanx control-plane` for these options."""
     said = {
         "--policy": policy and str(policy.resolve()),
         "--record": record and str(record.resolve()),
@@ -290,7 +290,7 @@ async def _farewell(cluster: LocalCluster, stop_pods: bool) -> str:
                 await uncordon(connection)
                 return f"stopped; ended {counted(ended, 'pod')}"
     except ApiError as error:
-        return f"stopped; the API did not say which pods are running ({error})"
+        return f"stopped; the API did not report which pods are running ({error})"
     if not pods:
         return "stopped; no pod was running"
     return (
@@ -300,5 +300,5 @@ async def _farewell(cluster: LocalCluster, stop_pods: bool) -> str:
 
 
 def _say(text: str) -> None:
-    with contextlib.suppress(OSError):  # the terminal was closed, so this process ends soon
+    with contextlib.suppress(OSError):  # the terminal was closed, and this process will end soon
         print(text, flush=True)

@@ -107,7 +107,7 @@ async def _nothing_more() -> None:
 
 
 async def _serve_study(file: Path, port: int, opens: bool) -> None:
-    """Serve the page for a state file. Its content does not change."""
+    """Serve the page for a state file. The content of the page does not change."""
     shown, study = read_state(file)
     door = Doorkeeper(Viewer(name=getpass.getuser()), time.monotonic)
     page = Page(study, door, served_files(), Board(), acts=False)
@@ -121,7 +121,8 @@ async def _serve_study(file: Path, port: int, opens: bool) -> None:
 async def _serve_all(
     connection: Connection, following: Following, ledger: str | None, port: int, entrance: Entrance, *, acts: bool
 ) -> None:
-    """Serve the page to all users of the cluster. Each user sees and does only what the user's own rights allow."""
+    """Serve the page to all users of the cluster. A user can read and change only those objects that the user's own
+    rights allow."""
     log_to_stderr(logging.INFO)
     door = SignIn(
         lambda credential: admitted(connection, credential, ledger),
@@ -149,8 +150,8 @@ def _cluster(connection: Connection) -> str:
 
 
 def _terminal(target: Target | None) -> str:
-    """Return the options for commands that the page shows, so that these commands reach the same cluster from any
-    directory."""
+    """Return the options that the page adds to the commands it shows, so that these commands reach the same cluster
+    from any directory."""
     words = []
     if target is not None and target.kubeconfig is not None:
         words += ["--kubeconfig", str(target.kubeconfig.expanduser().absolute())]

@@ -27,7 +27,7 @@ from phalanx.errors import PhalanxError
 from phalanx.ledger.entry import JobEntry
 from phalanx.model.reason import ReasonCode
 
-_WARNINGS = 5  # the largest number of warnings that are printed for a job in another cluster
+_WARNINGS = 5  # the maximum number of warnings that are printed for a job in another cluster
 
 
 async def explain(
@@ -69,7 +69,7 @@ async def explain(
             found = await Finder(connection, namespace, ledger).one(job)
             told = await explained(connection, found, ledger)
             warned = await _warnings(connection, found)
-        # a user who may not list jobs may still be allowed to read the figures that the scheduler publishes
+        # a user who may not list jobs may still read the numbers that the scheduler publishes
         except PhalanxError:
             if await _explain_by_numbers(connection, namespace, job, json=json):
                 return
@@ -100,8 +100,8 @@ def _print_page(found: FoundJob, told: Explained, warned: Sequence[str], peer: P
 
 
 async def _warnings(connection: Connection, found: FoundJob) -> list[str]:
-    """Return the last warnings about a job that was sent to another cluster, with that cluster's warnings about its
-    pods. The list is empty if the user may not list Events."""
+    """Return the last warnings about a job that was sent to another cluster. They include the warnings in the other
+    cluster about the job's pods. The list is empty if the user may not list Events."""
     objects = [member.obj for member in found.members]
     if not cluster_of(objects):
         return []
@@ -116,7 +116,7 @@ async def _warnings(connection: Connection, found: FoundJob) -> list[str]:
 
 
 async def _explain_by_numbers(connection: Connection, namespace: str, job: str, *, json: bool) -> bool:
-    """Print the reason and the figures that the scheduler publishes for the job's owner. Return False if it publishes
+    """Print the reason and the numbers that the scheduler publishes for the job's owner. Return False if it publishes
     none."""
     space, _, name = job.rpartition("/")
     numbers = await fetch_reason(connection, space or namespace, name)

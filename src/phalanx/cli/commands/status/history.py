@@ -1,5 +1,4 @@
-"""`phalanx history`: list every job that ran, from the ledger, or sum the consumption of users, accounts, queues or
-days."""
+"""`phalanx history`: list the jobs in the ledger, or sum the consumption of users, accounts, queues or days."""
 
 from __future__ import annotations
 
@@ -107,10 +106,10 @@ def history(
     selection = (asked or HistorySelection()).selection(now_s)
     if jobs and not (asked or HistorySelection()).since:
         selection = replace(selection, since_s=None)
-    with Ledger.open(ledger or find_ledger(os.environ), read_only=True) as book:
-        entries = list(book.jobs(selection))
+    with Ledger.open(ledger or find_ledger(os.environ), read_only=True) as opened:
+        entries = list(opened.jobs(selection))
         if jobs:
-            known = {entry.uid for text in jobs for entry in _named(book, text)}
+            known = {entry.uid for text in jobs for entry in _named(opened, text)}
             entries = [entry for entry in entries if entry.uid in known]
     if by is not None:
         _print_sums(total(entries, By(by), now_s, selection.since_s or 0.0, selection.until_s), By(by), json, csv)
@@ -125,9 +124,10 @@ def history(
         note(f"no such job ran or waited{since}; --since 365d searches a longer period")
 
 
-def _named(book: Ledger, text: str) -> list[JobEntry]:
-    """Return the entries of the job `text`. Raises PhalanxError if the ledger has no job with this name."""
-    if not (found := recorded(book, text, current_namespace(os.environ))):
+def _named(ledger: Ledger, text: str) -> list[JobEntry]:
+    """Return the ledger's entries for the job with the name `text`. Raises PhalanxError if the ledger has no job with
+    this name."""
+    if not (found := recorded(ledger, text, current_namespace(os.environ))):
         raise PhalanxError(
             f"the ledger has no job {text}. `phalanx history --since 365d` lists the jobs of the last year."
         )

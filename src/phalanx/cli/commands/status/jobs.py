@@ -27,7 +27,7 @@ _LOOK_S = 1.0
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFilter:
-    """The options that select jobs. A job is shown if it meets all of them."""
+    """The options that select jobs. A job is shown if it matches all given options."""
 
     user: tuple[str, ...] = ()
     """Only jobs of this user. The option may be repeated."""
@@ -181,8 +181,8 @@ async def _watch(
 def print_changes(
     found: list[JobTableRow], known: dict[str, JobTableRow], now_s: float, scope: Scope, json: bool
 ) -> dict[str, JobTableRow]:
-    """Print the jobs that changed since `known`, and return the present rows by job id. A deleted job is printed a last
-    time, with the state `gone`."""
+    """Print the jobs that changed since `known`, and return the present rows by job id. A deleted job is printed once
+    more, with the state `gone`."""
     now = {row.id: row for row in found}
     changed = [row for job, row in now.items() if job not in known or _told(known[job]) != _told(row)]
     for row in [*changed, *(_gone(row) for job, row in known.items() if job not in now)]:
@@ -199,5 +199,6 @@ def _gone(row: JobTableRow) -> JobTableRow:
 
 
 def _told(row: JobTableRow) -> JobTableRow:
-    """Return the row without its expected start, because that estimate changes all the time."""
+    """Return the row without its expected start. The estimate changes all the time, so a change of it must not
+    count."""
     return replace(row, record={**row.record, "expected_start": None})

@@ -107,7 +107,7 @@ def archive(file: Annotated[Path, Parameter(name="FILE")], /, *, before: str, da
     """
     now_s = time.time()
     before_s = past_moment("--before", before, now_s)
-    # otherwise jobs that end while the file is written would be removed without being in the file
+    # otherwise a job that ends while the file is written would be removed from the ledger, but be missing in the file
     if before_s > now_s - _DAY_S:
         raise PhalanxError(f"--before {before} is less than a day ago. Nothing was written. Name an earlier day.")
     if file.exists():

@@ -39,8 +39,8 @@ async def queues(*, target: Target | None = None, json: bool = False) -> None:
 
 
 async def _computed(connection: Connection) -> Object:
-    """Compute the table in this process, because the scheduler does not serve it to this user. The table is made from
-    all objects of the cluster or, if the user may not list all of them, from the published summaries. Raises
+    """Compute the table in this process, because the scheduler does not serve it to this user. The data are all objects
+    of the cluster or, if the user may not list all objects, the published summaries of the queues. Raises
     PhalanxError."""
     from phalanx.cli.cluster.live_state.access import may_see_all
     from phalanx.cli.cluster.live_state.look import look

@@ -18,7 +18,7 @@ from phalanx.client.moment import MomentError, read_moment
 from phalanx.kube.install.definitions import QUEUES
 from phalanx.kube.leader import NAME, NAMESPACE
 
-_LATE_S = 60.0  # a Lease that was not renewed for this time belongs to a dead process
+_LATE_S = 60.0  # if a Lease was not renewed for this time, its holder is assumed to be dead
 
 
 async def status(*, target: Target | None = None, json: bool = False) -> int:

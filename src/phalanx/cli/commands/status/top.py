@@ -28,7 +28,7 @@ from phalanx.dialects.schema.fields import Misread, duration_s
 from phalanx.errors import PhalanxError
 
 _LEAST_S, _MOST_S = 1.0, 3600.0
-_REFRESHED = ""  # this entry in the queue of keys means that the cluster was read again
+_REFRESHED = ""  # this entry in the queue of keys stands for a new read of the cluster
 _Look = Callable[[], Awaitable[tuple[TopPicture, Snapshot]]]
 
 
@@ -68,7 +68,7 @@ async def top(
         Only jobs of this namespace. [default: all namespaces; if you may not list all jobs, the namespace of the
         kubeconfig's current context, else `default`]
     once
-        Print everything once and exit. If the output is no terminal, this is always done.
+        Print everything once and exit. If the output is not a terminal, this is always done.
     json
         Print everything once as JSON, with cpu in millicores and all other amounts in whole units (bytes, GPUs).
     """
@@ -117,7 +117,7 @@ def _print(picture: TopPicture) -> None:
 
 
 async def _attend(shown: ScreenState, look_again: _Look, terminal: Console, every_s: float) -> None:
-    """Show the screen, and do what the pressed keys request, until `q`."""
+    """Show the screen and run the actions of the pressed keys, until `q`."""
     with pressed_keys(sys.stdin.fileno()) as keys, Live(console=terminal, screen=True, auto_refresh=False) as live:
         refreshing = asyncio.create_task(refresh(shown, look_again, keys, every_s))
         refreshing.add_done_callback(lambda _: keys.put_nowait(_REFRESHED))  # the task ends only because of a bug
@@ -140,7 +140,7 @@ async def refresh(shown: ScreenState, look_again: _Look, keys: asyncio.Queue[str
         try:
             shown.picture, shown.snapshot = await look_again()
             shown.trouble = ""
-        except* PhalanxError as group:  # one error, or several errors of requests that ran in parallel
+        except* PhalanxError as group:  # parallel requests may raise several errors
             shown.trouble = f"not refreshed: {_first(group)}"
         keys.put_nowait(_REFRESHED)
 
@@ -169,7 +169,7 @@ class ScreenState:
 
     @property
     def job(self) -> JobView | None:
-        """Return the chosen job; if it no longer exists, the job that is now at its position."""
+        """Return the chosen job. If this job no longer exists, return the job at its last position."""
         jobs = self.picture.jobs
         if not jobs:
             return None
@@ -186,7 +186,7 @@ class ScreenState:
         return screen(self.picture, -1 if job is None else self.position, width, height, last)
 
     async def press(self, key: str) -> bool:
-        """Do what the key requests. Return False for the key that quits."""
+        """Run the action of the key. Return False for the key that quits."""
         if key == _REFRESHED:
             return True
         if self.asked:

@@ -93,8 +93,8 @@ def _text(file: Path) -> str:
 
 
 def _carry(api: ApiClient, found: Site, accounts: bool) -> list[str]:
-    """Write the queues first, parents before children, and the site last, so that no job is submitted to a missing
-    queue. Return the errors with which the API server refused a change."""
+    """Write the queues (parents before children), and then the site. In this order, no job can be submitted to an
+    account whose queue does not exist. Return the errors with which the API server refused a change."""
     if accounts:
         for name in sorted(found.accounts, key=lambda one: _depth(found, one)):
             carry(api, found, name)

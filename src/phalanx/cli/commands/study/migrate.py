@@ -135,14 +135,13 @@ def _show(file: Path, found: Sequence[Moved], steps: Sequence[str], whose: str, 
 
 
 def _objects(file: Path) -> list[dict[str, object]]:
-    """Return the objects in a file of manifests. The items of a list are returned as objects of their own. Raises
-    PhalanxError."""
+    """Return the objects in a file of manifests. A List object is replaced by its items. Raises PhalanxError."""
     try:
         parts = list(yaml.safe_load_all(file.read_text()))
     except (OSError, UnicodeDecodeError) as error:
         raise PhalanxError(f"{file} cannot be read: {error}") from error
     except (yaml.YAMLError, RecursionError) as error:
-        raise PhalanxError(f"{file} is no YAML: {' '.join(str(error).split())}") from error
+        raise PhalanxError(f"{file} is not valid YAML: {' '.join(str(error).split())}") from error
     whole = [part for part in parts if isinstance(part, dict)]
     inside = [one for part in whole for one in part.get("items") or [part]]
     return [one for one in inside if isinstance(one, dict) and isinstance(one.get("metadata"), dict)]

@@ -23,7 +23,7 @@ from phalanx.model.plan import Action, Nominate, Place, Plan, Preempt, ReleaseNo
 from phalanx.model.reason import format_time
 from phalanx.state.cluster import Cluster
 
-SHOWN = 12  # the largest number of events, and of decisions, that are printed for a step
+SHOWN = 12  # the maximum numbers of events and of decisions that are printed for a step
 
 
 def replay(
@@ -95,7 +95,8 @@ def _print(each: RecordedStep, plan: Plan, *, differs: bool, json: bool) -> None
 
 
 def _tell_end(seen: int, differing: int, missed: str | None) -> None:
-    """Print the number of replayed steps. `missed`: the job of --job if no step is about it; otherwise None."""
+    """Print the number of replayed steps. `missed`: the job of --job if no step has an event or a decision about it;
+    otherwise None."""
     if missed is not None:
         note(f"no shown step has an event or a decision about a job {missed}; write the name as NAMESPACE/NAME")
     whole = counted(seen, "step")
@@ -122,7 +123,7 @@ def concerns(each: RecordedStep, plan: Plan, job: str) -> bool:
 
 
 def subject(item: Event | Action) -> str:
-    """Return the job that the event or action is about; "" if it is about no job."""
+    """Return the id of the job that the event or action concerns; "" if it concerns no job."""
     about = getattr(item, "job", "")
     return about if isinstance(about, str) else str(about.id)
 

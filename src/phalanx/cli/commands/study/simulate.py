@@ -42,8 +42,8 @@ from phalanx.simulator.workload import Workload
 
 Name = TypeVar("Name")
 
-_NEVER_SHOWN = 5  # the largest number of reasons that are printed
-SOME_NEVER = 3  # the exit code of a complete run in which some jobs can never run
+_NEVER_SHOWN = 5  # the maximum number of reasons that are printed
+SOME_NEVER = 3  # the exit code if all simulations are complete, but some jobs can never run
 
 
 def simulate(
@@ -109,7 +109,7 @@ def simulate(
 
 
 def _of_all(source: TraceSource, chance: Chance, results: Results) -> Cell:
-    """Return a cell (one simulation) with the settings that all simulations of this call share."""
+    """Return a cell (one simulation) with the settings that are common to all simulations of this call."""
     return Cell(
         source=source,
         policy="",
@@ -175,8 +175,8 @@ def _tell(workload: Workload) -> None:
 
 
 def _tell_never(workload: Workload, setups: Sequence[Setup]) -> bool:
-    """Print the number of jobs that can never run, with one example for each reason. If this is the same under all
-    policies, print it only once. Return True if such a job exists."""
+    """Print the number of jobs that can never run, with one example for each reason. If the lines are equal for all
+    policies, print them only once. Return True if such a job exists."""
     found = {setup.name: never_fitting(workload, setup, step) for setup in setups}
     alike = len({tuple((task.job.id, why) for task, why in never) for never in found.values()}) == 1
     for name, never in list(found.items())[: 1 if alike else None]:
@@ -195,14 +195,14 @@ def _tell_never(workload: Workload, setups: Sequence[Setup]) -> bool:
 def _play(
     cells: Sequence[Cell], jobs: int, processes: int | None, stopped: Callable[[], bool]
 ) -> tuple[list[CellOutcome], str]:
-    """Run the simulations. Return their outcomes, and the error because of which some outcomes are missing ("" if none
-    is missing)."""
+    """Run the simulations. Return the outcomes. If some are missing, return also the error that stopped the
+    simulations; otherwise ""."""
     rounds = len(cells) // max(1, len({cell.source for cell in cells}))
     outcomes = list[CellOutcome]()
     with progress_bar(jobs * rounds) as progress:
         try:
             for outcome in run_all(cells, processes=_at_once(processes), progress=progress, stopped=stopped):
-                outcomes.append(outcome)  # outcomes that arrived before the error are kept
+                outcomes.append(outcome)  # keep the outcomes that arrived before an error
         except Lost as lost:
             return outcomes, str(lost)
     return outcomes, ""
@@ -213,8 +213,8 @@ def _at_once(processes: int | None) -> int:
 
 
 def _report(outcomes: Sequence[CellOutcome], results: Results, *, missing: int, lost: str) -> int:
-    """Print the results, and then write the files, so that the results are shown even if a file cannot be written.
-    Return the exit code. `missing`: the number of runs without an outcome. `lost`: the error of `_play`."""
+    """Print the results, and write the files afterwards, so that an error of a file does not hide the results. Return
+    the exit code. `missing`: the number of runs without an outcome. `lost`: the error of `_play`."""
     rows = rows_of(outcomes)
     if results.json:
         for row in rows:

@@ -39,7 +39,7 @@ async def snapshot(
     if file.exists():
         if not replace:
             raise PhalanxError(f"{file} exists already. Nothing was written. Name another file, or add --replace.")
-        # raises PhalanxError for a file that is no recording, so that no other file is overwritten
+        # raises PhalanxError if the file is not a recording, so that only recordings are overwritten
         next(lines(file), None)
     async with connected(target) as connection:
         sight = await look(connection)
@@ -49,7 +49,7 @@ async def snapshot(
 
 
 def write(file: Path, step: Mapping[str, object]) -> None:
-    """Write a recording that has only this step. The file is written completely or not at all."""
+    """Write a recording that has only this step. After an error, the file does not exist or has its old content."""
     part = file.with_name(f".{file.name}.part")
     part.unlink(missing_ok=True)
     descriptor = open_private(part)

@@ -12,7 +12,7 @@ from phalanx.cli.cluster.live_state.look import look
 from phalanx.cli.cluster.target import Namespace, Target, connected, find_ledger_of
 from phalanx.cli.files.manifest import read_files
 from phalanx.cli.files.policy_file import settings_of
-from phalanx.cli.study.changes import Changes, altered, last_book, seconds
+from phalanx.cli.study.changes import Changes, altered, last_state, seconds
 from phalanx.cli.study.future import expected_starts, played
 from phalanx.cli.study.outlook import WhatIfOutlook, notes, record, rows
 from phalanx.cli.study.supposed import Objects
@@ -92,9 +92,10 @@ def show(outlook: WhatIfOutlook) -> None:
 
 
 async def beginning(snapshot: Path | None, target: Target | None) -> tuple[Cluster, Objects]:
-    """Return the cluster state, and the objects from which it was read. A snapshot has no objects."""
+    """Return the cluster state, and the API objects from which the state was read. For a snapshot, there are no API
+    objects."""
     if snapshot is not None:
-        return last_book(snapshot), {}
+        return last_state(snapshot), {}
     async with connected(target) as connection:
         sight = await look(connection, ledger=find_ledger_of(target, os.environ))
     return sight.cluster, sight.objects

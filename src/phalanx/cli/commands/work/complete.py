@@ -28,7 +28,7 @@ _OF_JOBS = frozenset(
     }
 )
 _OF_QUEUES = frozenset({"edit", "drain", "delete"})  # subcommands of `phalanx queue` that take the name of a queue
-_PATIENCE_S = 2.0  # the longest wait for the cluster, because the user has pressed Tab
+_PATIENCE_S = 2.0  # wait at most this long for the cluster, because the user has pressed Tab
 _NAMESPACE = ("-n", "--namespace")
 
 
@@ -65,7 +65,7 @@ async def candidates(words: Sequence[str]) -> set[str]:
     return _subcommands(command) if len(words) == 2 else set()
 
 
-# --- what the command line knows --------------------------------------------------------------------------------------
+# --- values that the command line defines ---------------------------------------------------------------------------
 
 
 def _app(words: Sequence[str]) -> App:
@@ -98,12 +98,12 @@ def _subcommands(command: str) -> set[str]:
 
 
 def _namespace(words: Sequence[str]) -> str:
-    """Return the namespace that the words name; without one, the current namespace of the kubeconfig."""
+    """Return the namespace that an option in `words` names, or else the current namespace of the kubeconfig."""
     said = [value for option, value in pairwise(words[:-1]) if option in _NAMESPACE]
     return said[-1] if said else current_namespace(os.environ)
 
 
-# --- what the cluster knows -------------------------------------------------------------------------------------------
+# --- values that exist in the cluster -------------------------------------------------------------------------------
 
 
 async def _ask(asked: Callable[[Connection], Awaitable[set[str]]]) -> set[str]:
@@ -134,7 +134,7 @@ async def _nodes(connection: Connection, namespace: str) -> set[str]:
     return {one["metadata"]["name"] for one in (await connection.list(NODES))["items"]}
 
 
-# option -> a function that returns the possible values of the option, from a connection and a namespace
+# option -> a function that takes a connection and a namespace, and returns the possible values of the option
 _VALUES: Mapping[str, Callable[[Connection, str], Awaitable[set[str]]]] = {
     **dict.fromkeys(("-q", "--queue", "--parent"), _queues),
     **dict.fromkeys(_NAMESPACE, _namespaces),

@@ -61,7 +61,7 @@ def _entries(folder: Path) -> Iterator[Path]:
 
 
 def _about(path: Path) -> str:
-    """Return the first comment of a file, or the first heading in the README of a folder."""
+    """Return the first comment in a file, or the first heading in the README of a folder."""
     file = path / "README.md" if path.is_dir() else path
     if not file.is_file():
         return ""

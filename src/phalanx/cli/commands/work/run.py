@@ -44,21 +44,22 @@ class InputOptions:
     """Pass standard input to the command."""
 
     def require(self, options: JobOptions, *, detach: bool) -> None:
-        """Raise PhalanxError if an interactive job has an option that it cannot have."""
+        """Raise PhalanxError if another option does not work for an interactive job."""
         if not (self.tty or self.stdin):
             return
         option = "--tty (-it)" if self.tty else "--stdin (-i)"
         if self.tty and not is_at_terminal():
             raise PhalanxError(
-                f"{option} needs a terminal, but standard input or output is no terminal. Leave the option out, or "
+                f"{option} needs a terminal, but standard input or output is not a terminal. Leave the option out, or "
                 "pass "
                 "standard input with --stdin (-i). Nothing was created."
             )
         if options.pods != 1:
-            raise PhalanxError(f"{option} and --pods {options.pods}: only a job of one pod takes input.")
+            raise PhalanxError(f"{option} and --pods {options.pods}: only a job with one pod can read input.")
         if options.retries:
             raise PhalanxError(
-                f"{option} and --retries: a pod that is started again would find its input already read."
+                f"{option} and --retries: a pod that is started again could not read the input, because the first pod "
+                "has read it."
             )
         if options.output:
             raise PhalanxError(
@@ -126,9 +127,9 @@ async def run(
 
 
 async def follow(connection: Connection, job: Object, *, json: bool, interactive: bool = False) -> int:
-    """Show why a Job waits, and its output, until its end; return its exit code. A stop signal ends only this command.
-    The Job is deleted only if the user answers *yes* after Ctrl-C at a terminal. `interactive`: pass standard input to
-    the Job's pod."""
+    """Show the reasons why a Job waits, then its output until its end; return its exit code. A stop signal ends only
+    this command, not the Job. The Job is deleted only if the user answers *yes* after Ctrl-C at a terminal.
+    `interactive`: pass standard input to the Job's pod."""
     with stop_wish() as wish:
         attendance = asyncio.create_task(attend(connection, job, _say, interactive=interactive))
         stopping = asyncio.create_task(wish.wait())
@@ -168,7 +169,8 @@ def _name(job: Object) -> str:
 
 
 def _is_deletion_confirmed(name: str) -> bool:
-    """Ask the user once, and return True only for *yes*. The end of input and a second Ctrl-C mean *no*."""
+    """Ask the user once, and return True if the answer is *yes*. The end of the input and a second Ctrl-C count as
+    *no*."""
     try:
         print(f"\nphalanx: delete job {name}? [y/N] ", end="", file=sys.stderr, flush=True)
         return input().strip().lower() in {"y", "yes"}
@@ -188,7 +190,7 @@ async def _delete(connection: Connection, job: Object) -> None:
     try:
         await connection.delete(JOBS, meta["name"], meta["namespace"], body)
     except ApiRefusal as error:
-        if error.code not in {404, 409}:  # deleted already, or a newer Job has its name
+        if error.code not in {404, 409}:  # the Job was deleted, or another Job with the same name was created
             raise
     except ApiUnknown as error:
         _say(f"it is unknown whether job {_name(job)} was deleted ({error})")

@@ -157,7 +157,7 @@ def node_groups(file: Path) -> None:
     file
         The slurm.conf.
     """
-    import yaml  # the other commands need no YAML
+    import yaml  # imported here, because the other commands need no YAML
 
     try:
         text = file.read_text()
@@ -172,13 +172,14 @@ def node_groups(file: Path) -> None:
 
 
 def apply(api: ApiClient, found: Site, tools: str | None = None) -> list[str]:
-    """Write the partitions and settings of a slurm.conf to this cluster. Accounts and users that the cluster has are
+    """Write the partitions and settings of a slurm.conf to this cluster. Existing accounts and users of the cluster are
     kept. Return the errors with which the API server refused a change."""
     before = site.load(api)
     found.keep(before)
     found.tools = before.tools if tools is None else tools
     if found.tools:
-        hold_tokens(api)  # before the site is stored, because pods with the tools then also get a token of their job
+        # before the site is stored: once it names the tools, pods with the tools get a token of their job
+        hold_tokens(api)
     site.store(api, found)
     return label(api, found)
 

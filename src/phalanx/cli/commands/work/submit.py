@@ -115,13 +115,13 @@ async def submit(
 def _ready(
     documents: Sequence[Document], queue: str | None, wishes: WishOptions, *, follow: bool
 ) -> list[tuple[Document, Object]]:
-    """Return each document with the object that will be created. Raises PhalanxError if an option for Jobs is given and
-    there is no Job."""
+    """Return each document with the object that will be created. Raises PhalanxError if an option for Jobs is given,
+    but no document is a Job."""
     jobs = sum(is_job(each.obj) for each in documents)
     if (option := "--queue" if queue else given(wishes)) and not jobs:
         raise PhalanxError(f"{option} is an option for Jobs, but {documents[0].file} has no Job. Nothing was created.")
     if follow and jobs != 1:
-        raise PhalanxError("--follow needs exactly one Job, and these are {jobs}. Nothing was created.")
+        raise PhalanxError("--follow needs exactly one Job, but there are {jobs}. Nothing was created.")
     said = wishes.words(time.time())
     return [(document, queued(document, queue, said, wishes.priority)) for document in documents]
 
@@ -134,13 +134,14 @@ def _print(objects: Sequence[Object], json: bool) -> None:
 
 
 def _with_service(obj: Object) -> list[Object]:
-    """Return a list with the object. For a Job whose pods must find each other, the list begins with their Service."""
+    """Return a list with the object. If it is a Job whose pods must find each other, the list also has their Service,
+    as its first item."""
     return [service_of(obj), obj] if is_job(obj) and has_rendezvous(obj) else [obj]
 
 
 def split(words: Sequence[str], line: Sequence[str]) -> tuple[tuple[Path, ...], tuple[str, ...]]:
-    """Return the files and the command, of which one is empty as a rule. The command begins after the first `--` of
-    `line`, the whole command line."""
+    """Return the files and the command; usually one of them is empty. `line`: the whole command line; the command
+    begins after its first `--`."""
     command = tuple(line[line.index("--") + 1 :]) if "--" in line else ()
     return tuple(Path(word) for word in words[: len(words) - len(command)]), command
 
@@ -184,8 +185,9 @@ async def _look(
 async def _create_all(
     connection: Connection, objects: Sequence[tuple[Document, Object]], namespace: str, *, tell: bool
 ) -> list[Object]:
-    """Create the objects in their order, and return them. Consecutive Jobs are created up to `_AT_ONCE` at a time. An
-    object is printed when all objects before it exist, so that the output shows at which object an error occurred."""
+    """Create the objects in their order, and return them. Consecutive Jobs are created up to `_AT_ONCE` at a time. The
+    name of an object is printed when all objects before it exist. So the output shows at which object an error
+    occurred."""
     created: list[Object] = []
     for size, some in _batches(objects):
         made = await asyncio.gather(
@@ -194,7 +196,9 @@ async def _create_all(
         for one in made:
             if isinstance(one, BaseException):
                 if size > 1 and (beside := sum(isinstance(each, dict) for each in made)):
-                    note(f"of the {size} Jobs that were sent at once, {beside} were created; `phalanx jobs` lists them")
+                    note(
+                        f"of the {size} Jobs that were sent together, {beside} were created; `phalanx jobs` lists them"
+                    )
                 raise one
             created.append(one)
             if tell:

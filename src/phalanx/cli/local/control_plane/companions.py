@@ -1,4 +1,4 @@
-"""All parts that run beside the scheduler in the control plane of `phalanx up`."""
+"""Run all parts of the control plane of `phalanx up` except the scheduler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Prepare the API of the cluster before its parts start: install kinds and policies, and retire simulated nodes."""
+"""Prepare the API of the cluster before its parts start: install kinds and policies, and delete surplus simulated
+nodes."""
 
 from __future__ import annotations
 
@@ -15,10 +16,11 @@ from phalanx.kube.install.definitions import install, install_dialect
 
 
 async def prepare(connection: Connection, machines: LocalMachines) -> None:
-    """Install all kinds and policies, and delete the simulated nodes that `machines` no longer has."""
+    """Install all kinds and policies, and delete those simulated nodes that the options `machines` do not request any
+    more."""
     await install(connection)
     await install_policy(connection)
-    await install_operators(connection)  # before the scheduler reads which kinds the API server has
+    await install_operators(connection)  # before the scheduler reads the list of kinds from the API server
     await install_offered(connection, offered(machines.kinds or ""))
     await asyncio.gather(*(install_dialect(connection, dialect) for dialect in FRAMED.values()))
     await retire(connection, machines.simulate_nodes)

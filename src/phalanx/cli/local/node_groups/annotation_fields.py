@@ -1,4 +1,4 @@
-"""Complete the node groups whose nodes are Machines.
+"""Read missing fields of node groups whose nodes are created by Machines.
 
 The fields that the file leaves out are read from annotations of the group's MachineDeployment or MachineSet: bounds,
 capacity, labels and taints. The Cluster Autoscaler uses the same annotations to scale a group from zero."""
@@ -21,7 +21,8 @@ from phalanx.providers.counted.machines import MachineSet
 CAPACITY, OPENSHIFT = "capacity.cluster-autoscaler.kubernetes.io", "machine.openshift.io"
 BOUND = "cluster-api-autoscaler-node-group"  # GROUP/BOUND-min-size
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
-# resource -> (annotation, unit of a number without one) in order of preference; the first existing annotation is used
+# resource -> pairs of (annotation, unit for a number without a unit) in order of preference; the first existing
+# annotation is used
 RESOURCES = {
     "cpu": ((f"{CAPACITY}/cpu", ""), (f"{OPENSHIFT}/vCPU", "")),
     "memory": ((f"{CAPACITY}/memory", ""), (f"{OPENSHIFT}/memoryMb", "Mi")),
@@ -33,8 +34,8 @@ GPU_COUNT, GPU_TYPE, GPU = (f"{CAPACITY}/gpu-count", f"{OPENSHIFT}/GPU"), f"{CAP
 
 
 async def complete(group: GroupInFile, of: MachineSet, connection: Connection) -> GroupInFile:
-    """Return the group, completed from the annotations of its MachineDeployment or MachineSet `of`. Raises PhalanxError
-    if the object cannot be read, or if its annotations are invalid."""
+    """Return the group with its missing fields, which are read from the annotations of its MachineDeployment or
+    MachineSet `of`. Raises PhalanxError if the object cannot be read, or if its annotations are invalid."""
     name = f"node group {group.group.name}"
     try:
         owner = await connection.get(of.kind, of.name, of.namespace)
@@ -51,7 +52,8 @@ async def complete(group: GroupInFile, of: MachineSet, connection: Connection) -
 
 
 def _completed(group: GroupInFile, of: MachineSet, noted: Mapping[str, str], machine_type: str) -> GroupInFile:
-    """Return the group, completed from the annotations `noted` and the machine type. Raises ValueError."""
+    """Return the group with its missing fields, which are read from the annotations `noted` and the machine type.
+    Raises ValueError."""
     assert isinstance(group.provider, MachineProvider)
     found, template = group.group, group.group.template
     has = template.allocatable if "allocatable" in group.given else capacity(noted)
@@ -61,7 +63,7 @@ def _completed(group: GroupInFile, of: MachineSet, noted: Mapping[str, str], mac
     least = found.min_nodes if "min" in group.given else _bound(noted, f"{bound}-min-size", found.min_nodes)
     most = found.max_nodes if "max" in group.given else _bound(noted, f"{bound}-max-size", found.max_nodes)
     if not 0 <= least <= most:
-        raise ValueError(f"the minimum of {least} and the maximum of {most} nodes are no bounds")
+        raise ValueError(f"the minimum of {least} and the maximum of {most} nodes are not valid bounds")
     typed = {INSTANCE_TYPE: machine_type} if machine_type else {}
     template = replace(
         template,
@@ -87,8 +89,7 @@ def instance_type(owner: Object) -> str:
 
 
 def capacity(noted: Mapping[str, str]) -> Amounts:
-    """Return the amounts of a node that the annotations state; empty if they do not state the CPU. Raises
-    ValueError."""
+    """Return the amounts of a node from the annotations; empty if the annotations have no CPU. Raises ValueError."""
     found: dict[str, int] = {}
     for resource, keys in RESOURCES.items():
         key, unit = next(((key, unit) for key, unit in keys if key in noted), ("", ""))

@@ -1,4 +1,5 @@
-"""Create the backend of each provider that counts nodes: calls of a cloud provider, of programs, or of a web server."""
+"""Create the backends of providers. A backend calls a cloud provider, programs or a web server to create, list and
+remove nodes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Read the fields that the file of node groups leaves out from the cloud provider: bounds, a template of the nodes, a
-price."""
+"""Read the missing fields of a node group from its cloud provider: bounds, a template of the nodes, and a price."""
 
 from __future__ import annotations
 
@@ -27,8 +26,8 @@ OWN_LABELS = ("kubernetes.io/hostname",)  # labels that belong to a single node,
 
 
 async def complete_cloud(group: GroupInFile, said: CloudProvider) -> GroupInFile:
-    """Return the group, completed with the fields that its provider states. Raises PhalanxError if the provider's
-    values are invalid. If the provider does not respond, raise it only if the file does not state `allocatable`."""
+    """Return the group with its missing fields, which are read from its provider. Raises PhalanxError if a value of the
+    provider is invalid, or if the provider does not respond and the file has no `allocatable`."""
     name = f"node group {group.group.name}"
     try:
         async with open_cloud(said.at) as service:
@@ -43,8 +42,8 @@ async def complete_cloud(group: GroupInFile, said: CloudProvider) -> GroupInFile
 
 
 async def _completed(group: GroupInFile, of: str, service: CloudService) -> GroupInFile:
-    """Return the group, completed from its provider. `of`: the id of the group at the provider. Raises ValueError,
-    QuantityError, DecodeError or ProviderError."""
+    """Return the group with its missing fields, which are read from its provider. `of`: the id of the group at the
+    provider. Raises ValueError, QuantityError, DecodeError or ProviderError."""
     known = {each.id: each for each in (await service.call("NodeGroups")).nodeGroups}
     if of not in known:
         raise ValueError(f"it has no group {of}; its groups are {', '.join(sorted(known)[:10]) or 'none'}")
@@ -52,7 +51,7 @@ async def _completed(group: GroupInFile, of: str, service: CloudService) -> Grou
     least = found.min_nodes if "min" in group.given else known[of].minSize
     most = found.max_nodes if "max" in group.given else known[of].maxSize
     if not 0 <= least <= most or not most:
-        raise ValueError(f"the minimum of {least} and the maximum of {most} nodes are no valid bounds")
+        raise ValueError(f"the minimum of {least} and the maximum of {most} nodes are not valid bounds")
     template, price = await _template(group, of, service), found.price_per_hour
     if "price" not in group.given:
         price = await _price(template, service)
@@ -62,7 +61,8 @@ async def _completed(group: GroupInFile, of: str, service: CloudService) -> Grou
 
 
 async def _template(group: GroupInFile, of: str, service: CloudService) -> Node:
-    """Return the template of the group's nodes, from the file and the provider. Values in the file take precedence."""
+    """Return the template of the group's nodes, from the file and the provider. Values in the file override values of
+    the provider."""
     own = group.group.template
     try:
         content = (await service.call("NodeGroupTemplateNodeInfo", id=of)).nodeBytes
@@ -86,7 +86,7 @@ async def _template(group: GroupInFile, of: str, service: CloudService) -> Node:
 def _taints(said: Iterable[Any]) -> Iterable[Taint]:
     for each in said:
         if not each.key or each.effect not in EFFECTS:
-            raise ValueError(f"the taint {each.key}={each.value}:{each.effect} is no valid taint")
+            raise ValueError(f"the taint {each.key}={each.value}:{each.effect} is not a valid taint")
         yield Taint(each.key, each.value, each.effect)
 
 
@@ -102,5 +102,5 @@ async def _price(template: Node, service: CloudService) -> float:
         return 0.0
     found = float(answer.price)
     if not 0.0 <= found < 1e9:
-        raise ValueError(f"{found} is no valid price")
+        raise ValueError(f"{found} is not a valid price")
     return found

@@ -1,5 +1,5 @@
 """Read `--node-groups FILE` of `phalanx scheduler` and `phalanx up`: the node groups of a cluster and their providers.
-The page docs/guide/autoscaling.md describes all fields. Errors name the file, the line and the field."""
+The page docs/guide/autoscaling.md describes all fields. Error messages name the file, the line and the field."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ DELAY_S, TIMEOUT_S, IDLE_S = 180.0, 900.0, 600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupInFile:
-    """A node group of the file. `label`: the label (key, value) by which its nodes are recognized. `given`: the names
-    of the fields that the file states."""
+    """A node group of the file. `label`: the label (key, value) of all nodes of the group, by which they are
+    recognized. `given`: the names of the fields that the file sets."""
 
     group: NodeGroup
     label: tuple[str, str]
@@ -73,7 +73,7 @@ def _groups(said: Fields) -> tuple[GroupInFile, ...]:
 def _group(said: Fields) -> GroupInFile:
     name = said.name("name")
     if not NAME.fullmatch(name):
-        raise Misread((*said.path, "name"), f"{name!r} is no valid name: use lowercase letters, digits, `-` and `.`")
+        raise Misread((*said.path, "name"), f"{name!r} is not a valid name: use lowercase letters, digits, `-` and `.`")
     label = _label(said, name)
     provider = read_provider(said.fields("provider"))
     template = Node(
@@ -122,7 +122,7 @@ def _label(said: Fields, name: str) -> tuple[str, str]:
 
 
 def _labels(said: Fields, own: tuple[str, str]) -> dict[str, str]:
-    """Return the further labels of the group's nodes. `own`: the label by which the nodes are recognized."""
+    """Return the other labels of the group's nodes. `own`: the label by which the nodes are recognized."""
     found = dict(said.pairs("labels"))
     for key, value in found.items():
         path = (*said.path, "labels", key)
@@ -134,8 +134,8 @@ def _labels(said: Fields, own: tuple[str, str]) -> dict[str, str]:
 
 
 def _allocatable(said: Fields, *, must: bool) -> Amounts:
-    """Return the allocatable amounts of a node. `must`: True if the file must state them; otherwise they may be
-    missing, because the provider states them."""
+    """Return the allocatable amounts of a node. `must`: True if the file must contain them; False if they may be
+    missing, because the provider reports them."""
     found = dict(said.amounts("allocatable"))
     if not found and not must:
         return ()

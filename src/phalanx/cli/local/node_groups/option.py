@@ -1,7 +1,7 @@
 """Read simulated node groups from options: `a100-spot=0x8gpu,max=20,delay=3m,price=2.5`.
 
-The text begins with `NAME=MINxGPUSgpu`, or with `NAME=MIN` for nodes without GPUs. Further fields describe a node
-(`cpu`, `memory`, `pods`, `label:KEY`), the group (its bounds, times and price), and how often its provider fails in a
+The text begins with `NAME=MINxGPUSgpu`, or with `NAME=MIN` for nodes without GPUs. Other fields describe a node (`cpu`,
+`memory`, `pods`, `label:KEY`), the group (its bounds, times and price), and how often its provider fails in a
 simulation. The second part of the module collects the node groups of `phalanx up`: the simulated groups of
 `--node-group`, and the groups in the file of `--node-groups`."""
 
@@ -84,7 +84,7 @@ def node_group(text: str) -> SimulatedGroup:
 
 
 def _offer(text: str, name: str, template: Node, minimum: int, fields: dict[str, str]) -> SimulatedGroup:
-    """Return the group. The fields that are read are removed from `fields`."""
+    """Return the group that `fields` describes, and remove the fields that were read from `fields`."""
     most = fields.pop("max", "1000")
     if not most.isdecimal() or not max(1, minimum) <= int(most) <= MOST_NODES:
         raise _wrong(text, f"max={most}: write a number of nodes from {max(1, minimum)} to {MOST_NODES}")
@@ -177,9 +177,9 @@ async def local_provisioning(
     informers: Callable[[Kind], Informer],
     tasks: asyncio.TaskGroup,
 ) -> Provisioning | None:
-    """Return all node groups with their providers; None if there are no node groups. This also creates the namespaces
-    of the pods that request nodes from autoscalers. Raises PhalanxError if Machines or a cloud provider cannot be
-    read."""
+    """Return all node groups with their providers; None if there are no node groups. The function also creates the
+    namespaces of the pods that request nodes from autoscalers. Raises PhalanxError if Machines or a cloud provider
+    cannot be read."""
     simulated, listed = read_local_groups(texts, file)
     for name in sorted({each.provider.namespace for each in listed if isinstance(each.provider, Autoscaler)}):
         try:

@@ -1,5 +1,5 @@
-"""Read the field `provider` of a node group in a file. Its only key names the kind of provider, and contains the fields
-of this kind.
+"""Read the field `provider` of a node group in a file. The field is a mapping with one key. The key is the kind of
+provider; its value has the fields of this kind.
 
 The first part of the module checks names of labels, taints and resources. A node with an invalid name could never join
 the cluster."""
@@ -32,21 +32,21 @@ _HINT = "at most 63 letters, digits, `-`, `_` and `.`, beginning and ending with
 
 
 def wrong_key(key: str) -> str:
-    """Return why `key` is no valid key of a label or taint, or no valid name of a resource; "" if it is valid."""
+    """Return why `key` is not a valid key of a label or taint, or no valid name of a resource; "" if it is valid."""
     prefix, slash, name = key.rpartition("/")
     if not _NAME.fullmatch(name):
-        return f"{key!r} is no key: a key has {_HINT}"
-    return "" if not slash or OBJECT.fullmatch(prefix) else f"{key!r} is no key: {prefix!r} is no domain"
+        return f"{key!r} is not a key: a key has {_HINT}"
+    return "" if not slash or OBJECT.fullmatch(prefix) else f"{key!r} is not a key: {prefix!r} is not a domain"
 
 
 def wrong_value(value: str) -> str:
-    """Return why `value` is no valid value of a label or taint; "" if it is valid."""
+    """Return why `value` is not a valid value of a label or taint; "" if it is valid."""
     return "" if not value or _NAME.fullmatch(value) else f"{value!r} is no value: a value has {_HINT}"
 
 
 def wrong_resource(resource: str) -> str:
-    """Return why no node can have a resource with this name; "" if a node can. Names of vendors' resources begin with a
-    domain."""
+    """Return the reason why no node can have a resource with this name; "" if the name is valid. Names of vendors'
+    resources begin with a domain."""
     if "/" in resource or resource in _RESOURCES or resource.startswith("hugepages-"):
         return ""
     known = ", ".join(_RESOURCES)
@@ -55,8 +55,8 @@ def wrong_resource(resource: str) -> str:
 
 NODE_REQUESTS, IMAGE = "phalanx-node-requests", "registry.k8s.io/pause:3.10"
 VERSION = re.compile(r"v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?")
-CALL_S = 30.0  # the default for the longest time of a call to a program or web server
-MOST_CALL_S = 55.0  # shorter than the time after which the scheduler gives up a call
+CALL_S = 30.0  # the default for the maximum duration of a call to a program or web server
+MOST_CALL_S = 55.0  # shorter than the time after which the scheduler cancels a call
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +72,8 @@ class Autoscaler:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecProvider:
-    """A program that adds and removes nodes. `command`: its path and arguments. `timeout_s`: the longest time of one
-    call."""
+    """A program that adds and removes nodes. `command`: its path and arguments. `timeout_s`: the maximum duration of a
+    call, in seconds."""
 
     command: tuple[str, ...]
     timeout_s: float
@@ -82,7 +82,7 @@ class ExecProvider:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookProvider:
     """A web server that adds and removes nodes. `authority`: the file with the certificate authority of the server.
-    `token`: the file with the bearer token for requests. `timeout_s`: the longest time of one call."""
+    `token`: the file with the bearer token for requests. `timeout_s`: the maximum duration of a call, in seconds."""
 
     url: str
     authority: Path | None
@@ -103,7 +103,7 @@ class MachineProvider:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlurmProvider:
-    """Nodes that a site's ResumeProgram and SuspendProgram power up and down, as under Slurm."""
+    """Nodes that are powered up and down, as in Slurm, by the ResumeProgram and SuspendProgram of a site."""
 
     settings: PowerSettings
 
@@ -137,9 +137,9 @@ def read_provider(said: Fields) -> ProviderFields:
 def _autoscaler(said: Fields) -> Autoscaler:
     namespace, image = said.text("namespace", NODE_REQUESTS), said.text("image", IMAGE)
     if not NAMESPACE.fullmatch(namespace):
-        raise Misread((*said.path, "namespace"), f"{namespace!r} is no name of a namespace")
+        raise Misread((*said.path, "namespace"), f"{namespace!r} is not a valid namespace name")
     if not image or any(each.isspace() for each in image):
-        raise Misread((*said.path, "image"), f"{image!r} is no image")
+        raise Misread((*said.path, "image"), f"{image!r} is not an image")
     return Autoscaler(namespace=namespace, image=image)
 
 
@@ -150,7 +150,7 @@ def _exec(said: Fields) -> ExecProvider:
         raise Misread((*said.path, "command"), f"the command is empty; write a list: {example}")
     path = (*said.path, "command", 0)
     if not command[0].startswith("/"):
-        raise Misread(path, f"{command[0]!r} is no absolute path")
+        raise Misread(path, f"{command[0]!r} is not an absolute path")
     if not os.path.isfile(command[0]) or not os.access(command[0], os.X_OK):
         raise Misread(path, f"there is no program {command[0]} that this user may run")
     return ExecProvider(command=command, timeout_s=_timeout_s(said))
@@ -179,7 +179,7 @@ def _machines(said: Fields) -> MachineProvider:
     name, kubeconfig = said.name("name"), _file(said, "kubeconfig")
     for field, text in (("namespace", namespace), ("name", name)):
         if not OBJECT.fullmatch(text):
-            raise Misread((*said.path, field), f"{text!r} is no name of an object")
+            raise Misread((*said.path, field), f"{text!r} is not a valid object name")
     if kubeconfig is not None and not kubeconfig.is_file():
         raise Misread((*said.path, "kubeconfig"), f"there is no file {kubeconfig}")
     return MachineProvider(kind=found, namespace=namespace, name=name, kubeconfig=kubeconfig)
@@ -231,14 +231,14 @@ def _hosts(said: Fields, name: str, *, required: bool = False) -> tuple[str, ...
     except PhalanxError as error:
         raise Misread((*said.path, name), str(error)) from None
     if wrong := [each for each in found if not OBJECT.fullmatch(each)]:
-        raise Misread((*said.path, name), f"{wrong[0]!r} is no name of a Node: use lowercase letters, digits, `-`, `.`")
+        raise Misread((*said.path, name), f"{wrong[0]!r} is not a node name: use lowercase letters, digits, `-`, `.`")
     return found
 
 
 def _program(said: Fields, name: str) -> str:
     found = said.name(name)
     if not found.startswith("/") or not os.path.isfile(found) or not os.access(found, os.X_OK):
-        raise Misread((*said.path, name), f"{found!r} is no absolute path of a program")
+        raise Misread((*said.path, name), f"{found!r} is not an absolute path of a program")
     return found
 
 
@@ -255,13 +255,13 @@ def _timeout_s(said: Fields) -> float:
 def _file(said: Fields, name: str) -> Path | None:
     text = said.text(name)
     if text and not text.startswith("/"):
-        raise Misread((*said.path, name), f"{text!r} is no absolute path")
+        raise Misread((*said.path, name), f"{text!r} is not an absolute path")
     return Path(text) if text else None
 
 
 def _check(read: Callable[[], object], said: Fields, name: str) -> None:
-    """Call `read`, which reads the file that the field `name` names. If it fails, raise Misread, so that the error has
-    the line of this field."""
+    """Call `read`, which reads the file in the field `name`. If the call fails, raise Misread with the path of this
+    field, so that the error message has its line."""
     try:
         read()
     except PhalanxError as error:

@@ -71,7 +71,7 @@ async def provisioning(
 async def _machines(
     of: GroupInFile, said: MachineProvider, connection: Connection, nodes: Informer, tasks: asyncio.TaskGroup
 ) -> tuple[NodeGroup, Provider]:
-    """Return the group, completed from its annotations, and its provider."""
+    """Return the group with the missing fields from its annotations, and its provider."""
     there = connection
     if said.kubeconfig is not None:
         there = await Connection.open(said.kubeconfig)
@@ -89,7 +89,7 @@ async def _machines(
 async def _cloud(
     of: GroupInFile, said: CloudProvider, connection: Connection, nodes: Informer
 ) -> tuple[NodeGroup, Provider]:
-    """Return the group with the fields that only its cloud provider knows, and the provider."""
+    """Return the group with the missing fields from its cloud provider, and the provider."""
     from phalanx.cli.local.node_groups.cloud_fields import complete_cloud
 
     completed = await complete_cloud(of, said)

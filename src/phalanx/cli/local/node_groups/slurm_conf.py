@@ -1,4 +1,5 @@
-"""Read the power saving settings of a slurm.conf: the nodes that programs power up and down (`State=CLOUD`), and when.
+"""Read the power saving settings of a slurm.conf: the nodes that programs power up and down (`State=CLOUD`), and the
+times at which they do so.
 
 `phalanx slurm node-groups` converts these nodes to node groups for `phalanx scheduler --node-groups`."""
 
@@ -13,7 +14,7 @@ from phalanx.slurm.cluster.conf import DEFAULT, cloud_node, is_cloud, lines_of, 
 from phalanx.slurm.cluster.site import FEATURE, CloudNode
 from phalanx.slurm.notation.hostlist import compress, expand
 
-NEVER = "36500d"  # the longest time that a file of node groups accepts
+NEVER = "36500d"  # the maximum time in a file of node groups
 
 
 @dataclass(slots=True, kw_only=True)

@@ -163,7 +163,7 @@ def flat(row: Mapping[str, object]) -> Row:
 @contextmanager
 def whole(file: Path) -> Iterator[Path]:
     """Yield a temporary file beside `file` for writing. At the end it replaces `file`, so that the results of two runs
-    are never mixed, and the old content is kept if the disk is full. If `file` is no regular file (`/dev/stdout`),
+    are never mixed, and the old content is kept if the disk is full. If `file` is not a regular file (`/dev/stdout`),
     `file` itself is yielded. Raises PhalanxError if the file cannot be written."""
     place = file.resolve()
     part = place.with_name(f".{os.getpid()}.{place.name}") if place.is_file() or not place.exists() else file
@@ -241,7 +241,7 @@ def _write_table(schedule: Schedule, out: TextIO) -> None:
 
 
 def _write_swf(schedule: Schedule, out: TextIO) -> None:
-    """Write the schedule in SWF, which has only numbers. If names of jobs, users or queues are no numbers, they get
+    """Write the schedule in SWF, which has only numbers. If names of jobs, users or queues are not numbers, they get
     numbers, and the header lists those of users, groups and queues."""
     workload, tasks = schedule.workload, [fate.task for fate in schedule.fates]
     jobs = _numbered(task.job.id for task in tasks)

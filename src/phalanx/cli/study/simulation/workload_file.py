@@ -130,8 +130,8 @@ def _worth(said: Fields) -> Worth:
 
 
 def _array(said: Fields) -> tuple[int | None, int | None]:
-    """Return the number of tasks of the array (None if the entry is no array), and the number of tasks that may run at
-    the same time (None without a limit)."""
+    """Return the number of tasks of the array (None if the entry is not an array), and the number of tasks that may run
+    at the same time (None without a limit)."""
     value = said.value("array")
     if value is None:
         return None, None

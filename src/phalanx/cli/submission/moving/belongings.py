@@ -70,7 +70,7 @@ def _body(one: Belonging, images: Replacement) -> Object:
 
 async def own(ends: Ends, found: Iterable[Belonging], images: Replacement) -> None:
     """Set the owners of the copied objects at the target: the copies of their original owners. An object of the target
-    with other content is no copy and gets no owner, because the garbage collector would delete it with the job."""
+    with other content is not a copy and gets no owner, because the garbage collector would delete it with the job."""
     uids: dict[tuple[str, str, str], str] = {}
     for one in found:
         meta = one.obj["metadata"]

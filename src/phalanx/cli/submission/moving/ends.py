@@ -99,7 +99,8 @@ async def _require_version(there: Connection) -> None:
 
 
 async def _require_administrator(end: Connection) -> None:
-    """Raise PhalanxError if the user is no administrator of the cluster, because the move could then stop halfway."""
+    """Raise PhalanxError if the user is not an administrator of the cluster, because then the move could fail in the
+    middle."""
     asked = {"spec": {"resourceAttributes": {"verb": "*", "group": "*", "resource": "*"}}}
     try:
         answer = await end.create(_ACCESS, asked)

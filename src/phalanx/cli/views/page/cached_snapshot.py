@@ -1,4 +1,4 @@
-"""Make a snapshot of objects that caches hold: the state of the page is computed from it."""
+"""Build a snapshot from cached objects. The state of the page is computed from this snapshot."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def snapshot_of(
     partial: bool = False,
     decides: bool = True,
 ) -> Snapshot:
-    """Return a snapshot: the cluster state that these objects describe, and the plan of a cycle on it. `partial`: True
-    if the user may read only one namespace. `decides`: if False, no cycle is decided, and the reasons are those that
-    the scheduler wrote."""
-    nowhere = Connection("http://nowhere.invalid", headers={}, tls=None)  # no request is ever sent on this connection
+    """Return a snapshot: the cluster state that these objects describe, and the plan of one scheduling cycle for this
+    state. `partial`: True if the user may read only one namespace. `decides`: if False, no plan is computed, and
+    reasons are read from the objects, where the scheduler writes them."""
+    nowhere = Connection("http://nowhere.invalid", headers={}, tls=None)  # this connection never sends a request
     caches = {kind: Informer(nowhere, kind) for kind in objects}
     with _quiet(partial):
         for kind, each in objects.items():
@@ -47,16 +47,16 @@ def snapshot_of(
 
 
 def decided(snapshot: Snapshot) -> Snapshot:
-    """Return the snapshot with the plan of a cycle that is decided on a copy of its cluster state."""
+    """Compute a plan on a copy of the snapshot's cluster state, and return the snapshot with this plan."""
     plan = decide(snapshot.cluster.copy(), snapshot.cluster.policy, snapshot.now_s).plan
     return replace(snapshot, plan=plan, partial=False)
 
 
 @contextmanager
 def uncollected(*, many: bool) -> Iterator[None]:
-    """Disable the garbage collector while the context is open. All new objects are needed, so collections would waste a
-    third of the time. `many`: True to collect the garbage of the previous state at the end, so that memory does not
-    grow."""
+    """Disable the garbage collector while the context is open. All new objects stay in use, so the collector would find
+    no garbage, and would take a third of the time. `many`: True to collect garbage once at the end, so that the objects
+    of the previous state are freed."""
     gc.disable()
     try:
         yield

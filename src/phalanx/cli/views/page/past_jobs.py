@@ -24,7 +24,8 @@ class PastJobs:
         self._ledger = ledger
 
     async def rows(self, cluster: Cluster, from_s: float, to_s: float) -> Sequence[PastRow]:
-        """Return the jobs that ran between two times. `cluster`: the state whose nodes give the unit of the rows."""
+        """Return the jobs that ran between two times. `cluster`: the present state; its nodes determine the unit of the
+        rows."""
         if self._ledger is None:
             return ()
         unit = Unit(node for node in cluster.columns.nodes if node is not None)
@@ -35,7 +36,8 @@ class PastJobs:
             return ()
 
     async def reasons(self, job: str) -> Sequence[tuple[float, str]]:
-        """Return when the reason of a job changed, and the code of each reason."""
+        """Return (time, code) for each change of the job's reason: the time of the change, and the code of the new
+        reason."""
         if self._ledger is None:
             return ()
         try:

@@ -297,4 +297,4 @@ def answer(cluster: Cluster, job: str, change: str, reason: Reason | None, now_s
     for one in found:
         if one.key == change:
             return played(cluster, job, one, now_s)
-    raise PhalanxError(f"{change!r} is no change that could be tried for {job}")
+    raise PhalanxError(f"{change!r} is not a change that could be tried for {job}")

@@ -140,8 +140,8 @@ def encoded(observer: Observer) -> bytes:
 
 
 def read_state(file: Path) -> tuple[PageState, Study]:
-    """Return the state in a state file, and the data source for its past. Raises PhalanxError if the file is no state
-    file."""
+    """Return the state in a state file, and the data source for its past. Raises PhalanxError if the file has another
+    content."""
     try:
         found = msgspec.json.decode(file.read_bytes(), type=StateFile)
         if found.version != _FORMAT:
@@ -155,6 +155,6 @@ def read_state(file: Path) -> tuple[PageState, Study]:
         raise PhalanxError(f"{file} cannot be read: {error.strerror}") from error
     except msgspec.MsgspecError as error:
         raise PhalanxError(
-            f"{file} is no state file: {error}. `phalanx simulate --state FILE` and `phalanx replay --state FILE` "
+            f"{file} is not a state file: {error}. `phalanx simulate --state FILE` and `phalanx replay --state FILE` "
             "write one."
         ) from error

@@ -1,4 +1,4 @@
-"""The facts on the page that no watch reports: the policy, past usage, run times, and whether a scheduler leads."""
+"""Data of the page that no watch delivers: the policy, past usage, run times, and whether a scheduler is the leader."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from phalanx.kube.status.usage import load_usage
 from phalanx.ledger.store import LedgerError
 from phalanx.model.event import Event, RunTold
 
-_ANSWER_S = 10.0  # the longest wait for a response of the API server
+_ANSWER_S = 10.0  # the maximum wait for a response of the API server
 _RELOAD_S = 60.0  # the pause between two reads of run times, past usage and the policy
 
 
 class UnwatchedFacts:
-    """The facts of one cluster, as they were last read. `usage`, `runs`: past usage and the run times of past jobs, as
+    """These data of one cluster, as they were last read. `usage`, `runs`: past usage and the run times of past jobs, as
     events. `backfilled`: the job and the start time of each backfilled start."""
 
     def __init__(self, connection: Connection, facts: Facts, ledger: str | None) -> None:

@@ -39,7 +39,7 @@ def steps_of(path: str) -> tuple[Step, ...]:
     while place < len(text):
         match = _TOKEN.match(text, place)
         if match is None:
-            raise ValueError(f"{path!r} is no JSON path: cannot read {text[place:]!r}")
+            raise ValueError(f"{path!r} is not a JSON path: cannot read {text[place:]!r}")
         steps.append(_step(match))
         place = match.end()
     return tuple(steps)

@@ -168,7 +168,7 @@ def _compared(key: str, operator: str, text: str) -> LabelTest:
 
 
 def _integer(text: str) -> int | None:
-    """Return the number; None if the text is no integer of 64 bits."""
+    """Return the number; None if the text is not an integer of 64 bits."""
     found = int(text) if _INTEGER.fullmatch(text) else None
     return found if found is not None and _LEAST <= found <= _MOST else None
 

@@ -127,8 +127,7 @@ def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> Status
     return StatusError(422, "Invalid", f'{subject} "{name}" is invalid: {text}', details=details)
 
 
-# --- causes, with the messages of k8s.io/apimachinery/pkg/util/validation/field
-# -----------------------------------------
+# --- causes, with the messages of k8s.io/apimachinery/pkg/util/validation/field -------------------------------------
 
 
 def shown(value: object) -> str:

@@ -234,7 +234,7 @@ _LOCAL_MULTICAST = (ipaddress.ip_network("224.0.0.0/24"), ipaddress.ip_network("
 
 
 def cidr(text: str) -> Problems:
-    """Check a network in CIDR notation. As in Go, it has no zone, and the length of its prefix is no netmask."""
+    """Check a network in CIDR notation. As in Go, it has no zone, and the length of its prefix is not a netmask."""
     try:
         if not _CIDR.fullmatch(text):
             raise ValueError(text)

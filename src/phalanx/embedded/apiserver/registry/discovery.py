@@ -250,7 +250,7 @@ class Catalogue:
 
     def answer(self, path: str, accept: Iterable[Accept] = (), server_address: str = "") -> CatalogueDocument | None:
         """Return the document at `path` (without a trailing slash) in the form that the client prefers; None if there
-        is no document. `accept`: the accepted forms of JSON and YAML; empty if the client accepts neither.
+        is not a document. `accept`: the accepted forms of JSON and YAML; empty if the client accepts neither.
 
         `server_address`: the `host:port` to which the client has connected. The document /api contains it for old
         clients.

@@ -122,7 +122,7 @@ class WorkQueue:
 
     def _fail(self, key: str, error: Exception) -> None:
         """Log the error of one object and continue, because an error about one object must not stop a controller. An
-        error that is no response of the API is a defect."""
+        error that is not a response of the API is a defect."""
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         delay_s = self._retry.after_s(failures)
         if isinstance(error, ApiError):

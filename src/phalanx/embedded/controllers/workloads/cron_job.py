@@ -88,7 +88,7 @@ def schedule(text: str) -> Next:
     if text.startswith("@every "):
         every = timedelta(seconds=sum(int(n) * _UNITS_S[unit] for n, unit in _DURATION.findall(text)))
         if not every:
-            raise ValueError(f"{text!r} is no duration")
+            raise ValueError(f"{text!r} is not a duration")
         return lambda moment: moment + every
     words = _MACROS.get(text, text).lower().split()
     if len(words) != len(_BOUNDS):

@@ -63,5 +63,5 @@ class Owners:
 
 def _number(namespace: str, name: str, text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= len(str(_MOST)) and int(text) <= _MOST):
-        raise EnvironmentFault(f"namespace {namespace}: its annotation {name} is {text!r}, which is no uid or gid")
+        raise EnvironmentFault(f"namespace {namespace}: its annotation {name} is {text!r}, which is not a uid or gid")
     return int(text)

@@ -176,8 +176,7 @@ def _is_ready(pod: Object) -> bool:
     return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
 
-# --- names of a pod itself
-# ---------------------------------------------------------------------------------------------------
+# --- names of a pod itself ------------------------------------------------------------------------------------------
 
 
 def host_name(pod: Object) -> str:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from phalanx.slurm.accounts.tree import is_administrator
-from phalanx.slurm.accounts.used import HeldResources, held, waited_cpu_s
+from phalanx.slurm.accounts.used import UsedResources, held, waited_cpu_s
 from phalanx.slurm.cluster import site
 from phalanx.slurm.cluster.api import ApiClient
 from phalanx.slurm.cluster.ledger import LedgerReader, Part
@@ -186,7 +186,7 @@ class _Sum:
 
     of: dict[str, float] = field(default_factory=dict)
 
-    def add(self, run: HeldResources) -> None:
+    def add(self, run: UsedResources) -> None:
         for name, amount in run.tres.items():
             self.of[name] = self.of.get(name, 0.0) + amount * run.seconds
 
@@ -237,7 +237,7 @@ def _most(sums: Mapping[tuple[str, str], _Sum]) -> list[tuple[tuple[str, str], _
     return sorted(sums.items(), key=lambda each: (-each[1].of.get("cpu", 0.0), each[0]))
 
 
-def _held(asked: ReportConditions) -> list[HeldResources]:
+def _held(asked: ReportConditions) -> list[UsedResources]:
     with LedgerReader.open(Part(since_s=asked.period.since_s)) as ledger:
         return held(ledger, asked.period, asked.names("users"))
 
@@ -322,7 +322,7 @@ def _group_of(path: Sequence[str], asked: ReportConditions, wanted: frozenset[st
     return path[min(at + 1, len(path) - 1)] if "acctasparent" in asked.flags else path[at]
 
 
-def _grouping(asked: ReportConditions, runs: Sequence[HeldResources]) -> list[int]:
+def _grouping(asked: ReportConditions, runs: Sequence[UsedResources]) -> list[int]:
     """Return the smallest job size of each column, in CPUs."""
     text = asked.said.get("grouping", "").lower()
     if text == "individual":

@@ -51,8 +51,8 @@ class StepPart:
         return read_number(self.said, "cpus-per-task", default)
 
     def laid(self) -> tuple[list[int], list[list[int]], list[int]]:
-        """Return the indexes of the nodes that this part uses, the numbers of the tasks on each of these nodes (counted
-        from 0), and the CPUs of each of these nodes. Raises Usage."""
+        """Return the indexes of the nodes that this part uses, the numbers of the tasks on each of these nodes (the
+        first task of the part has 0), and the CPUs of each of these nodes. Raises Usage."""
         ask, said = self.place.ask, self.said
         if "cpus-per-gpu" in said and not ask.total_gpus:
             what = f"srun: error: Unable to create step for job {self.place.number}"
@@ -97,7 +97,7 @@ def _groups(text: str, size: int) -> list[int]:
 
 
 def run_in_allocation(parts: Sequence[StepPart], job: str) -> int:
-    """Run a step of job number `job`, and return its exit code. The parts share one numbering of their tasks."""
+    """Run a step of job number `job`, and return its exit code. The tasks of all parts are numbered consecutively."""
     first = parts[0]
     said, ask, around = first.said, first.place.ask, first.around
     laid = [part.laid() for part in parts]
@@ -168,8 +168,8 @@ def _fit_to_kind(shared: dict[str, str], ask: Ask, said: Said) -> None:
 
 
 def _joined(places: Sequence[Allocation], chosen: Sequence[Sequence[int]]) -> Allocation:
-    """Return one allocation with the chosen pods of all these allocations. `chosen`: the indexes of the pods in each
-    allocation. The step daemons of all components have the same key."""
+    """Return one allocation that consists of the chosen pods of all these allocations. `chosen`: the indexes of the
+    pods in each allocation. The step daemons of all components have the same key."""
     pairs = [(place, index) for place, some in zip(places, chosen, strict=True) for index in some]
     return replace(places[0], pods=tuple(place.pods[index] for place, index in pairs))
 

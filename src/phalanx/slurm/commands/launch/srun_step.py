@@ -1,4 +1,5 @@
-"""A step of srun, wherever its tasks run: its number, its record, the environment of its tasks, and its exit code."""
+"""The parts of a step of srun that do not depend on where its tasks run: its number, its record, the environment of its
+tasks, and its exit code."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ def run_recorded(
 def step_record(
     said: Said, command: Sequence[str], tasks: int, each: int, cpus: int, nodes: Sequence[str]
 ) -> StepRecord:
-    """Return the record of a step of `tasks` tasks with `each` CPUs. `cpus`: the CPUs of its nodes."""
+    """Return the record of a step. `tasks`: the number of its tasks. `each`: the CPUs of each task. `cpus`: the CPUs of
+    its nodes."""
     shares = "exact" in said or "exclusive" in said or "cpus-per-task" in said
     cyclic = (said.get("distribution") or "").startswith("cyclic") or (
         "distribution" not in said and tasks <= len(nodes)
@@ -55,7 +57,8 @@ def step_environment(said: Said, around: Mapping[str, str], shared: Mapping[str,
 
 
 def read_number(said: Said, name: str, default: str, least: int = 1) -> int:
-    """Return the value of a numeric option, or its default. Raises Usage if it is below `least`, or no number."""
+    """Return the value of a numeric option, or its default. Raises Usage if the value is below `least`, or is not a
+    number."""
     text = said.get(name) or default
     try:
         number = int(text)
@@ -105,14 +108,15 @@ def task_programs(said: Said) -> dict[str, str]:
 
 
 def kill_s(said: Said) -> float | None:
-    """Return the time of --wait, after which the other tasks are killed when one has ended; None: they are not."""
+    """Return the value of --wait: the time in seconds after the end of the first task at which the other tasks are
+    killed; None if they are not killed."""
     return float(said["wait"] or 0) or None if "wait" in said else None
 
 
 def _exported(said: str | None, around: Mapping[str, str]) -> dict[str, str]:
     """Return the environment variables that the tasks inherit from srun. `said`: the value of --export. With
-    --export=NONE or a list of names, these are only the variables of Slurm and the named ones. As in Slurm, PATH is
-    missing then, so programs need full paths."""
+    --export=NONE or a list of names, the tasks inherit only the variables of Slurm and the listed variables. As in
+    Slurm, PATH is then missing, so programs must be given by full paths."""
     words = ("ALL" if said is None else said).split(",")
     found = (
         dict(around) if "ALL" in words else {name: text for name, text in around.items() if name.startswith("SLURM")}

@@ -117,8 +117,7 @@ def request(
     return SubmissionRequest(ask=ask, array=array, said=said, environment=exported(said.get("export"), around))
 
 
-# --- user, account and partition
-# --------------------------------------------------------------------------------------------------
+# --- user, account and partition ------------------------------------------------------------------------------------
 
 
 def _who(said: Options) -> pwd.struct_passwd:

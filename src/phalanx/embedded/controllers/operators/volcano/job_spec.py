@@ -233,7 +233,7 @@ class Due:
 
 
 def go_seconds(text: str) -> float | None:
-    """Return the seconds of a Go duration such as `1m30s`; None if the text is no duration."""
+    """Return the seconds of a Go duration such as `1m30s`; None if the text is not a duration."""
     parts = _DURATION.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text.lstrip("+"):
         return None

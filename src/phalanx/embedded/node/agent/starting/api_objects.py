@@ -1,4 +1,4 @@
-"""Read from the API what the start of a container needs: ConfigMaps, Secrets and tokens of service accounts."""
+"""Read the API objects that the start of a container needs: ConfigMaps, Secrets and tokens of service accounts."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from phalanx.embedded.node.machine.rdma import rdma_limits
 from phalanx.embedded.node.machine.surroundings import Surroundings
 from phalanx.embedded.node.pod.admission import is_ephemeral, is_sidecar, limits, requests
 
-_PIDS = 8192  # the limit on the processes of a container; so a fork bomb harms only its own user
+_PIDS = 8192  # the maximum number of processes of a container, so that a fork bomb harms only its own user
 
 
 def container_limits(start: ContainerStart, others_files: tuple[str, ...]) -> CgroupLimits:
@@ -51,7 +51,8 @@ def resource_limits(around: Surroundings, ask: Mapping[str, int], most: Mapping[
 
 def pod_limits(around: Surroundings, spec: Object) -> CgroupLimits:
     """Return the limits of a whole pod: the largest sum over the containers that run at the same time; None for a
-    resource if a container has no limit. An init container runs beside the sidecars before it."""
+    resource if a container has no limit. An init container runs at the same time as the sidecars before it in the
+    list."""
     init = spec.get("initContainers") or ()
     together = [*spec["containers"], *(one for one in init if is_sidecar(one))]
     amounts = {id(one): resource_limits(around, requests(one), limits(one)) for one in (*together, *init)}
@@ -74,8 +75,8 @@ def pod_limits(around: Surroundings, spec: Object) -> CgroupLimits:
 
 
 def default_memory_bytes(around: Surroundings) -> int:
-    """Return the memory limit of containers without one; 0: none. On a shared machine it is the machine's memory
-    per CPU, so that a missing limit does not let a container take other users' memory."""
+    """Return the memory limit for containers that set none; 0 for no limit. On a shared machine it is the machine's
+    memory per CPU, so that such a container cannot use up the memory of other users."""
     said = around.settings.default_memory_bytes
     if said is not None:
         return said

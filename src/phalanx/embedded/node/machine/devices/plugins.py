@@ -160,7 +160,7 @@ class _Registration:
         if request.version != VERSION:
             raise PhalanxError(f"version {request.version[:20]!r} is not supported, but {VERSION}")
         if Path(request.endpoint).name != request.endpoint or request.endpoint in ("", SOCKET, "..", "."):
-            raise PhalanxError(f"the endpoint {request.endpoint[:100]!r} is no name of a socket in {self._folder}")
+            raise PhalanxError(f"the endpoint {request.endpoint[:100]!r} is not a socket name in {self._folder}")
         self._pool.require_free(request.resource_name)
         return DevicePlugin(
             self._folder / request.endpoint,

@@ -116,7 +116,7 @@ class PodStrategy(SpecAndStatus):
         named = "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior"
         return [*pod_warnings.of_name(obj, named), *pod_warnings.of_pod(obj)]
 
-    # --- pods/resize and pods/ephemeralcontainers
+    # --- pods/resize and pods/ephemeralcontainers ------------------------------------------------------------------
 
     def prepare_resize(self, obj: Object, old: Object) -> None:
         """Restore all fields except the resources of containers."""
