@@ -119,7 +119,7 @@ def test_a_user_is_shown_his_own_jobs_with_the_reasons_that_the_scheduler_wrote(
     assert "99 cpu" in shared.phalanx(ADA, "explain", "huge").stdout
     assert shared.phalanx(BOB, "jobs", "--finished").stdout.count("huge") == 0
     refused = shared.phalanx(BOB, "jobs", "-n", f"user-uid-{ADA}")
-    assert f"you may not see what is in namespace user-uid-{ADA}" in refused.stderr
+    assert f"you may not list the jobs of namespace user-uid-{ADA}" in refused.stderr
     assert "this needs the right to list the jobs of all namespaces" in shared.phalanx(ADA, "jobs", "-A").stderr
     assert shared.call(ADA, KUBECTL, "delete", "job", "runs", "huge").returncode == 0
 
