@@ -2,8 +2,8 @@
 `explain` and `jobs`.
 
 access            find out which objects the user may list
-installation      read the data that the scheduler of the cluster has written: its queues, its policy, the run times in
-its ledger cluster_snapshot the state of a cluster at one moment, with the reasons and expected starts of its jobs
+installation      read the data that the scheduler has written: queues, its policy, the run times in its ledger
+cluster_snapshot  the state of a cluster at one moment, with the reasons and expected starts of its jobs
 decision          build the cluster state from objects, and decide on it
 silent_pods       read the causes why pods do not start from their Events
 look              list the objects of a cluster once, and build its snapshot
