@@ -37,7 +37,10 @@ def test_what_one_process_says_another_decides_by(tmp_path: Path) -> None:
     [
         ("score: pack\nbackfil: easy\n", ":2: backfil: there is no such field; did you mean backfill?"),
         ("factors:\n  age: 1\n  size: big\n", ":3: factors.size: 'big' is not a number of at least 0"),
-        ("topologies:\n- levels: [a]\n- levels: []\n", ":3: topologies[1].levels: a topology has one level"),
+        (
+            "topologies:\n- levels: [a]\n- levels: []\n",
+            ":3: topologies[1].levels: a topology must have at least one level",
+        ),
         ("- a\n", ":1: ['a'] is not a mapping of names to values"),
         ("a: [\n", " is not YAML: while parsing"),
         ("[" * 5000, " is not YAML: maximum recursion depth exceeded"),
@@ -58,8 +61,8 @@ def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
 
 def test_lists_in_lists_without_end_end_no_process(tmp_path: Path) -> None:
     (file := tmp_path / "deep.yaml").write_text("[" * 100_000)
-    with pytest.raises(PhalanxError, match=r"deep\.yaml: this is not YAML: more than 200 lists or mappings"):
+    with pytest.raises(PhalanxError, match=r"deep\.yaml: this is not YAML: lists and mappings are nested more"):
         read_placed(file, lambda said: said)
     meta, data = {"namespace": "kueue-system", "name": "kueue-manager-config"}, file.read_text()
     found = {"kueue-system/kueue-manager-config": {"metadata": meta, "data": {"controller_manager_config.yaml": data}}}
-    assert "more than 200 lists" in configuration(found).fault
+    assert "nested more than 200 levels" in configuration(found).fault

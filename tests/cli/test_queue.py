@@ -40,7 +40,7 @@ def test_settings_of_preemption_stand_beside_those_that_are_there() -> None:
     ("options", "complaint"),
     [
         (QueueOptions(limit=("cpu",)), "--limit 'cpu' is not RESOURCE=AMOUNT"),
-        (QueueOptions(limit=("cpu=2",)), "the limit is below what is guaranteed (guaranteed is 4)"),
+        (QueueOptions(limit=("cpu=2",)), "the limit is lower than the guarantee (guaranteed is 4)"),
         (QueueOptions(guaranteed=("memory=many",)), "spec.quotas[0].guaranteed.memory"),
         (QueueOptions(parent="research"), "is the queue itself"),
     ],

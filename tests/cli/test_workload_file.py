@@ -129,7 +129,7 @@ def test_the_example_is_played_as_it_is_typed(tmp_path: Path, capsys: pytest.Cap
         ("jobs:\n- {run: 1, slice: four}\n", "2: jobs[0].slice: write PODS@LEVEL, for instance 4@kubernetes.io"),
         (
             "jobs:\n- {run: 1, size: big}\n",
-            "2: jobs[0].size: 'big' is none of elastic, in-turn, fixed-at-start, in-steps",
+            "2: jobs[0].size: 'big' is not one of elastic, in-turn, fixed-at-start, in-steps",
         ),
         ("jobs:\n- {run: 1, minimum: 2}\n", "2: jobs[0].minimum: 2 is not a whole number from 0 to 1"),
         ("jobs:\n- {run: 1, array: 0}\n", "2: jobs[0].array: 0 is not a whole number from 1 to"),
@@ -155,7 +155,7 @@ def test_the_example_is_played_as_it_is_typed(tmp_path: Path, capsys: pytest.Cap
             "jobs:\n- {run: 1, gpuFraction: 0.5, gpuMemory: 1Gi}\n",
             "2: jobs[0].gpuFraction: it sets phalanx.dev/gpu-fraction and phalanx.dev/gpu-memory: set only one of them",
         ),
-        ("jobs:\n- {run: 1, aligned: yes}\n", "2: jobs[0].aligned: True is none of no, preferred, required"),
+        ("jobs:\n- {run: 1, aligned: yes}\n", "2: jobs[0].aligned: True is not one of no, preferred, required"),
         ("jobs:\n- {run: 1, tolerations: [{value: x}]}\n", "2: jobs[0].tolerations[0].key: no key;"),
         (
             "jobs:\n- {run: 1, tolerations: [{key: x, operator: In}]}\n",
@@ -167,7 +167,7 @@ def test_the_example_is_played_as_it_is_typed(tmp_path: Path, capsys: pytest.Cap
         ("jobs:\n- {run: 1, after: [{when: ok}]}\n", "2: jobs[0].after[0].job: it has no job"),
         (
             "jobs:\n- {run: 1, after: [{job: a, when: done}]}\n",
-            "2: jobs[0].after[0].when: 'done' is none of",
+            "2: jobs[0].after[0].when: 'done' is not one of",
         ),
         ("jobs:\n- {run: 1, worth: {soon: 1}}\n", "2: jobs[0].worth.soon: 'soon' is not a length of time; write"),
         ("jobs:\n- {run: 1, worth: {1h: 1.0e+308}}\n", "2: jobs[0].worth.1h: 1e+308 is more than 1000000000"),

@@ -14,13 +14,16 @@ from phalanx.dialects.schema.queue import read_queue
     ("spec", "complaint"),
     [
         ({"wieght": 2}, "spec.wieght: there is no such field; did you mean weight?"),
-        ({"parent": "q"}, "spec.parent: 'q' is the queue itself; name another, or none for one at the top"),
+        ({"parent": "q"}, "spec.parent: 'q' is the queue itself; name another queue, or leave the field out"),
         ({"weight": -1}, "spec.weight: -1 is not a number of at least 0"),
         ({"weight": float("nan")}, "spec.weight: nan is not a number of at least 0"),
-        ({"strict": "yes"}, "spec.strict: 'yes' is neither true nor false"),
-        ({"order": "random"}, "spec.order: 'random' is none of priority, fifo, fair, tiered, fill, multifactor"),
+        ({"strict": "yes"}, "spec.strict: 'yes' must be true or false"),
+        ({"order": "random"}, "spec.order: 'random' is not one of priority, fifo, fair, tiered, fill, multifactor"),
         ({"priority": 2**40}, "spec.priority: 1099511627776 is not a whole number from -2147483648 to 2147483647"),
-        ({"limits": {"perJob": {"running": 2}}}, "spec.limits.perJob.running: a job is one job; say it of all (total)"),
+        (
+            {"limits": {"perJob": {"running": 2}}},
+            "spec.limits.perJob.running: this limit cannot apply to a single job",
+        ),
         ({"quotas": {}}, "spec.quotas: {} is not a list"),
         (
             {"quotas": [{"guaranteed": {"cpu": "-1"}}]},
@@ -36,15 +39,15 @@ from phalanx.dialects.schema.queue import read_queue
         ),
         (
             {"quotas": [{"guaranteed": {"cpu": 4}, "limit": {"cpu": "3"}}]},
-            "spec.quotas[0].limit.cpu: the limit is below what is guaranteed (guaranteed is 4)",
+            "spec.quotas[0].limit.cpu: the limit is lower than the guarantee (guaranteed is 4)",
         ),
         (
             {"quotas": [{"lend": {"cpu": "3"}}]},
-            "spec.quotas[0].lend.cpu: more is lent than is guaranteed (0)",
+            "spec.quotas[0].lend.cpu: it is more than the guarantee (0)",
         ),
         (
             {"quotas": [{"flavor": "a"}, {"flavor": "a"}]},
-            "spec.quotas[1]: a quota for the flavor a stands above already; make one of both",
+            "spec.quotas[1]: there is already a quota for the flavor a; combine both into one",
         ),
         (
             {"preemption": {"minRun": "soon"}},

@@ -93,7 +93,7 @@ def test_a_quota_beyond_all_bounds(most: str) -> None:
         async with stage.scheduler():
             await stage.until(lambda: conditions(stage, "well").get("Admitted") == "True Admitted")
             await stage.until(lambda: active(stage, "bad")[0] == "Unknown")
-            said = f"Can't admit new workloads: cpu of flavor f is {most}: no cluster has as much."
+            said = f"Can't admit new workloads: cpu of flavor f is {most}, which is more than any cluster has."
             assert active(stage, "bad")[1] == said
             await stage.until(lambda: conditions(stage, "waits").get("QuotaReserved") == "False Suspended")
 

@@ -17,11 +17,11 @@ from tests.embedded.apiserver.process import ServerProcess
 
 pytestmark = pytest.mark.slow
 REFUSED: dict[str, dict[str, str]] = {
-    "gpu-fraction is a number": {"gpu-fraction": "1.5"},
+    "gpu-fraction must be a number": {"gpu-fraction": "1.5"},
     "mutually exclusive": {"gpu-fraction": "0.5", "gpu-memory": "100"},
-    "gpu-memory is a whole number": {"gpu-memory": "1Gi"},
-    "gpu-fraction-num-devices is a whole number": {"gpu-fraction": "0.5", "gpu-fraction-num-devices": "0"},
-    "names a container of the pod": {"gpu-fraction": "0.5", "gpu-fraction-container-name": "absent"},
+    "gpu-memory must be a whole number": {"gpu-memory": "1Gi"},
+    "gpu-fraction-num-devices must be a whole number": {"gpu-fraction": "0.5", "gpu-fraction-num-devices": "0"},
+    "must name a container of the pod": {"gpu-fraction": "0.5", "gpu-fraction-container-name": "absent"},
 }
 
 

@@ -35,7 +35,7 @@ def test_quotas_have_our_units_and_a_missing_limit_is_none_of_it() -> None:
 def test_a_queue_above_itself_has_no_child() -> None:
     found = defined(("self", {"parentQueue": "self"}), ("a", {"parentQueue": "b"}), ("b", {"parentQueue": "a"}))
     assert [found.known[name].children for name in ("self", "a", "b")] == [(), ("b",), ("a",)]
-    assert found.known["self"].fault == "the queue self, above self, stands above itself"
+    assert found.known["self"].fault == "the queue self, above self, is its own ancestor"
 
 
 def test_an_unlimited_quota_is_as_much_as_the_queues_above_it_have() -> None:
@@ -95,7 +95,7 @@ def test_what_hangs_below_a_missing_queue_or_below_itself_is_in_no_tree() -> Non
     assert {name: each.fault for name, each in found.known.items()} == {
         "a": "the queue gone, above a, does not exist",
         "b": "the queue gone, above b, does not exist",
-        "c": "the queue c, above c, stands above itself",
+        "c": "the queue c, above c, is its own ancestor",
     }
 
 

@@ -65,29 +65,29 @@ def test_valid_definitions(kind: Kind, spec: Any) -> None:
     assert said(kind, spec) == ""
 
 
-OPERATOR = "namespaceSelector: an operator is none of"
+OPERATOR = "namespaceSelector: an operator must be In or NotIn"
 REFUSED: list[tuple[Kind, Any, str]] = [
     (QUEUES, selector("Near", "a"), OPERATOR),
     (QUEUES, selector("In"), OPERATOR),
     (QUEUES, selector("Exists", "a"), OPERATOR),
-    (QUEUES, {"fairSharing": {"weight": "-1"}}, "fairSharing.weight is 0 or above 1e-9"),
-    (COHORTS, {"fairSharing": {"weight": -1}}, "fairSharing.weight is 0 or above 1e-9"),
-    (QUEUES, {"fairSharing": {"weight": "1n"}}, "fairSharing.weight is 0 or above 1e-9"),
-    (QUEUES, {"resourceGroups": [group(f={"cpu": 1}), group(g={"cpu": 1})]}, "a resource is in one resource group"),
-    (QUEUES, {"resourceGroups": [group(f={"cpu": 1}), group(f={"memory": 1})]}, "a flavor is in one resource group"),
+    (QUEUES, {"fairSharing": {"weight": "-1"}}, "fairSharing.weight must be 0 or above 1e-9"),
+    (COHORTS, {"fairSharing": {"weight": -1}}, "fairSharing.weight must be 0 or above 1e-9"),
+    (QUEUES, {"fairSharing": {"weight": "1n"}}, "fairSharing.weight must be 0 or above 1e-9"),
+    (QUEUES, {"resourceGroups": [group(f={"cpu": 1}), group(g={"cpu": 1})]}, "a resource must be in only one"),
+    (QUEUES, {"resourceGroups": [group(f={"cpu": 1}), group(f={"memory": 1})]}, "a flavor must be in only one"),
     (QUEUES, {"resourceGroups": [group(f={"cpu": 1}) | {"flavors": group(f={"cpu": 1})["flavors"] * 2}]},
-     "a flavor is in one resource group, once"),
-    (QUEUES, {"resourceGroups": [swapped()]}, "a flavor lists the covered resources in their order"),
-    (QUEUES, quotas(nominalQuota="-1"), "no quota is below 0"),
-    (QUEUES, quotas(borrowingLimit=-1), "no quota is below 0"),
-    (QUEUES, {"cohortName": "c", **quotas(lendingLimit="-1m")}, "no quota is below 0"),
-    (QUEUES, quotas(lendingLimit=1), "lendingLimit needs a cohort"),
-    (QUEUES, {"cohortName": "", **quotas(lendingLimit=1)}, "lendingLimit needs a cohort"),
-    (QUEUES, {"cohortName": "c", **quotas(lendingLimit="4001m")}, "lendingLimit is at most nominalQuota"),
-    (COHORTS, quotas(borrowingLimit=1), "borrowingLimit needs a parent"),
-    (COHORTS, {"parentName": "", **quotas(lendingLimit=1)}, "lendingLimit needs a parent"),
+     "a flavor must be in only one resource group, and only once"),
+    (QUEUES, {"resourceGroups": [swapped()]}, "a flavor must list the covered resources in their order"),
+    (QUEUES, quotas(nominalQuota="-1"), "a quota must not be below 0"),
+    (QUEUES, quotas(borrowingLimit=-1), "a quota must not be below 0"),
+    (QUEUES, {"cohortName": "c", **quotas(lendingLimit="-1m")}, "a quota must not be below 0"),
+    (QUEUES, quotas(lendingLimit=1), "lendingLimit requires a cohort"),
+    (QUEUES, {"cohortName": "", **quotas(lendingLimit=1)}, "lendingLimit requires a cohort"),
+    (QUEUES, {"cohortName": "c", **quotas(lendingLimit="4001m")}, "lendingLimit must not exceed nominalQuota"),
+    (COHORTS, quotas(borrowingLimit=1), "borrowingLimit requires a parent"),
+    (COHORTS, {"parentName": "", **quotas(lendingLimit=1)}, "lendingLimit requires a parent"),
     (FLAVORS, {"nodeTaints": [{"key": "a", "value": value, "effect": "NoSchedule"} for value in "xy"]},
-     "a taint is listed once"),
+     "a taint must be listed only once"),
 ]  # fmt: skip
 
 
@@ -102,7 +102,7 @@ def test_definitions_that_kueue_refuses(kind: Kind, spec: Any, words: str) -> No
 def test_both_versions_are_checked() -> None:
     for version in ("v1beta1", "v1beta2"):
         kind = Kind(group=kinds.GROUP, version=version, plural="clusterqueues", name="ClusterQueue", namespaced=False)
-        assert "needs a cohort" in said(kind, quotas(lendingLimit=1))
+        assert "requires a cohort" in said(kind, quotas(lendingLimit=1))
 
 
 def test_an_object_that_is_being_deleted_can_lose_its_finalizers() -> None:

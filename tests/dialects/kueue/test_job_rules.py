@@ -162,16 +162,22 @@ def noted(labels: dict[str, str], suspend: bool = True, **spec: Any) -> Object:
         (job({f"{K}queue-name": "Team"}), "queue-name is not the name of a LocalQueue"),
         (job({f"{K}queue-name": "-a"}), "queue-name is not the name of a LocalQueue"),
         (job({**QUEUED, f"{K}max-exec-time-seconds": "60"}), ""),
-        (job({**QUEUED, f"{K}max-exec-time-seconds": "0"}), "max-exec-time-seconds is a whole number above 0"),
-        (job({**QUEUED, f"{K}max-exec-time-seconds": "1m"}), "max-exec-time-seconds is a whole number above 0"),
+        (job({**QUEUED, f"{K}max-exec-time-seconds": "0"}), "max-exec-time-seconds must be a whole number above 0"),
+        (job({**QUEUED, f"{K}max-exec-time-seconds": "1m"}), "max-exec-time-seconds must be a whole number above 0"),
         (job({**QUEUED, f"{K}prebuilt-workload-name": "A"}), "prebuilt-workload-name is not the name of a Workload"),
         (noted({"job_min_parallelism": "1"}, parallelism=2), ""),
-        (noted({"job_min_parallelism": "2"}, parallelism=2), "job-min-parallelism is a whole number above 0 and below"),
-        (noted({"job_min_parallelism": "1"}), "job-min-parallelism is a whole number above 0 and below parallelism"),
-        (noted({"job_min_parallelism": "x"}, parallelism=2), "job-min-parallelism is a whole number"),
+        (
+            noted({"job_min_parallelism": "2"}, parallelism=2),
+            "job-min-parallelism must be a whole number above 0",
+        ),
+        (
+            noted({"job_min_parallelism": "1"}),
+            "must be a whole number above 0 and below parallelism",
+        ),
+        (noted({"job_min_parallelism": "x"}, parallelism=2), "job-min-parallelism must be a whole number"),
         (noted({"job_completions_equal_parallelism": "true"}, completionMode="Indexed"), ""),
         (noted({"job_completions_equal_parallelism": "false"}), ""),
-        (noted({"job_completions_equal_parallelism": "true"}), "is for Indexed Jobs with equal numbers"),
+        (noted({"job_completions_equal_parallelism": "true"}), "requires an Indexed Job with equal numbers"),
         (job({f"{K}max-exec-time-seconds": "0"}), ""),  # it names no queue
         (job({f"{K}queue-name": "Team"}, ownerReferences=OWNED), ""),
     ],
@@ -190,7 +196,7 @@ RUNS = {"spec": {"suspend": False}}
         ("queue-name", "queue-name cannot change while the Job is not suspended"),
         ("max-exec-time-seconds", "max-exec-time-seconds cannot change while the Job is not suspended"),
         ("prebuilt-workload-name", "prebuilt-workload-name cannot change while the Job is not suspended"),
-        ("priority-class", "priority-class cannot be added or taken away while the Job is not suspended"),
+        ("priority-class", "priority-class cannot be added or removed while the Job is not suspended"),
     ],
 )
 def test_labels_of_a_running_job_are_fixed(key: str, words: str) -> None:
@@ -218,7 +224,9 @@ def test_gates_of_admission_can_only_go() -> None:
     for after, before in ((one, two), (none, two), (one, one)):
         assert refused(JOB_POLICIES, JOBS, after, old=before) == ""
     for after, before in ((two, one), (one, none)):
-        assert "admission-gated-by can only lose names" in refused(JOB_POLICIES, JOBS, after, old=before)
+        assert "can only be removed from kueue.x-k8s.io/admission-gated-by" in refused(
+            JOB_POLICIES, JOBS, after, old=before
+        )
     assert refused(JOB_POLICIES, JOBS, two) == ""
 
 
@@ -232,9 +240,9 @@ def test_a_job_that_is_being_deleted_is_not_checked() -> None:
     [
         ({}, {}, ""),
         ({"pod-group-name": "g"}, {"pod-group-total-count": "3"}, ""),
-        ({"pod-group-name": "g"}, {}, "a pod of a group names its size"),
-        ({"pod-group-name": "g"}, {"pod-group-total-count": "0"}, "a pod of a group names its size"),
-        ({"max-exec-time-seconds": "x"}, {}, "max-exec-time-seconds is a whole number above 0"),
+        ({"pod-group-name": "g"}, {}, "a pod of a group must set the size of the group"),
+        ({"pod-group-name": "g"}, {"pod-group-total-count": "0"}, "a pod of a group must set the size of the group"),
+        ({"max-exec-time-seconds": "x"}, {}, "max-exec-time-seconds must be a whole number above 0"),
         ({"queue-name": "Team"}, {}, "queue-name is not the name of a LocalQueue"),
     ],
 )

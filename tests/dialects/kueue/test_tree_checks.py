@@ -79,7 +79,7 @@ def test_a_workload_waits_for_the_checks_of_its_flavors() -> None:
     assert asked == [frozenset({"f"})] * 2
     early = checks.gate(on, {})
     assert early is not None
-    assert early.text == "its AdmissionChecks are asked when its quota is reserved"
+    assert early.text == "its AdmissionChecks begin when its quota is reserved"
 
 
 def test_a_check_that_is_to_be_retried_turns_a_workload_down() -> None:
@@ -88,7 +88,7 @@ def test_a_check_that_is_to_be_retried_turns_a_workload_down() -> None:
     assert retried.text == 'Evicted due to AdmissionCheck(s) in Retry state: "a" ()'
     later = checks.turned_down({"requeueState": {"requeueAt": "noon"}})
     assert later is not None
-    assert later.text == "an AdmissionCheck is asked again at noon"
+    assert later.text == "an AdmissionCheck is tried again at noon"
     assert checks.turned_down(status(a="Pending")) is None
 
 
@@ -114,7 +114,7 @@ def test_updates_of_several_checks_are_joined() -> None:
     ],
 )
 def test_two_values_of_one_key_are_a_conflict(some: Any, flavor: dict[str, str]) -> None:
-    with pytest.raises(UpdateConflict, match="say different things of a: "):
+    with pytest.raises(UpdateConflict, match="set a to different values: "):
         checks.updates(some, flavor)
 
 

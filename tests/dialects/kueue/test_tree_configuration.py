@@ -120,17 +120,17 @@ def test_jobs_of_namespaces_that_are_not_managed_are_in_no_queue_of_kueues(
 
 
 FAULTS: list[tuple[str, str]] = [
-    ("[", "kueue-system/kueue-manager-config is no YAML: "),
+    ("[", "kueue-system/kueue-manager-config is not YAML: "),
     ("resources: 3", "kueue-system/kueue-manager-config cannot be read: Expected `object | null`, got `int` - at `$."),
     ("managedJobsNamespaceSelector: {matchExpressions: [{key: a, operator: Like}]}", "kueue-system/kueue-manager-con"),
     ("waitForPodsReady: {timeout: soon}", "kueue-system/kueue-manager-config cannot be read: waitForPodsReady.timeout"),
     (
         "resources: {transformations: [{input: a}, {input: a}]}",
-        "kueue-system/kueue-manager-config cannot be read: resources.transformations: there are 2 of the input a",
+        "kueue-system/kueue-manager-config cannot be read: resources.transformations: there are 2 transformations of",
     ),
     (
         "resources: {transformations: [{input: a, outputs: {pods: 1}}]}",
-        "kueue-system/kueue-manager-config cannot be read: resources.transformations: `pods` is counted by itself",
+        "kueue-system/kueue-manager-config cannot be read: resources.transformations: the output must not be `pods`",
     ),
     (
         "resources: {transformations: [{input: a, outputs: {b: many}}]}",
@@ -165,7 +165,7 @@ def test_a_configuration_that_cannot_be_read_says_why_and_the_defaults_hold(text
     assert found.fault.startswith(fault)
     assert (found.fair, found.excluded, found.start_timeout_s) == (False, (), DEFAULTS.start_timeout_s)
     (said,) = KUEUE.notes(CONFIGURATIONS.name, config_map(text))
-    assert said == f"{found.fault}; Kueue's defaults hold"
+    assert said == f"{found.fault}; Kueue's defaults are used"
 
 
 def test_what_of_the_configuration_has_no_effect_is_said_of_its_config_map() -> None:

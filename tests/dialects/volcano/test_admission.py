@@ -59,12 +59,12 @@ CLAIMS: Any = [{"mountPath": "/a"}]
 CIRCLE = [task(name, 1, dependsOn={"name": [other]}) for name, other in ("ab", "bc", "ca")]
 FLOW_CIRCLE = [{"name": name, "dependsOn": {"targets": [other]}} for name, other in ("ab", "ba")]
 REFUSED: list[Any] = [
-    (JOBS, job({"name": "a", "replicas": 1}), "needs containers"),
+    (JOBS, job({"name": "a", "replicas": 1}), "must have containers"),
     (JOBS, job(task("a", 1), task("a", 1)), "duplicated task name"),
     (JOBS, job(task("a", 1), minAvailable=2), "should not be greater than total replicas"),
     (JOBS, job(task("a", 1, minAvailable=2)), "is greater than 'replicas'"),
     (JOBS, job(task("a", 1), plugins={"gpu": []}), "unable to find job plugin"),
-    (JOBS, job(task("a", 1), plugins={"mpi": []}), "needs a task 'master'"),
+    (JOBS, job(task("a", 1), plugins={"mpi": []}), "requires a task 'master'"),
     (JOBS, job(task("a", 1), queue="root"), "root queue"),
     (JOBS, job(task("a", 1), policies=TWICE), "duplicate event"),
     (JOBS, job(task("a", 1), policies=BOTH), "simultaneously"),
@@ -74,14 +74,14 @@ REFUSED: list[Any] = [
     (JOBS, job(task("a", 1), policies=[{"event": "PodRunning", "action": "AbortJob"}]), "invalid policy event"),
     (JOBS, job(task("a", 1), policies=[{"event": "PodFailed", "action": "Stop"}]), "invalid policy action"),
     (JOBS, job(task("a", 1), volumes=CLAIMS), "exactly one of volumeClaim"),
-    (JOBS, job(task("a", 1, dependsOn={"name": ["b"]})), "depends on a task that is not there"),
+    (JOBS, job(task("a", 1, dependsOn={"name": ["b"]})), "depends on a task that does not exist"),
     (JOBS, job(*CIRCLE), "job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG)"),
     (JOBS, job(task("x", 1), *CIRCLE, task("y", 1, dependsOn={"name": ["x"]})), "acyclic graph(DAG)"),
     (JOBS, job(task("a", 3, partitionPolicy={"totalPartitions": 2, "partitionSize": 2})), "'totalPartitions'"),
     (QUEUES, {"capability": {"cpu": 1}, "deserved": {"cpu": "1500m"}}, "less equal than capability"),
     (QUEUES, {"deserved": {"cpu": 1}, "guarantee": {"resource": {"cpu": 2}}}, "less equal than deserved"),
-    (QUEUES, {"parent": "refused"}, "not below itself"),
-    (FLOWS, {"flows": [{"name": "a", "dependsOn": {"targets": ["b"]}}]}, "not there"),
+    (QUEUES, {"parent": "refused"}, "must not be its own parent"),
+    (FLOWS, {"flows": [{"name": "a", "dependsOn": {"targets": ["b"]}}]}, "a flow that does not exist"),
     (FLOWS, {"flows": FLOW_CIRCLE}, "acyclic graph(DAG)"),
     (CRONS, {"schedule": "TZ=UTC * * * * *", "jobTemplate": {"spec": job(task("a", 1))}}, "TZ and CRON_TZ"),
 ]

@@ -80,7 +80,7 @@ def test_what_cannot_be_read_counts_as_absent_and_is_said(text: str) -> None:
         read_configuration(text)
     assert configuration({"volcano-system/c": config_map(text)}) is NONE
     (said,) = VOLCANO.notes("ConfigMap", config_map(text))
-    assert said.endswith("it counts as absent")
+    assert said.endswith("the configuration is ignored")
 
 
 def test_what_has_no_effect_is_said_of_the_config_map() -> None:

@@ -38,14 +38,16 @@ def test_the_schedulers_configuration() -> None:
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
     (found,) = moved([{**body, "data": {"volcano-scheduler.conf": CONFIGURATION}}])
     assert [note.partition(":")[0] for note in found.notes] == [
-        "the action enqueue is carried out (the cycle)",
-        "the action allocate is carried out (the cycle)",
+        "the action enqueue is used (the cycle)",
+        "the action allocate is used (the cycle)",
         "the action shuffle has no effect",
-        "the plugin gang is carried out (Role.minimum)",
+        "the plugin gang is used (Role.minimum)",
         "the plugin odd is unknown to Phalanx, and has no effect",
     ]
     (found,) = moved([{**body, "data": {"volcano-scheduler.conf": "- 1"}}])
-    assert found.notes == ("volcano-scheduler.conf is not a mapping with actions and tiers: it counts as absent",)
+    assert found.notes == (
+        "volcano-scheduler.conf is not a mapping with actions and tiers: the configuration is ignored",
+    )
     assert moved([body]) == ()
 
 

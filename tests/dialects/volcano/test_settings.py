@@ -40,16 +40,16 @@ def test_what_nobody_knows_has_no_use() -> None:
 
 def test_every_setting_of_a_text_is_told() -> None:
     found = "\n".join(told(TEXT))
-    assert "the action enqueue is carried out (the cycle): Phalanx always does this" in found
+    assert "the action enqueue is used (the cycle): Phalanx always does this" in found
     assert "the action shuffle has no effect: " in found
     assert "the action dance is unknown to Phalanx, and has no effect" in found
-    assert "the plugin gang is carried out (Role.minimum)" in found
+    assert "the plugin gang is used (Role.minimum)" in found
     assert "the argument capacity.ancestorReclaimLevel has no effect: " in found
 
 
 def test_a_text_that_cannot_be_read_counts_as_absent() -> None:
     [line] = told("tiers: [")
-    assert line.endswith(": it counts as absent")
+    assert line.endswith(": the configuration is ignored")
 
 
 def test_every_entry_says_something() -> None:

@@ -14,7 +14,7 @@ from tests.dialects.yunikorn.test_dialect import in_queue
     [
         ("partitions: [", 1, "no YAML"),
         ("a: &a [*a]", 1, "more than 100 levels"),
-        ("a: " + "[" * 5000, 1, "more than 200 lists or mappings are within each other"),
+        ("a: " + "[" * 5000, 1, "lists and mappings are nested more than 200 levels deep"),
         ("a: [" + "b, " * 200_000 + "]", 1, "more than 100000 names and values"),
         ("a: &a [" + "b, " * 30_000 + "]\nc: *a", 1, "more than 50000 values"),
         ("partitions:\n  - queues:\n" + "    - {name: a%s}\n" * 5000 % (*range(5000),), 5002, "more than 5000 queues"),

@@ -54,7 +54,10 @@ def test_the_first_rule_that_gives_a_queue_wins(application: Application, queue:
 @pytest.mark.parametrize(
     ("application", "said"),
     [
-        (Application(user="ann", tags={"namespace": "x", "namespace.parentqueue": "root.open"}), "as a parent: a leaf"),
+        (
+            Application(user="ann", tags={"namespace": "x", "namespace.parentqueue": "root.open"}),
+            "as a parent, which is a leaf",
+        ),
         (Application(user="k!m", groups=("staff",), tags={}), "'k!m' is not a valid name"),
         (Application(user="k" * 65, groups=("staff",), tags={}), "is not a valid name"),
     ],

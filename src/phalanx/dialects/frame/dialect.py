@@ -105,7 +105,7 @@ class Definitions:
     `parts`: reserved parts of nodes (`NodePart`). `stand_ins`: pods that exist only in the scheduler and represent
     other objects (`StandIn`).
     `fault`, `fault_at`: why the definitions are invalid as a whole, and the kind and key of the object that makes them
-    invalid. While there is a fault, the last valid definitions stay in force. If there were no valid definitions
+    invalid. While there is a fault, the last valid definitions stay in effect. If there were no valid definitions
     before, the invalid definitions are used."""
 
     queues: tuple[Queue, ...] = ()
@@ -254,7 +254,7 @@ class Claim:
     """The settings that a dialect's definitions contain for one gang. `Dialect.claim` returns them.
 
     `queue`: the gang's queue in the tree; empty for the default queue.
-    `priority`: a priority that replaces the priority of the gang's pods; None if the gang has the priority of its pods.
+    `priority`: a priority that replaces the priority of the gang's pods; None to keep the priority of the pods.
     `blocked`: why the gang may not start even if there is capacity for it. `drained`: True if a running gang may not
     continue to run either, so that Phalanx stops it. `options`: Phalanx options that replace the options of the gang's
     objects. `roles`: for a gang of bare pods, the settings of each role. Pods of roles without settings start with the
@@ -524,7 +524,7 @@ class GangHistory(Protocol):
 
     def stream(self, path: Sequence[str], query: Mapping[str, str]) -> Iterator[Sequence[Object]] | None:
         """Return an iterator over future records, or None if there is no stream at this path with this query. Each step
-        yields the records since the last step, and perhaps no record. The iterator ends if its reader is so slow that
+        yields the records since the last step; there may be none. The iterator ends if its reader is so slow that
         records had to be dropped."""
 
 

@@ -1,5 +1,5 @@
 """Describe how Phalanx uses the fields of another scheduler's API. Each dialect has a table with every field of its
-API, and for each field one of the classes below."""
+API, and for each field an instance of one of the classes below."""
 
 from __future__ import annotations
 

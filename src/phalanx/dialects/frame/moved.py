@@ -1,4 +1,4 @@
-"""List the Phalanx equivalents of another scheduler's objects. The command `phalanx migrate` prints them."""
+"""List the Phalanx equivalents of another scheduler's objects. The command `phalanx migrate` prints this list."""
 
 from __future__ import annotations
 

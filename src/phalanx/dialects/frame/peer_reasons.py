@@ -49,18 +49,20 @@ class Peer(StrEnum):
 
 
 SENTENCE = IgnoredReason("KAI has a sentence for this, no reason code")
-NO_TIME = IgnoredReason("no such peer knows times or dependencies of jobs")
+NO_TIME = IgnoredReason("none of these schedulers has times or dependencies of jobs")
 NOT_ENOUGH = "NotEnoughResources"
-NEVER_TOLD = IgnoredReason("the object is refused before it could wait")
+NEVER_TOLD = IgnoredReason("the object is refused, so it never waits")
 
 PEERS: dict[ReasonCode, Words] = {
     ReasonCode.NO_ROOM: Words("WaitingForQuota", NOT_ENOUGH, SENTENCE, "Resources"),
     ReasonCode.NEVER_FITS: Words("ExceedsMaxQuota", NOT_ENOUGH, SENTENCE, "BadConstraints"),
     ReasonCode.ROOM_KEPT: Words("WaitingForQuota", NOT_ENOUGH, SENTENCE, "Resources"),
     ReasonCode.NO_NODE_MATCHES: Words("NoMatchingFlavor", NOT_ENOUGH, SENTENCE, "BadConstraints"),
-    ReasonCode.WAITING_FOR_MEMBERS: Words("PendingEvaluation", NOT_ENOUGH, SENTENCE, IgnoredReason("jobs come whole")),
-    ReasonCode.QUOTA: Words("PendingEvaluation", NOT_ENOUGH, SENTENCE, IgnoredReason("it has no namespaces")),
-    ReasonCode.HELD: Words("Suspended", IgnoredReason("its jobs have no hold"), SENTENCE, "JobHeldUser"),
+    ReasonCode.WAITING_FOR_MEMBERS: Words(
+        "PendingEvaluation", NOT_ENOUGH, SENTENCE, IgnoredReason("a job is submitted as a whole")
+    ),
+    ReasonCode.QUOTA: Words("PendingEvaluation", NOT_ENOUGH, SENTENCE, IgnoredReason("Slurm has no namespaces")),
+    ReasonCode.HELD: Words("Suspended", IgnoredReason("Volcano's jobs cannot be held"), SENTENCE, "JobHeldUser"),
     ReasonCode.QUEUE_HELD: Words("Suspended", NOT_ENOUGH, SENTENCE, "PartitionDown"),
     ReasonCode.QUEUE_CLOSED: Words("Suspended", NOT_ENOUGH, SENTENCE, "PartitionInactive"),
     ReasonCode.QUEUE_MISCONFIGURED: Words("Misconfigured", NOT_ENOUGH, SENTENCE, "PartitionConfig"),
@@ -83,7 +85,7 @@ PEERS: dict[ReasonCode, Words] = {
     ReasonCode.QUEUE_UNKNOWN: Words("Misconfigured", NOT_ENOUGH, "QueueDoesNotExist", "InvalidAccount"),
     ReasonCode.BACKOFF: Words("WaitingForPodsReady", NOT_ENOUGH, SENTENCE, "BeginTime"),
     ReasonCode.INVALID: Words("Misconfigured", NEVER_TOLD, NEVER_TOLD, "BadConstraints"),
-    ReasonCode.VOLUMES: Words("Misconfigured", NOT_ENOUGH, SENTENCE, IgnoredReason("it has no volumes")),
+    ReasonCode.VOLUMES: Words("Misconfigured", NOT_ENOUGH, SENTENCE, IgnoredReason("Slurm has no volumes")),
     ReasonCode.REJECTED: Words("WaitingForPodsReady", NOT_ENOUGH, SENTENCE, "JobLaunchFailure"),
     ReasonCode.STALE: Words("WaitingForPodsReady", NOT_ENOUGH, SENTENCE, "JobLaunchFailure"),
     ReasonCode.UNSUPPORTED: Words("Misconfigured", NOT_ENOUGH, SENTENCE, "BadConstraints"),

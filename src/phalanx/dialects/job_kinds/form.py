@@ -1,5 +1,5 @@
-"""Define the protocol that each framework's job kind implements. It presents each *role* of a job, which is a set of
-equal pods such as the workers, as a batch/v1 Job.
+"""Define the protocol that each framework's job kind implements. An implementation presents each *role* of a job as a
+batch/v1 Job. A role is a set of equal pods, such as the workers.
 
 Therefore all code for Jobs (which resumes, suspends, preempts and counts them) also works for these kinds. `view`
 presents a role as a Job. `edit` does the inverse: it translates a change of that Job into a change of the object's

@@ -26,36 +26,36 @@ _SUB, _SPEC = "object.spec.subGroups", "object.spec"
 _IS_PARENT = f"{_SUB}.exists(o, has(o.parent) && o.parent == s.name)"
 _POD_GROUP = {
     "minMember and minSubGroup are mutually exclusive": f"!has({_SPEC}.minMember) || !has({_SPEC}.minSubGroup)",
-    "minSubGroup is of sub-groups: there are none": (f"!has({_SPEC}.minSubGroup) || (has({_SUB}) && size({_SUB}) > 0)"),
-    "sub-groups have different names": (
+    "minSubGroup requires sub-groups": (f"!has({_SPEC}.minSubGroup) || (has({_SUB}) && size({_SUB}) > 0)"),
+    "sub-groups must have different names": (
         f"!has({_SUB}) || {_SUB}.all(s, size({_SUB}.filter(o, o.name == s.name)) == 1)"
     ),
-    "the parent of a sub-group is another sub-group": (
+    "the parent of a sub-group must be another sub-group": (
         f"!has({_SUB}) || {_SUB}.all(s, !has(s.parent) || (s.parent != s.name && {_SUB}.exists(o, o.name == s.parent)))"
     ),
-    "a sub-group with others below it has no minMember": (
+    "a sub-group with child sub-groups must not set minMember": (
         f"!has({_SUB}) || {_SUB}.all(s, !({_IS_PARENT}) || !has(s.minMember))"
     ),
-    "a sub-group without others below it has a minMember, and no minSubGroup": (
+    "a sub-group without child sub-groups must set minMember, and must not set minSubGroup": (
         f"!has({_SUB}) || {_SUB}.all(s, {_IS_PARENT} || (has(s.minMember) && !has(s.minSubGroup)))"
     ),
 }
 _NOTES = "object.metadata.annotations"
 _WHOLE = f'has(c.resources) && has(c.resources.limits) && "{GPU}" in c.resources.limits'
 _POD = {
-    "a pod asks for a part of a GPU or for whole ones, not for both": f"!object.spec.containers.exists(c, {_WHOLE})",
+    "a pod must not request both a part of a GPU and whole GPUs": f"!object.spec.containers.exists(c, {_WHOLE})",
     "gpu-fraction and gpu-memory are mutually exclusive": f'!("gpu-fraction" in {_NOTES} && "gpu-memory" in {_NOTES})',
-    "gpu-fraction is a number between 0 and 1": (
+    "gpu-fraction must be a number between 0 and 1": (
         f'!("gpu-fraction" in {_NOTES}) || {_NOTES}["gpu-fraction"].matches("^0?\\\\.[0-9]*[1-9][0-9]*$")'
     ),
-    "gpu-memory is a whole number of MiB": (
+    "gpu-memory must be a whole number of MiB": (
         f'!("gpu-memory" in {_NOTES}) || {_NOTES}["gpu-memory"].matches("^[0-9]*[1-9][0-9]*$")'
     ),
-    "gpu-fraction-num-devices is a whole number above 0": (
+    "gpu-fraction-num-devices must be a whole number above 0": (
         f'!("gpu-fraction-num-devices" in {_NOTES}) || '
         f'{_NOTES}["gpu-fraction-num-devices"].matches("^[0-9]*[1-9][0-9]*$")'
     ),
-    "gpu-fraction-container-name names a container of the pod": (
+    "gpu-fraction-container-name must name a container of the pod": (
         f'!("gpu-fraction-container-name" in {_NOTES}) || (object.spec.containers + '
         "(has(object.spec.initContainers) ? object.spec.initContainers : []))"
         f'.exists(c, c.name == {_NOTES}["gpu-fraction-container-name"])'
@@ -90,7 +90,7 @@ POLICIES: Final[tuple[Made, ...]] = (
         _queues("DELETE"),
         {},
         {
-            "the queue has queues below it: delete these first": (
+            "the queue has child queues: delete the child queues first": (
                 "!has(oldObject.status) || !has(oldObject.status.childQueues) || "
                 "size(oldObject.status.childQueues) == 0"
             )

@@ -1,5 +1,5 @@
-"""Find the gang of a pod by the rules of KAI's pod grouper. Unlike KAI, this module reads only the pod's own metadata
-for this, and not the pod's owners.
+"""Find the gang of a pod by the rules of KAI's pod grouper. Unlike KAI, this module finds the gang only from the pod's
+own metadata, without reading the pod's owners.
 
 The annotation `pod-group-name` of a pod names the pod's PodGroup. Without this annotation, the gang follows from the
 kind of the pod's owner, and the owner states the number of pods of the gang. The PodGroup has the name that KAI would

@@ -68,7 +68,7 @@ class PodGroupTerms:
 
     `priority_class`: the gang's PriorityClass; empty if the priority of its pods is used.
     `nearness`: the name of the topology, the required level and the preferred level.
-    `staleness_grace_s`: how long the gang may run with fewer pods than its minimum; 0 for any time.
+    `staleness_grace_s`: how long the gang may run with fewer pods than its minimum; 0: no limit.
     `missing`: the reason why the gang waits if Phalanx has not read its PodGroup or owner yet. `awaits`: the kind and
     the key of this owner."""
 

@@ -114,7 +114,7 @@ def _known(name: str, specs: Mapping[str, Any]) -> KaiQueue:
     children = tuple(sorted(below))  # a queue that names itself as its parent has no child, so it can be deleted
     fault = ""
     if parent:
-        why = "stands above itself" if parent in (name, *above) else "does not exist"
+        why = "is its own ancestor" if parent in (name, *above) else "does not exist"
         fault = f"the queue {parent}, above {name}, {why}"
     elif children:
         fault = f"the queue {name} has child queues ({', '.join(children)}): name one of these"

@@ -20,6 +20,6 @@ def require_shallow(text: str, most: int | None = None) -> None:
         elif isinstance(event, yaml.events.CollectionEndEvent):
             depth -= 1
         if depth > _DEEPEST:
-            raise yaml.YAMLError(f"more than {_DEEPEST} lists or mappings are within each other")
+            raise yaml.YAMLError(f"lists and mappings are nested more than {_DEEPEST} levels deep")
         if most is not None and count > most:
             raise yaml.YAMLError(f"more than {most} names and values")

@@ -74,7 +74,7 @@ class Fields:
     def flag(self, name: str, default: bool = False) -> bool:
         value = self.value(name)
         if value is not None and not isinstance(value, bool):
-            raise Misread((*self.path, name), f"{_shown(value)} is neither true nor false")
+            raise Misread((*self.path, name), f"{_shown(value)} must be true or false")
         return default if value is None else value
 
     def whole(self, name: str, default: int = 0, *, least: int = -(2**31), most: int = 2**31 - 1) -> int:
@@ -108,7 +108,7 @@ class Fields:
             return default
         kinds = type(default)
         if value not in [str(kind) for kind in kinds]:
-            raise Misread((*self.path, name), f"{_shown(value)} is none of {', '.join(kinds)}")
+            raise Misread((*self.path, name), f"{_shown(value)} is not one of {', '.join(kinds)}")
         return kinds(value)
 
     def amount(self, name: str, resource: str) -> int:

@@ -56,9 +56,11 @@ def read_topologies(said: Fields) -> tuple[Topology, ...]:
 def _topology(said: Fields) -> Topology:
     levels = said.texts("levels")
     if not levels:
-        raise Misread((*said.path, "levels"), "a topology has one level at least: node label keys, coarse to fine")
+        raise Misread(
+            (*said.path, "levels"), "a topology must have at least one level: node label keys, from coarse to fine"
+        )
     if twice := [level for level in levels if levels.count(level) > 1]:
-        raise Misread((*said.path, "levels"), f"{twice[0]!r} stands there twice")
+        raise Misread((*said.path, "levels"), f"{twice[0]!r} is listed twice")
     said.done()
     return Topology(levels=levels)
 
@@ -105,9 +107,9 @@ def _toleration(said: Fields) -> Toleration:
     )
     said.done()
     if found.operator not in _OPERATORS:
-        raise Misread((*said.path, "operator"), f"{found.operator!r} is none of {', '.join(_OPERATORS)}")
+        raise Misread((*said.path, "operator"), f"{found.operator!r} is not one of {', '.join(_OPERATORS)}")
     if found.effect not in _EFFECTS:
-        raise Misread((*said.path, "effect"), f"{found.effect!r} is none of {', '.join(_EFFECTS[1:])}")
+        raise Misread((*said.path, "effect"), f"{found.effect!r} is not one of {', '.join(_EFFECTS[1:])}")
     if not found.key and found.operator != "Exists":
         raise Misread((*said.path, "key"), "without a key (every taint is tolerated), the operator must be Exists")
     return found
@@ -132,5 +134,5 @@ def read_reservation(name: str, spec: object, *, moment: Callable[[Any, Path], f
     )
     said.done()
     if not found.nodes:
-        raise Misread(("spec", "nodes"), "it reserves no nodes: name one at least")
+        raise Misread(("spec", "nodes"), "it reserves no nodes: name at least one")
     return found

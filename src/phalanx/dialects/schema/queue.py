@@ -35,7 +35,10 @@ def read_queue(name: str, spec: object, *, state_since_s: float = 0.0) -> Queue:
     said = Fields(spec, ("spec",))
     parent = said.text("parent")
     if parent == name:
-        raise Misread(("spec", "parent"), f"{name!r} is the queue itself; name another, or none for one at the top")
+        raise Misread(
+            ("spec", "parent"),
+            f"{name!r} is the queue itself; name another queue, or leave the field out for a queue at the top",
+        )
     limits = said.fields("limits")
     queue = Queue(
         name=name,
@@ -72,7 +75,7 @@ def _quotas(said: Fields) -> tuple[Quota, ...]:
         flavor = entry.text("flavor")
         if flavor in found:
             whom = f"the flavor {flavor}" if flavor else "all nodes"
-            raise Misread(entry.path, f"a quota for {whom} stands above already; make one of both")
+            raise Misread(entry.path, f"there is already a quota for {whom}; combine both into one")
         group = entry.text("group")
         parts = {name: entry.amounts(name) for name in ("guaranteed", "limit", "lend")}
         entry.done()
@@ -88,10 +91,10 @@ def _check_amounts(entry: Fields, *, guaranteed: Bounds, limit: Bounds, lend: Bo
     for resource, amount in ceiling.items():
         if amount < own.get(resource, 0):
             asked = f"guaranteed is {entry.values['guaranteed'][resource]}"
-            raise Misread((*entry.path, "limit", resource), f"the limit is below what is guaranteed ({asked})")
+            raise Misread((*entry.path, "limit", resource), f"the limit is lower than the guarantee ({asked})")
     for resource, amount in lend:
         if amount > own.get(resource, 0):
-            text = f"more is lent than is guaranteed ({(entry.values.get('guaranteed') or {}).get(resource, 0)})"
+            text = f"it is more than the guarantee ({(entry.values.get('guaranteed') or {}).get(resource, 0)})"
             raise Misread((*entry.path, "lend", resource), text)
 
 
@@ -140,5 +143,7 @@ def _limits(said: Fields) -> Limits:
 def _limits_of_a_job(said: Fields) -> Limits:
     for count in ("running", "submitted"):
         if said.values.get(count) is not None:
-            raise Misread((*said.path, count), "a job is one job; say it of all (total), of a user or of a group")
+            raise Misread(
+                (*said.path, count), "this limit cannot apply to a single job; set it in total, perUser or perGroup"
+            )
     return _limits(said)

@@ -90,7 +90,7 @@ _REPLICAS = "(has(t.replicas) ? t.replicas : 0)"
 _FEWEST = f"(has(t.minAvailable) ? t.minAvailable : {_REPLICAS})"
 _JOB = {
     "No task specified in job spec": f"has({_TASKS}) && size({_TASKS}) > 0",
-    "a task's template needs containers": (
+    "the template of a task must have containers": (
         f"{_TASKS}.all(t, has(t.template) && has(t.template.spec) && has(t.template.spec.containers) && "
         "size(t.template.spec.containers) > 0)"
     ),
@@ -109,18 +109,18 @@ _JOB = {
     f"unable to find job plugin: there are {', '.join(_PLUGINS)}": (
         f"!has(object.spec.plugins) || object.spec.plugins.all(p, p in {_listed(_PLUGINS)})"
     ),
-    "the plugin mpi needs a task 'master', or --master=<its name>": (
+    "the plugin mpi requires a task 'master', or the argument --master=<task name>": (
         "!has(object.spec.plugins) || !('mpi' in object.spec.plugins) || "
         f"object.spec.plugins.mpi.exists(a, a.contains('-master')) || {_TASKS}.exists(t, has(t.name) && "
         "t.name == 'master')"
     ),
     "can not submit job to root queue": "!has(object.spec.queue) || object.spec.queue != 'root'",
-    "a volume needs exactly one of volumeClaim and volumeClaimName, and a mountPath of its own": (
+    "a volume must have exactly one of volumeClaim and volumeClaimName, and a unique mountPath": (
         "!has(object.spec.volumes) || object.spec.volumes.all(v, has(v.mountPath) && "
         "(has(v.volumeClaim) || has(v.volumeClaimName)) && "
         "object.spec.volumes.filter(o, has(o.mountPath) && o.mountPath == v.mountPath).size() == 1)"
     ),
-    "a task depends on a task that is not there, or on itself": (
+    "a task depends on a task that does not exist, or on itself": (
         f"{_TASKS}.all(t, !has(t.dependsOn) || !has(t.dependsOn.name) || t.dependsOn.name.all(d, "
         f"{_TASKS}.exists(o, has(o.name) && o.name == d) && !(has(t.name) && t.name == d)))"
     ),
@@ -167,8 +167,8 @@ _QUEUES = {
     "guarantee should be less equal than capability": _at_most(
         _GUARANTEE, f"{_QUEUE}.capability", f"{_HAS_GUARANTEE} && has({_QUEUE}.capability)"
     ),
-    "a queue is not below itself": f"!has({_QUEUE}.parent) || {_QUEUE}.parent != object.metadata.name",
-    "volcano.sh/hierarchy and volcano.sh/hierarchy-weights have the same length": (
+    "a queue must not be its own parent": f"!has({_QUEUE}.parent) || {_QUEUE}.parent != object.metadata.name",
+    "volcano.sh/hierarchy and volcano.sh/hierarchy-weights must have the same length": (
         "!has(object.metadata.annotations) || !('volcano.sh/hierarchy' in object.metadata.annotations) || "
         "('volcano.sh/hierarchy-weights' in object.metadata.annotations && "
         "size(object.metadata.annotations['volcano.sh/hierarchy'].split('/')) == "
@@ -177,7 +177,7 @@ _QUEUES = {
 }
 _LISTED_FLOWS = "(has(object.spec.flows) ? object.spec.flows : [])"
 _FLOWS = {
-    "a flow depends on a flow that is not there, or stands there twice": (
+    "a flow depends on a flow that does not exist, or is listed twice": (
         "!has(object.spec.flows) || object.spec.flows.all(f, "
         "object.spec.flows.filter(o, o.name == f.name).size() == 1 && (!has(f.dependsOn) || "
         "!has(f.dependsOn.targets) || f.dependsOn.targets.all(d, d != f.name && "
@@ -187,7 +187,7 @@ _FLOWS = {
 }
 _CRONS = {
     "TZ and CRON_TZ are not allowed in schedule: write timeZone": "!object.spec.schedule.contains('TZ=')",
-    "the name of a cron job has at most 52 characters": "size(object.metadata.name) <= 52",
+    "the name of a cron job must have at most 52 characters": "size(object.metadata.name) <= 52",
 }
 
 

@@ -162,7 +162,7 @@ def notes(config_map: Object) -> Iterator[str]:
     try:
         found = read_configuration(text)
     except VolcanoConfigurationError as error:
-        yield f"{error}: it counts as absent"
+        yield f"{error}: the configuration is ignored"
         return
     for setting in settings(found):
         match use_of(setting):
@@ -180,12 +180,12 @@ def told(text: str) -> Iterator[str]:
     try:
         found = read_configuration(text)
     except VolcanoConfigurationError as error:
-        yield f"{error}: it counts as absent"
+        yield f"{error}: the configuration is ignored"
         return
     for setting in settings(found):
         match use_of(setting):
             case Becomes(field, how):
-                yield f"the {setting.what} {setting.name} is carried out ({field})" + (f": {how}" if how else "")
+                yield f"the {setting.what} {setting.name} is used ({field})" + (f": {how}" if how else "")
             case Ignored(why):
                 yield f"the {setting.what} {setting.name} has no effect: {why}"
             case Answered() | None:

@@ -316,7 +316,7 @@ def notes(kind: str, obj: Object) -> Iterator[str]:
         yield f"it has no effect: {whole.why}"
         return
     if theirs and kind == "Queue" and (fault := fault_of(obj)):
-        yield f"{fault}: nothing of this queue starts until that is mended"
+        yield f"{fault}: no job of this queue starts until this is corrected"
     if table:
         yield from unused(obj.get("spec") or {}, table)
     said = {**(obj["metadata"].get("labels") or {}), **(obj["metadata"].get("annotations") or {})}

@@ -4,7 +4,7 @@ with `schedulerName: yunikorn` become jobs.
 YuniKorn has no kinds of its own. So the condition PodScheduled and events on a pod show why the pod waits, as for every
 pod. If YuniKorn would reject an application, the application's pods fail, as in YuniKorn. If there is no configuration,
 all pods are in the default queue. As in YuniKorn, an invalid configuration has no effect, and the last valid
-configuration stays in force. After a restart of the scheduler there is no earlier configuration. Then the jobs wait,
+configuration stays in effect. After a restart of the scheduler there is no earlier configuration. Then the jobs wait,
 and their reason names the line with the error. (YuniKorn itself does not start in this case.)
 """
 
@@ -257,8 +257,8 @@ def submit(defined: YuniKornDefinitions, namespace: str, queue: str, options: Ma
         text = ""
         if by_share:
             text = (
-                "a gang with task groups needs a queue whose application.sort.policy is fifo, and that of "
-                f"{placed.queue} is fair: change it, or name another queue"
+                "a gang with task groups needs a queue whose application.sort.policy is fifo, but "
+                f"{placed.queue} has fair: change it, or name another queue"
             )
         elif larger := _too_large(gang_asks(options), placed.queue, (*defined.queues, *queues)):
             text = f"its task groups together request more {larger} than the queue {placed.queue} may ever have"

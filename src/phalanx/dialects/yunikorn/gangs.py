@@ -241,9 +241,9 @@ def _task_group(said: Mapping[str, object]) -> TaskGroup:
     """Return the task group that one entry of the annotation describes. Raise ValueError if the entry is invalid."""
     name, members, resources = said.get("name"), said.get("minmember"), said.get("minresource")
     if not isinstance(name, str) or not name or not isinstance(resources, Mapping) or not resources:
-        raise ValueError("a task group has a name and resources")
+        raise ValueError("a task group must have a name and resources")
     if isinstance(members, bool) or not isinstance(members, int) or not 0 < members <= MAX_AMOUNT:
-        raise ValueError("a task group has members")
+        raise ValueError("a task group must have members")
     return TaskGroup(name=name, members=members, resources={str(key): str(value) for key, value in resources.items()})
 
 

@@ -297,7 +297,10 @@ def _by(rule: PlacementRule, application: Application, tree: PlacementTree) -> s
         if rule.parent is not None and not (above := _by(rule.parent, application, tree)):
             return ""
         if tree.leaves.get(above):
-            raise _Refused(f"the rule {rule.parent.name if rule.parent else kind!r} gives {above} as a parent: a leaf")
+            raise _Refused(
+                f"the rule {rule.parent.name if rule.parent else kind!r} returns {above} as a parent, "
+                "which is a leaf queue"
+            )
         name = f"{above}.{name if kind == 'fixed' else name.replace('.', _DOT)}"
     if name in tree.leaves:
         return name

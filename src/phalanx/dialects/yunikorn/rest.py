@@ -59,10 +59,10 @@ LEFT_OUT: Final[Mapping[str, str]] = {
     "queues: `currentPriority`, `allocatingAcceptedApps`": "they have no effect in Phalanx",
     "applications: `maxUsedResource`, `stateLog`, `startTime`, `finishedTime`, `resourceHistory`": "no history is kept",
     "applications, nodes: `placeholderData`, `reservations`": "always empty: a waiting application holds no capacity",
-    "applications: `backoffDeadline`, `maxRequestPriority`": "Phalanx has no such pause",
+    "applications: `backoffDeadline`, `maxRequestPriority`": "Phalanx has no back-off of this kind",
     "allocations: `allocationTime`, `allocationDelay`": "see the condition PodScheduled of the pod",
     "nodes: `occupied`, `available`, `foreignAllocations`": "pods of other schedulers are in `phalanx nodes`",
-    "nodes: `attributes`, `rackName`": "labels are on the node",
+    "nodes: `attributes`, `rackName`": "the Node object has the labels",
 }
 _MISSING = "this path does not exist; docs/dialects/yunikorn.md lists the paths that are served"
 _ACTIVE, _REJECTED, _COMPLETED = ("Accepted", "Running"), "Rejected", "Completed"

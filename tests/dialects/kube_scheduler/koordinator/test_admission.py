@@ -68,8 +68,8 @@ def pod(name: str, qos: str, band: str = "", cpu: str = "1", scheduler: str = "k
     [
         ("good", {"min": {"cpu": 1}, "max": {"cpu": "2"}}, "taken"),
         ("empty", {}, "taken"),
-        ("above", {"min": {"cpu": 3}, "max": {"cpu": "2500m"}}, "spec.min is at most spec.max"),
-        ("unknown", {"min": {"memory": 1}, "max": {"cpu": 2}}, "every resource of spec.min is one of spec.max"),
+        ("above", {"min": {"cpu": 3}, "max": {"cpu": "2500m"}}, "spec.min must not exceed spec.max"),
+        ("unknown", {"min": {"memory": 1}, "max": {"cpu": 2}}, "every resource in spec.min must also be in spec.max"),
     ],
 )
 def test_quotas_that_contradict_themselves_are_refused(
@@ -82,24 +82,24 @@ def test_a_tree_does_not_change(server: ServerProcess) -> None:
     found = quota("tree", labels={"tree-id": "a"}, max={"cpu": 1})
     assert send(server, kinds.ELASTIC_QUOTAS, found) == "taken"
     other = quota("tree", labels={"tree-id": "b"}, max={"cpu": 1})
-    assert "tree may not change" in send(server, kinds.ELASTIC_QUOTAS, other, method="patch")
+    assert "tree of a quota must not change" in send(server, kinds.ELASTIC_QUOTAS, other, method="patch")
 
 
 @pytest.mark.parametrize(
     ("manifest", "said"),
     [
         (pod("be", "BE", "batch"), "taken"),
-        (pod("be-prod", "BE", "prod"), "qosClass BE does not go"),
-        (pod("be-none", "BE"), "qosClass BE does not go"),
+        (pod("be-prod", "BE", "prod"), "qosClass BE requires"),
+        (pod("be-none", "BE"), "qosClass BE requires"),
         (pod("lsr", "LSR", "prod"), "taken"),
-        (pod("lsr-batch", "LSR", "batch"), "qosClass LSR goes with"),
+        (pod("lsr-batch", "LSR", "batch"), "qosClass LSR requires"),
         (pod("lsr-part", "LSR", "prod", "1500m"), "whole number of cpus"),
         (pod("lse", "LSE", "mid", "2"), "taken"),
-        (pod("odd", "FAST", "prod"), "qosClass is one of"),
+        (pod("odd", "FAST", "prod"), "qosClass must be one of"),
         (pod("none", ""), "taken"),
         (pod("batch", "BE", "batch", **{"kubernetes.io/batch-cpu": "1000"}), "taken"),
-        (pod("batch-ls", "LS", "batch", **{"kubernetes.io/batch-cpu": "1000"}), "batch resources go with"),
-        (pod("batch-no", "", "batch", **{"kubernetes.io/batch-cpu": "1000"}), "batch resources go with"),
+        (pod("batch-ls", "LS", "batch", **{"kubernetes.io/batch-cpu": "1000"}), "batch resources require"),
+        (pod("batch-no", "", "batch", **{"kubernetes.io/batch-cpu": "1000"}), "batch resources require"),
         (pod("others", "FAST", scheduler="phalanx"), "taken"),
     ],
     ids=lambda value: value["metadata"]["name"] if isinstance(value, dict) else "",
@@ -111,4 +111,4 @@ def test_classes_go_with_priorities_and_whole_cpus(server: ServerProcess, manife
 def test_a_class_does_not_change(server: ServerProcess) -> None:
     assert send(server, PODS, pod("kept", "LS")) == "taken"
     changed = {"metadata": {"name": "kept", "labels": {"koordinator.sh/qosClass": "LSE"}}}
-    assert "qosClass may not change" in send(server, PODS, changed, method="patch")
+    assert "qosClass must not change" in send(server, PODS, changed, method="patch")

@@ -62,8 +62,8 @@ _LABELS = (
 )
 _SUSPEND = "Object{spec: Object.spec{suspend: true}}"
 # If an AppWrapper has no `spec`, the policy adds one. Then the API server's schema validation reports the field that is
-# missing in `spec`. The policy does not change a `spec` that is no JSON object, so that the validation reports the type
-# of this `spec`.
+# missing in `spec`. The policy does not change a `spec` that is not a JSON object, so that the validation reports the
+# type of this `spec`.
 _OURS = {
     "ours": (
         "!has(object.spec) || (type(object.spec) == map && "

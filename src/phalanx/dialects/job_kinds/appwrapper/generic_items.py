@@ -1,7 +1,7 @@
 """Translate an AppWrapper of the first generation (MCAD, v1beta1) into the form of the second generation.
 
 The entries of `GenericItems` become components, each of which wraps one object. The rules of the second generation
-state where the pod templates of a wrapped object are. If the object's kind has no rule, its template is at
+determine the paths of the pod templates in a wrapped object. If the object's kind has no rule, its template is at
 `spec.template`, as in MCAD. The wrapped objects and their pods get the labels that MCAD would set. An object without
 pods needs no capacity, so it is created without waiting.
 

@@ -79,7 +79,9 @@ def component_sets(at: int, component: Mapping[str, Any]) -> list[AppWrapperPodS
     inferred = dict(_inferred(obj))
     declared = {str(one["path"]): _count(one.get("replicas"), 1) for one in component.get("podSets") or ()}
     if inferred and declared and declared != inferred:
-        raise WrapError(f"component {at}: the podSets {declared} are not those of the {obj.get('kind')}: {inferred}")
+        raise WrapError(
+            f"component {at}: the declared podSets {declared} differ from those of the {obj.get('kind')}: {inferred}"
+        )
     return [
         AppWrapperPodSet(component=at, index=index, path=path, replicas=replicas, template=_at(component, path))
         for index, (path, replicas) in enumerate((declared or inferred).items())

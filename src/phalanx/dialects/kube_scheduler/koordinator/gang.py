@@ -116,7 +116,7 @@ def _of_one(name: str, gangs: list[str], said: Said, pod_groups: Mapping[str, Ob
         return _least(name, said.options)
     lacks = "has no pods yet" if pod_groups is None else "has no PodGroup yet"
     names = ", ".join(gang.removeprefix(MARK) for gang in gangs)
-    text = f"the gang {name} of its group [{names}] {lacks}: all of them start together"
+    text = f"the gang {name} of its group [{names}] {lacks}: all gangs of a group start together"
     return Reason(code=ReasonCode.WAITING_FOR_MEMBERS, text=text)
 
 

@@ -167,30 +167,31 @@ def _policy(name: str, rule: Object, conditions: dict[str, str], checks: dict[st
 _MIN, _MAX = "object.spec.min", "object.spec.max"
 _NAMES_MIN = f"!has(object.spec) || !has({_MIN})"
 _QUOTAS = {
-    "every resource of spec.min is one of spec.max": f"{_NAMES_MIN} || (has({_MAX}) && {_MIN}.all(k, k in {_MAX}))",
-    "spec.min is at most spec.max": (
+    "every resource in spec.min must also be in spec.max": f"{_NAMES_MIN} || (has({_MAX}) && {_MIN}.all(k, k in "
+    f"{_MAX}))",
+    "spec.min must not exceed spec.max": (
         f"{_NAMES_MIN} || !has({_MAX}) || {_MIN}.all(k, !(k in {_MAX}) || "
         f"quantity(string({_MIN}[k])).compareTo(quantity(string({_MAX}[k]))) <= 0)"
     ),
-    "a quota's tree may not change": f"oldObject == null || ({_same(f'{kinds.QUOTA}tree-id')})",
+    "the tree of a quota must not change": f"oldObject == null || ({_same(f'{kinds.QUOTA}tree-id')})",
 }
 _PODS = {
-    "the qosClass is one of LSE, LSR, LS, BE and SYSTEM": (
+    "the qosClass must be one of LSE, LSR, LS, BE and SYSTEM": (
         f'{_LABELS}["{_QOS}"] in ["LSE", "LSR", "LS", "BE", "SYSTEM"]'
     ),
-    "the qosClass BE does not go with no priority class, or with koord-prod": (
+    "the qosClass BE requires a priority class other than koord-prod": (
         f"!({_qos('BE')}) || !({_in_band('prod')} || {_none()})"
     ),
-    "the qosClass LSR goes with the priority class koord-prod alone": f"!({_qos('LSR')}) || {_in_band('prod')}",
-    "pods of the qosClass LSR or LSE ask for a whole number of cpus": (
+    "the qosClass LSR requires the priority class koord-prod": f"!({_qos('LSR')}) || {_in_band('prod')}",
+    "pods of the qosClass LSR or LSE must request a whole number of cpus": (
         f"!({_qos('LSR')} || {_qos('LSE')}) || object.spec.containers.all(c, has(c.resources) && "
         'has(c.resources.requests) && "cpu" in c.resources.requests && '
         'string(c.resources.requests.cpu).matches("^([0-9]+|[0-9]+000m)$"))'
     ),
-    "the qosClass may not change": f"oldObject == null || ({_same(_QOS)})",
+    "the qosClass must not change": f"oldObject == null || ({_same(_QOS)})",
 }
 _BATCH = {
-    "batch resources go with the qosClass BE": f"({_has(_QOS)}) && {_qos('BE')}",
+    "batch resources require the qosClass BE": f"({_has(_QOS)}) && {_qos('BE')}",
 }
 _ASKS_BATCH = (
     "object.spec.containers.exists(c, has(c.resources) && has(c.resources.requests) && "

@@ -176,7 +176,7 @@ MULTI_KUEUE_CLUSTER: Mapping[str, Use] = {
     "spec.clusterProfileRef": Ignored(
         "Phalanx does not support it; the condition Active is False with the reason BadKubeConfig"
     ),
-    "status": Answered("the condition Active with the reason Connected, or with the problem and what to do about it"),
+    "status": Answered("the condition Active with the reason Connected, or with the problem and how to correct it"),
 }
 MULTI_KUEUE_CONFIG: Mapping[str, Use] = {
     "spec.clusters": Becomes("Worker", "the clusters to which jobs with the check may be sent"),
@@ -431,7 +431,7 @@ def _of_configuration(config_map: Object) -> Iterator[str]:
         said = decoded(text)
         read_configuration(said)
     except KueueConfigurationError as error:
-        yield f"{error}; Kueue's defaults hold"
+        yield f"{error}; Kueue's defaults are used"
         return
     yield from unused({key: value for key, value in said.items() if key not in _HEAD}, CONFIGURATION, "")
 

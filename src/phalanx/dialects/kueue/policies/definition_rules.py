@@ -21,7 +21,7 @@ from phalanx.dialects.kueue.policies.job_rules import ALIVE, JOB_POLICIES, SIGNA
 _GROUPS = "has(object.spec.resourceGroups)"
 _SELECTOR = "object.spec.namespaceSelector"
 _SELECTOR_CHECKS = {
-    "namespaceSelector: an operator is none of In, NotIn, Exists, DoesNotExist, or has the wrong values": (
+    "namespaceSelector: an operator must be In or NotIn with values, or Exists or DoesNotExist without values": (
         f"!has({_SELECTOR}) || !has({_SELECTOR}.matchExpressions) || {_SELECTOR}.matchExpressions.all(e, "
         '(e.operator in ["In", "NotIn"] && has(e.values) && size(e.values) > 0) || '
         '(e.operator in ["Exists", "DoesNotExist"] && (!has(e.values) || size(e.values) == 0)))'
@@ -29,23 +29,23 @@ _SELECTOR_CHECKS = {
 }
 _WEIGHT = "quantity(string(object.spec.fairSharing.weight))"
 _QUOTA_CHECKS = {
-    "fairSharing.weight is 0 or above 1e-9": (
+    "fairSharing.weight must be 0 or above 1e-9": (
         "!has(object.spec.fairSharing) || !has(object.spec.fairSharing.weight) || "
         f'{_WEIGHT}.compareTo(quantity("0")) == 0 || {_WEIGHT}.compareTo(quantity("1n")) > 0'
     ),
-    "a resource is in one resource group": (
+    "a resource must be in only one resource group": (
         f"!{_GROUPS} || object.spec.resourceGroups.all(g, g.coveredResources.all(r, "
         "object.spec.resourceGroups.filter(h, r in h.coveredResources).size() == 1))"
     ),
-    "a flavor is in one resource group, once": (
+    "a flavor must be in only one resource group, and only once": (
         f"!{_GROUPS} || object.spec.resourceGroups.all(g, g.flavors.all(f, "
         "object.spec.resourceGroups.map(h, h.flavors.filter(k, k.name == f.name).size()).filter(n, n > 0) == [1]))"
     ),
-    "a flavor lists the covered resources in their order": (
+    "a flavor must list the covered resources in their order": (
         f"!{_GROUPS} || object.spec.resourceGroups.all(g, g.flavors.all(f, "
         "f.resources.map(r, r.name) == g.coveredResources))"
     ),
-    "no quota is below 0": (
+    "a quota must not be below 0": (
         f"!{_GROUPS} || object.spec.resourceGroups.all(g, g.flavors.all(f, f.resources.all(r, "
         'quantity(string(r.nominalQuota)).compareTo(quantity("0")) >= 0 && '
         '(!has(r.borrowingLimit) || quantity(string(r.borrowingLimit)).compareTo(quantity("0")) >= 0) && '
@@ -54,24 +54,24 @@ _QUOTA_CHECKS = {
 }
 _IN_COHORT = "has(object.spec.cohortName) && object.spec.cohortName != '' || has(object.spec.cohort)"
 _LENDING_CHECKS = {
-    "lendingLimit needs a cohort": (
+    "lendingLimit requires a cohort": (
         f"!{_GROUPS} || {_IN_COHORT} || object.spec.resourceGroups.all(g, g.flavors.all(f, "
         "f.resources.all(r, !has(r.lendingLimit))))"
     ),
-    "lendingLimit is at most nominalQuota": (
+    "lendingLimit must not exceed nominalQuota": (
         f"!{_GROUPS} || object.spec.resourceGroups.all(g, g.flavors.all(f, f.resources.all(r, !has(r.lendingLimit) || "
         "quantity(string(r.lendingLimit)).compareTo(quantity(string(r.nominalQuota))) <= 0)))"
     ),
 }
 _COHORT_CHECKS = {
-    f"{limit} needs a parent": (
+    f"{limit} requires a parent": (
         f"!{_GROUPS} || has(object.spec.parentName) && object.spec.parentName != '' || "
         f"object.spec.resourceGroups.all(g, g.flavors.all(f, f.resources.all(r, !has(r.{limit}))))"
     )
     for limit in ("borrowingLimit", "lendingLimit")
 }
 _FLAVOR_CHECKS = {
-    "a taint is listed once": (
+    "a taint must be listed only once": (
         "!has(object.spec.nodeTaints) || object.spec.nodeTaints.all(t, object.spec.nodeTaints.filter(o, "
         "o.key == t.key && o.effect == t.effect).size() == 1)"
     ),

@@ -169,7 +169,7 @@ def _same(key: str) -> str:
 
 
 _LIMIT_CHECK = {
-    "kueue.x-k8s.io/max-exec-time-seconds is a whole number above 0": (
+    "kueue.x-k8s.io/max-exec-time-seconds must be a whole number above 0": (
         f'!({_has("max-exec-time-seconds")}) || {_label("max-exec-time-seconds")}.matches("^[1-9][0-9]{{0,8}}$")'
     )
 }
@@ -190,7 +190,7 @@ def label_checks(suspend: tuple[str, ...], name: str) -> dict[str, str]:
         f"kueue.x-k8s.io/queue-name cannot change while the {name} is not suspended": (
             f"{waits} || ({_same('queue-name')})"
         ),
-        f"kueue.x-k8s.io/priority-class cannot be added or taken away while the {name} is not suspended": (
+        f"kueue.x-k8s.io/priority-class cannot be added or removed while the {name} is not suspended": (
             f"{waits} || ({_has('priority-class', _OLD_LABELS)}) == ({_has('priority-class')})"
         ),
         f"kueue.x-k8s.io/max-exec-time-seconds cannot change while the {name} is not suspended": (
@@ -210,17 +210,17 @@ _GATES = f'{_label("admission-gated-by", _NOTES)}.split(",")'
 _OLD_GATES = f'{_label("admission-gated-by", _OLD_NOTES)}.split(",")'
 _JOB_CHECKS = {
     **label_checks(("suspend",), "Job"),
-    "kueue.x-k8s.io/admission-gated-by can only lose names": (
+    "names can only be removed from kueue.x-k8s.io/admission-gated-by": (
         f'request.operation != "UPDATE" || !({_has("admission-gated-by", _NOTES)}) || '
         f"(({_has('admission-gated-by', _OLD_NOTES)}) && {_GATES}.all(gate, gate in {_OLD_GATES}))"
     ),
-    "kueue.x-k8s.io/job-min-parallelism is a whole number above 0 and below parallelism": (
+    "kueue.x-k8s.io/job-min-parallelism must be a whole number above 0 and below parallelism": (
         f"!({_has('job-min-parallelism', _NOTES)}) || "
         f'({_label("job-min-parallelism", _NOTES)}.matches("^[1-9][0-9]{{0,8}}$") && '
         f'(request.operation == "UPDATE" || '
         f"int({_label('job-min-parallelism', _NOTES)}) < (has(object.spec.parallelism) ? object.spec.parallelism : 1)))"
     ),
-    "kueue.x-k8s.io/job-completions-equal-parallelism is for Indexed Jobs with equal numbers": (
+    "kueue.x-k8s.io/job-completions-equal-parallelism requires an Indexed Job with equal numbers": (
         f"!({_has('job-completions-equal-parallelism', _NOTES)}) || "
         f'{_label("job-completions-equal-parallelism", _NOTES)} != "true" || '
         f'(has(object.spec.completionMode) && object.spec.completionMode == "Indexed")'
@@ -228,7 +228,7 @@ _JOB_CHECKS = {
 }
 _POD_CHECKS = {
     **_LIMIT_CHECK,
-    "a pod of a group names its size: kueue.x-k8s.io/pod-group-total-count": (
+    "a pod of a group must set the size of the group: kueue.x-k8s.io/pod-group-total-count": (
         f"!({_has('pod-group-name')}) || (({_has('pod-group-total-count', _NOTES)}) && "
         f'{_label("pod-group-total-count", _NOTES)}.matches("^[1-9][0-9]{{0,8}}$"))'
     ),

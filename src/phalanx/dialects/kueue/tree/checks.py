@@ -173,14 +173,14 @@ def flavors_of(status: WorkloadStatus) -> frozenset[str]:
 
 
 def turned_down(status: WorkloadStatus) -> Reason | None:
-    """Return why a check takes the Workload's quota away, or makes the Workload wait for its next attempt; None if no
-    check does either of these."""
+    """Return why a check withdraws the Workload's quota, or makes the Workload wait for its next attempt; None if no
+    check does this."""
     if retried := in_state(status, RETRY):
         named = ", ".join(f'"{one["name"]}" ({one.get("message") or ""})' for one in retried)
         text = f"Evicted due to AdmissionCheck(s) in Retry state: {named}"
         return Reason(code=ReasonCode.HELD, text=text, numbers={"by": BY})
     if at := (status.get("requeueState") or {}).get("requeueAt"):
-        return Reason(code=ReasonCode.HELD, text=f"an AdmissionCheck is asked again at {at}", numbers={"by": BY})
+        return Reason(code=ReasonCode.HELD, text=f"an AdmissionCheck is tried again at {at}", numbers={"by": BY})
     return None
 
 
@@ -188,7 +188,7 @@ def gate(checks_on: Callable[[frozenset[str]], list[str]], status: WorkloadStatu
     """Return why a Workload with reserved quota may not run yet; None if it may run. `checks_on`: a function that
     returns the checks of a job with given flavors."""
     if not status.get("admission"):
-        return Reason(code=ReasonCode.HELD, text="its AdmissionChecks are asked when its quota is reserved")
+        return Reason(code=ReasonCode.HELD, text="its AdmissionChecks begin when its quota is reserved")
     known = states(status)
     asked = checks_on(flavors_of(status))
     open_ = [name for name in asked if known.get(name, {}).get("state") != READY]
@@ -247,7 +247,7 @@ def _merged(own: Mapping[str, str] | None, more: Mapping[str, str] | None, what:
     own, more = own or {}, more or {}
     for key, text in more.items():
         if own.get(key, text) != text:
-            raise UpdateConflict(f"{what} and podSetUpdates say different things of {key}: {own[key]} and {text}")
+            raise UpdateConflict(f"{what} and podSetUpdates set {key} to different values: {own[key]} and {text}")
     return {**own, **more}
 
 

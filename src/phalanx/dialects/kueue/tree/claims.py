@@ -2,8 +2,8 @@
 Workload.
 
 A LocalQueue does not become a queue of the tree. It only names the ClusterQueue of its jobs, and its stop policy may
-stop these jobs. This module also applies Kueue's other rules about one ClusterQueue and one job: from which namespaces
-the ClusterQueue accepts jobs, how a resource without a quota is treated, and which AdmissionChecks apply.
+stop these jobs. This module also applies Kueue's other rules about one ClusterQueue and one job: the namespaces from
+which the ClusterQueue accepts jobs, the treatment of resources without a quota, and the AdmissionChecks that apply.
 
 A *prebuilt* Workload is created before its job, and the job names it with `kueue.x-k8s.io/prebuilt-workload-name`.
 
@@ -68,7 +68,7 @@ def is_owned(workload: WorkloadView, uid: str) -> bool:
 
 
 def is_of_another(workload: WorkloadView, uids: Iterable[str]) -> bool:
-    """Return whether the Workload has a controller and the controller's uid is none of these uids."""
+    """Return whether the Workload has a controller whose uid is not among these uids."""
     owners = workload["metadata"].get("ownerReferences") or ()
     return any(one.get("controller") and one.get("uid", "") not in uids for one in owners)
 
@@ -256,7 +256,9 @@ def _drains(defined: KueueDefinitions, local: LocalQueue) -> bool:
 
 def _obstacle(defined: KueueDefinitions, local: LocalQueue, said: Said) -> Reason | None:
     if gates := [name.strip() for name in said.options.get(gangs.GATED, "").split(",") if name.strip()]:
-        text = f"Admission is gated by: {', '.join(gates)}; whoever put a name into {gangs.GATED} takes it out"
+        text = (
+            f"Admission is gated by: {', '.join(gates)}; the program that added a name to {gangs.GATED} must remove it"
+        )
         return Reason(code=ReasonCode.HELD, text=text, numbers={"by": "gated"})
     if local.stop_policy != "None":
         text = f"LocalQueue {local.name} is stopped"

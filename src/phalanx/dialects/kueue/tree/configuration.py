@@ -208,7 +208,7 @@ def decoded(text: str) -> Any:
         require_shallow(text)
         return msgspec.yaml.decode(text)
     except (yaml.YAMLError, msgspec.MsgspecError, ValueError) as error:
-        raise KueueConfigurationError(f"{_KEY} is no YAML: {error}") from error
+        raise KueueConfigurationError(f"{_KEY} is not YAML: {error}") from error
 
 
 class _Expression(msgspec.Struct):
@@ -344,7 +344,7 @@ def _by_usage(said: _Admission | None) -> AdmissionFairSharing | None:
     path = ("admissionFairSharing", "usageSamplingInterval")
     sampling_s = duration_s(said.usage_sampling_interval, path)
     if not sampling_s:
-        raise Misread(path, "it is 0; write for instance 5m")
+        raise Misread(path, "it must be longer than 0; write for instance 5m")
     half_life_s = duration_s(said.usage_half_life_time, ("admissionFairSharing", "usageHalfLifeTime"))
     if not half_life_s:
         return None
@@ -357,9 +357,9 @@ def _transformations(said: Sequence[_Transformation]) -> tuple[Transformation, .
     path = ("resources", "transformations")
     for name, times in Counter(each.input for each in said).items():
         if times > 1:
-            raise Misread(path, f"there are {times} of the input {name}; make one of them")
+            raise Misread(path, f"there are {times} transformations of the input {name}; combine them into one")
     if any(PODS in each.outputs for each in said):
-        raise Misread(path, "`pods` is counted by itself; name the output otherwise")
+        raise Misread(path, "the output must not be `pods`, which is always counted; use another name")
     return tuple(
         Transformation(
             input=each.input,

@@ -254,7 +254,7 @@ def _node(name: str, obj: Object, *parents: str) -> QuotaNode:
                         if text is not None:
                             into[cell] = max(0, amount(cell[1], text))
                             if into[cell] > MAX_AMOUNT:
-                                fault = f"{cell[1]} of flavor {cell[0]} is {text}: no cluster has as much"
+                                fault = f"{cell[1]} of flavor {cell[0]} is {text}, which is more than any cluster has"
                     except QuantityError as error:
                         fault = str(error)
     groups = tuple(

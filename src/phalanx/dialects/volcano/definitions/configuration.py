@@ -120,7 +120,7 @@ def read_configuration(text: str) -> VolcanoConfiguration:
     try:
         found = yaml.safe_load(text) if len(text) <= _MOST_CHARS else None
     except (yaml.YAMLError, RecursionError) as error:
-        raise VolcanoConfigurationError(f"{FILE} is no YAML: {' '.join(str(error).split())}") from error
+        raise VolcanoConfigurationError(f"{FILE} is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(found, Mapping):
         raise VolcanoConfigurationError(f"{FILE} is not a mapping with actions and tiers")
     actions = tuple(filter(None, (one.strip() for one in str(found.get("actions") or "").split(","))))

@@ -19,7 +19,7 @@ _AGENT = Ignored("only koordlet, Koordinator's agent on nodes, and Koordinator's
 _OWNS = Ignored("in Phalanx only Reservations reserve capacity, and only for their owners")
 _CHANGES = "new pods, on `phalanx up` only; on other clusters Phalanx does not change pods"
 _MIGRATES = Ignored("Phalanx moves running pods only for consolidation: use preemption.consolidate of a queue")
-_EXPLAINS = Ignored("`phalanx explain` says why a job waits")
+_EXPLAINS = Ignored("`phalanx explain` shows why a job waits")
 _GATHER = Ignored("use phalanx.dev/closeness to place pods close together; the policy defines its levels")
 _NEAR = Ignored(
     "Phalanx always takes a pod's GPUs and network cards from one NUMA zone if one has enough of "
