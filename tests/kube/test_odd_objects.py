@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -15,9 +16,13 @@ from hypothesis import given, settings
 from phalanx.client.kind import JOBS, NODES, PODS, Kind
 from phalanx.core.decide import decide
 from phalanx.core.fold.fold import fold, fold_plan
+from phalanx.dialects.job_kinds.ray import RAY_CLUSTER
+from phalanx.dialects.job_kinds.replica_types import TRAINING
+from phalanx.dialects.job_kinds.spark import SPARK
 from phalanx.kube.gang.spec.gang_spec import GangDefaults, gang_spec
 from phalanx.kube.gang.spec.members import GangMembers
 from phalanx.kube.install.definitions import QUEUES
+from phalanx.kube.read import labels
 from phalanx.kube.read.node import read_node
 from phalanx.kube.read.pod import read_pod
 from phalanx.kube.read.template.pod_shape import ShapeCache
@@ -32,6 +37,7 @@ from tests.kube.test_bind_barrier import play, settle
 
 DEFAULTS = GangDefaults(largest=lambda: {"cpu": 4000, "pods": 110})
 
+TENSORFLOW = next(each.kind for each in TRAINING if each.kind.name == "TFJob")
 HEALTHY = {"first", "second"}
 
 META = {"uid": "u", "resourceVersion": "1", "creationTimestamp": "2026-01-01T00:00:00Z"}
@@ -64,9 +70,9 @@ def test_whatever_a_node_says_is_read(annotations: dict[str, str]) -> None:
     assert (read.name, read.allocatable) == ("n1", read_node(node("n1")).allocatable)
 
 
-def started_beside(*odd: tuple[Kind, Object]) -> set[str]:
+def started_beside(*odd: tuple[Kind, Object], dialects: frozenset[str] = frozenset()) -> set[str]:
     """Return which of two healthy Jobs start beside those objects; before the second the scheduler is started again."""
-    stage = Stage(nodes=[node("n1", 4)])
+    stage = Stage(nodes=[node("n1", 4)], dialects=dialects)
     stage.controller.skips = {"odd"}
     for kind, obj in odd:
         stage.api.put(kind, obj)
@@ -94,6 +100,75 @@ def odd_job(parts: Object, spec: Object, annotations: dict[str, str]) -> Object:
 def test_an_odd_job_ends_nobody(parts: Object, spec: Object, annotations: dict[str, str], status: Object) -> None:
     with quiet():
         assert started_beside((JOBS, {**odd_job(parts, spec, annotations), "status": status})) == HEALTHY
+
+
+EXPRESSION = {"key": "k", "operator": "In", "values": ["v"]}
+SELECTOR = {"matchLabels": {"a": "b"}, "matchExpressions": [EXPRESSION]}
+POD_TERM = {"topologyKey": "zone", "labelSelector": SELECTOR, "namespaces": ["n"]}
+NODE_TERM = {"matchExpressions": [EXPRESSION]}
+REQUIRED, PREFERRED = (f"{how}DuringSchedulingIgnoredDuringExecution" for how in ("required", "preferred"))
+FULL_POD: Object = {
+    "containers": [
+        {"name": "c", "resources": {"requests": {"cpu": "99"}}, "ports": [{"containerPort": 1, "hostPort": 2}]}
+    ],
+    "tolerations": [{"key": "k", "operator": "Equal", "value": "v", "effect": "NoSchedule"}],
+    "nodeSelector": {"a": "b"},
+    "schedulerName": "phalanx",
+    "schedulingGates": [{"name": "g"}],
+    "priority": 1,
+    "affinity": {
+        "nodeAffinity": {
+            REQUIRED: {"nodeSelectorTerms": [NODE_TERM]},
+            PREFERRED: [{"weight": 1, "preference": NODE_TERM}],
+        },
+        "podAffinity": {REQUIRED: [POD_TERM], PREFERRED: [{"weight": 1, "podAffinityTerm": POD_TERM}]},
+    },
+    "topologySpreadConstraints": [{"topologyKey": "zone", "maxSkew": 1, "labelSelector": SELECTOR}],
+}
+ODD_VALUES = (None, "text", -1, 10**30, 1.5, True, {"a": {"b": 1}}, [None], [{"a": 1}])
+
+
+def places(value: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    yield path
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, part in parts:
+        yield from places(part, (*path, key))
+
+
+def with_value(value: Any, path: tuple[str | int, ...], odd: object) -> Any:
+    """Return a copy of the value with another value at one place."""
+    if not path:
+        return odd
+    copied = value.copy()
+    copied[path[0]] = with_value(value[path[0]], path[1:], odd)
+    return copied
+
+
+def odd_everywhere(kind: Kind, spec: Object) -> list[tuple[Kind, Object]]:
+    """Return objects of this kind: one for each place of the spec and each odd value at this place."""
+    odd = [with_value(spec, path, value) for path in places(spec) for value in ODD_VALUES]
+    queued = {"namespace": "default", "labels": {labels.QUEUE: "default"}}
+    return [
+        (
+            kind,
+            {"apiVersion": kind.api_version, "kind": kind.name, "metadata": {**queued, "name": f"odd{n}"}, "spec": one},
+        )
+        for n, one in enumerate(odd)
+    ]
+
+
+@pytest.mark.parametrize("kind", [TENSORFLOW, RAY_CLUSTER.kind, SPARK.kind], ids=lambda kind: kind.name)
+def test_an_odd_value_at_any_place_of_a_frameworks_job_ends_nobody(kind: Kind) -> None:
+    template = {"metadata": {"labels": {"a": "b"}, "annotations": {"a": "b"}}, "spec": FULL_POD}
+    pods: Object = {"replicas": 1, "template": template}
+    policy = {"suspend": True, "activeDeadlineSeconds": 60, "schedulingPolicy": {"minAvailable": 1, "queue": "q"}}
+    spec: Object = {
+        TENSORFLOW: {"runPolicy": policy, "tfReplicaSpecs": {"Worker": pods}},
+        RAY_CLUSTER.kind: {"suspend": True, "headGroupSpec": pods, "workerGroupSpecs": [{"groupName": "w", **pods}]},
+        SPARK.kind: {"suspend": True, "driver": {"cores": 99, **pods}, "executor": {"instances": 1, "cores": 99}},
+    }[kind]
+    with quiet():
+        assert started_beside(*odd_everywhere(kind, spec), dialects=frozenset({"kubeflow", "kueue"})) == HEALTHY
 
 
 @pytest.mark.slow

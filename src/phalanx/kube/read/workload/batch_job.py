@@ -22,6 +22,7 @@ from phalanx.kube.read.template.admission import AdmissionDefaults
 from phalanx.kube.read.template.pod_shape import PodRequirements
 from phalanx.kube.read.wire import GROUP_FIELDS, epoch_s, with_group
 from phalanx.kube.read.workload.adapter import BATCH_JOB, JobAdapter
+from phalanx.kube.read.workload.role_types import check_types
 from phalanx.model.job import Outcome
 
 _JOB_CONTROLLER = "kubernetes.io/job-controller"
@@ -119,7 +120,10 @@ class BatchJob:
 
 
 def read_job(obj: Object, around: AdmissionDefaults, form: JobAdapter = BATCH_JOB) -> BatchJob:
+    """Return the Job, or a role of a framework's job. An invalid object raises an error, which a `Fence` handles."""
     obj = form.read(obj)
+    if form.role:
+        check_types(obj["spec"])
     meta, spec, status = obj["metadata"], obj["spec"], obj.get("status") or {}
     template = original_template(meta, spec["template"])
     pod = template["spec"]
