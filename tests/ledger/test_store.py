@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from phalanx.ledger.accounted import LedgerWriter
 from phalanx.ledger.entry import JobEntry, StartEntry, State, url_of
 from phalanx.ledger.selection import Selection
-from phalanx.ledger.store import Ledger, LedgerError
+from phalanx.ledger.store import Ledger, LedgerError, UnstorableError
 from tests.ledger.postgresql import postgresql
 
 JOB = JobEntry(
@@ -51,6 +53,27 @@ def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ledger]:
     with Ledger.open(url) as found:
         yield found
         found.purge(1e12)
+
+
+@pytest.mark.parametrize("odd", [{"pods": 2**33}, {"cause": "a\0b"}, {"requested": {"memory": 2**80}}], ids=str)
+def test_odd_values_are_stored_as_well_as_the_database_can(ledger: Ledger, odd: dict[str, Any]) -> None:
+    ledger.put([replace(ENDED, **odd)])
+    [found] = ledger.jobs()
+    stored = {"pods": 2**31 - 1} if "pods" in odd else {"cause": "ab"} if "cause" in odd else odd
+    assert found == replace(ENDED, **stored)
+
+
+@pytest.mark.parametrize("odd", [{"priority": 2**70}, {"user": "\ud800"}], ids=str)
+def test_an_entry_that_cannot_be_stored_is_left_out_and_stops_no_other(ledger: Ledger, odd: dict[str, Any]) -> None:
+    bad = replace(JOB, uid="bad", **odd)
+    with pytest.raises(UnstorableError):
+        ledger.put([JOB, bad])
+    assert list(ledger.jobs()) == []
+    writer = LedgerWriter(ledger)
+    assert writer.durable(writer.give([bad, JOB]), 10.0)
+    assert writer.durable(writer.give([ENDED]), 10.0)
+    writer.close()
+    assert list(ledger.jobs()) == [ENDED]
 
 
 def test_what_is_written_is_read_again(ledger: Ledger) -> None:

@@ -22,7 +22,7 @@ from typing import Protocol
 
 from phalanx.ledger.accountant import Accountant, Look
 from phalanx.ledger.entry import JobEntry
-from phalanx.ledger.store import Ledger, LedgerError
+from phalanx.ledger.store import Ledger, LedgerError, UnstorableError
 from phalanx.ledger.usage import MOST, past_runs, with_past_runs
 from phalanx.model.event import Event
 from phalanx.model.plan import Plan
@@ -87,7 +87,7 @@ class LedgerWriter:
             if not entries:
                 return
             try:
-                self._ledger.put(list(entries.values()))
+                self._write(list(entries.values()))
             except LedgerError as error:
                 if not self._failed(entries, failures, error):
                     return
@@ -99,6 +99,18 @@ class LedgerWriter:
                     log.warning("the ledger can be written again; no entry is missing")
                 self._written, self._failing = given, False
                 self._change.notify_all()
+
+    def _write(self, entries: Sequence[JobEntry]) -> None:
+        """Write the entries. Leave out entries that the database cannot store, because they would block all others.
+        Raises LedgerError."""
+        try:
+            self._ledger.put(entries)
+        except UnstorableError as error:
+            if len(entries) == 1:
+                log.warning("the ledger cannot store the job %s, and leaves it out: %s", entries[0].job, error)
+                return
+            for entry in entries:
+                self._write([entry])
 
     def _failed(self, entries: dict[str, JobEntry], failures: int, error: LedgerError) -> bool:
         """Keep the entries for the next attempt and pause; return False if the writer is being closed."""

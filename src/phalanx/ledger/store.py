@@ -17,13 +17,14 @@ from typing import Any
 import msgspec
 from sqlalchemy import ColumnElement, Connection, Engine, Row, and_, create_engine, delete, event, make_url, or_, select
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DataError, SQLAlchemyError
 
 from phalanx.errors import PhalanxError
 from phalanx.ledger.entry import ARRAY, FILE, LIVE, OBJECT, JobEntry, ReasonEntry, StartEntry, State
 from phalanx.ledger.schema import JOBS, STARTS, upgrade
 from phalanx.ledger.selection import Selection
 
+_INT32 = 2**31 - 1  # the largest number that PostgreSQL stores in the column of the pods
 _AT_ONCE = 500  # the maximum number of jobs in one statement
 _RENEWED = (
     "state",
@@ -39,6 +40,10 @@ _DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"
 
 class LedgerError(PhalanxError):
     """Raised if the database cannot be reached, read or written."""
+
+
+class UnstorableError(PhalanxError):
+    """Raised if an entry has a value that the database cannot store. Another attempt would fail too."""
 
 
 class Ledger:
@@ -70,8 +75,9 @@ class Ledger:
     # --- writing ----------------------------------------------------------------------------------------------------
 
     def put(self, entries: Sequence[JobEntry]) -> None:
-        """Write the entries in one transaction. Raises LedgerError. After this error, either no entry was written, or
-        it is unknown whether the entries were written."""
+        """Write the entries in one transaction. Raises LedgerError and UnstorableError. After LedgerError, either no
+        entry was written, or it is unknown whether the entries were written. After UnstorableError, no entry was
+        written."""
         with _database_errors(self._engine.url.render_as_string()), self._engine.begin() as connection:
             for at in range(0, len(entries), _AT_ONCE):
                 self._put(connection, entries[at : at + _AT_ONCE])
@@ -185,14 +191,20 @@ def _job_row(entry: JobEntry) -> dict[str, object]:
     same = ("uid", "job", "kind", "queue", "account", "qos", "priority", "submit_s", "eligible_s", "limit_s", "pods")
     rest = ("waits_for", "end_s", "exact_end", "exit_code", "signal", "cause", "number")
     return {
-        **{name: getattr(entry, name) for name in (*same, *rest)},
-        "user_name": entry.user,
-        "group_name": entry.group,
+        **{name: _storable(getattr(entry, name)) for name in (*same, *rest)},
+        "pods": min(entry.pods, _INT32),  # a job of several roles may request more
+        "user_name": _storable(entry.user),
+        "group_name": _storable(entry.group),
         "state": str(entry.state),
         "requested": _json(entry.requested),
         "words": _json(entry.words),
         "reasons": _json(entry.reasons),
     }
+
+
+def _storable(value: object) -> object:
+    """Return the value without the characters that PostgreSQL does not store in texts."""
+    return value.replace("\0", "") if isinstance(value, str) else value
 
 
 def _job(row: Row[object], starts: Iterable[StartEntry]) -> JobEntry:
@@ -219,7 +231,7 @@ def _start_row(job: int, start: StartEntry) -> dict[str, object]:
         "end_s": start.end_s,
         "nodes": _json(start.nodes),
         "allocated": _json(start.allocated),
-        "reason": start.reason,
+        "reason": _storable(start.reason),
         "preemptor": start.by,
         "rule": start.rule,
         "backfilled": start.backfilled,
@@ -257,6 +269,8 @@ class _database_errors:  # noqa: N801 - used as a statement
         return None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, (DataError, OverflowError, UnicodeError)):
+            raise UnstorableError(str(getattr(error, "orig", None) or error).partition("\n")[0]) from error
         if isinstance(error, SQLAlchemyError):
             cause = str(getattr(error, "orig", None) or error).partition("\n")[0]
             raise LedgerError(f"the ledger {_shown(self._url)} cannot be used: {cause}") from error
