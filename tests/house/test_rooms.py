@@ -47,9 +47,7 @@ NOT_YET_ONE_WAY: dict[tuple[str, str], str] = {}
 FAN_OUT_ELSEWHERE = 16
 WIDE = {
     "phalanx.embedded.apiserver.app": 39,
-    "phalanx.embedded.controllers.run": 32,
     "phalanx.embedded.apiserver.endpoints.parts": 26,
-    "phalanx.embedded.apiserver.registry.builtin": 25,
 }
 
 

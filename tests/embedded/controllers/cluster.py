@@ -12,9 +12,10 @@ from typing import Any, TypeAlias
 
 from phalanx.client.connection import STRATEGIC_PATCH, ApiRefusal, Connection, Object
 from phalanx.client.kind import JOBS, NAMESPACES, PODS, Kind
+from phalanx.embedded.controllers.groups.settings import Settings
 from phalanx.embedded.controllers.job.controller import JobSettings
 from phalanx.embedded.controllers.job.decide import Pace
-from phalanx.embedded.controllers.run import Settings, run_controllers
+from phalanx.embedded.controllers.run import run_controllers
 from phalanx.embedded.controllers.runtime.calls import SharedInformers
 from phalanx.embedded.controllers.runtime.reconciler import Retry
 from tests.embedded.apiserver.process import ServerProcess

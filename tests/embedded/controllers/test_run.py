@@ -13,7 +13,10 @@ from phalanx.client.connection import Connection, Object
 from phalanx.client.informer import Informer
 from phalanx.client.kind import JOBS, PODS, Kind
 from phalanx.embedded.controllers import run
-from phalanx.embedded.controllers.run import Settings, run_controllers
+from phalanx.embedded.controllers.groups.group import ControllerGroup
+from phalanx.embedded.controllers.groups.settings import Settings
+from phalanx.embedded.controllers.run import run_controllers
+from phalanx.embedded.controllers.runtime.reconciler import Reconciler
 
 POD = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}
 
@@ -159,12 +162,15 @@ def test_pods_and_jobs_are_indexed_before_a_controller_hears_of_them() -> None:
 def test_each_kind_has_one_controller() -> None:
     """Two controllers of one kind would undo each other's writes."""
     seen: list[tuple[str, str, str]] = []
-    loops = run._loops
 
-    def noted(context: Any) -> Any:
-        found = loops(context)
-        seen.extend((type(one).__name__, one.kind.group, one.kind.plural) for one in found)
-        return found
+    def noted(made: Callable[..., ControllerGroup]) -> Any:
+        def make(*words: Any) -> ControllerGroup:
+            found = made(*words)
+            loops = [one for one in found.loops if isinstance(one, Reconciler)]
+            seen.extend((type(one).__name__, one.kind.group, one.kind.plural) for one in loops)
+            return found
+
+        return make
 
     async def scene(api: Api) -> None:
         kinds = [(group, plural) for _, group, plural in seen]
@@ -173,7 +179,8 @@ def test_each_kind_has_one_controller() -> None:
         assert ("apps", "statefulsets") in kinds
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run, "_loops", noted)
+        patch.setattr(run, "workload_group", noted(run.workload_group))
+        patch.setattr(run, "operator_group", noted(run.operator_group))
         played(scene)
 
 

@@ -12,5 +12,6 @@ on that behaviour. Pure functions compute each decision from plain objects (`job
     lifetime     deletion of dependents, namespaces, finished Jobs, orphaned pods and PodGroups
     nodes        nodes without heartbeats, and tainted nodes
     disruption   PodDisruptionBudgets
+    groups       the controllers in groups
     run          run all of them in one process
 """

@@ -11,7 +11,7 @@ from phalanx.client.informer import Informer
 from phalanx.client.kind import Kind
 from phalanx.dialects.job_kinds.appwrapper.wrapping import WRAPPINGS
 from phalanx.dialects.kube_scheduler.koordinator.webhooks import COLOCATION
-from phalanx.embedded.controllers.run import Settings as ControllerSettings
+from phalanx.embedded.controllers.groups.settings import Settings
 from phalanx.embedded.controllers.run import run_controllers
 
 
@@ -19,7 +19,7 @@ def controllers(
     connection: Connection, informers: Callable[[Kind], Informer], directory: DataDirectory, machines: LocalMachines
 ) -> Coroutine[object, object, None]:
     """Return the coroutine that runs the controllers."""
-    settings = ControllerSettings(
+    settings = Settings(
         root_ca=directory.authority.read_text(),
         wrappings=WRAPPINGS,
         profiles=COLOCATION,

@@ -8,6 +8,7 @@ As in Kubernetes (pkg/registry), the strategies of the kinds are also in this pa
     kinds         the strategies of built-in kinds: defaults, validation, and allowed changes
     crd           CustomResourceDefinitions and the kinds that they define
     value_types   the types that expressions see in objects of a kind
+    builtin_kinds  the built-in kinds, by API group
     builtin       the list of built-in kinds
     metrics       the kinds of measured usage, which are not stored
 """
