@@ -89,7 +89,7 @@ def test_charges_of_a_cycle_only_lower_what_is_left() -> None:
         tree.charge(charge("q", 5), sign)
         found.charged(charge("q", 5), lambda branch: branch.account)
         assert found.of_rows()[key, number] == left
-    found.renew(["q"], (), lambda branch: branch.account)
+    found.renew(["q"])
     assert found.of_rows()[key, number] == 8
 
 

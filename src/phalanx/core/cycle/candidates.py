@@ -65,7 +65,7 @@ class Candidates:
         if pending.placement_classes.failed:
             forget_mended_failures(pending.placement_classes)
         if pending.headroom.keys:
-            pending.headroom.renew(tree.charged, tree.subjects, lambda branch: branch.account)
+            pending.headroom.renew(tree.charged, tree.subjects)
             pending.placement_classes.costs(pending.headroom.keys)  # this call also updates `PlacementClass.cost`
         tree.charged.clear()
         tree.subjects.clear()

@@ -23,6 +23,7 @@ from phalanx.model.job import Phase, Placement, Slot, pods_by_role
 from phalanx.model.pod import Amount
 from phalanx.state.cluster import Cluster, JobRecord
 from phalanx.state.pending.request_class import Request
+from phalanx.state.queues.branch import ROOT
 from phalanx.state.queues.quota import Charge, gang_cost
 from phalanx.state.queues.submitted import SubmittedJobs
 
@@ -174,7 +175,7 @@ def rebuild_tree(cluster: Cluster) -> None:
             branch.account.shares.clear()
         tree.pool_stale = False
         tree.eased = True
-        cluster.pending.headroom.renew_pool()
+        cluster.pending.headroom.renew([ROOT])  # the bounds of the pool
 
 
 def submitted_jobs(cluster: Cluster) -> SubmittedJobs:

@@ -74,10 +74,9 @@ class QueueCursor:
     account to whose jobs the cursor belongs.
     `candidates`: a heap of the cursor's request classes, each with its next request. `children`: a heap of the cursors
     below it.
-    `draws`: further candidates, in order. `drawn`: the class that was last taken from `draws`. `ranked`: the rank of
-    the cursor's head by the order of its parent, as last computed."""
+    `draws`: further candidates, in order. `drawn`: the class that was last taken from `draws`."""
 
-    __slots__ = ("branch", "candidates", "children", "drawn", "draws", "own", "parent", "ranked")
+    __slots__ = ("branch", "candidates", "children", "drawn", "draws", "own", "parent")
 
     def __init__(self, branch: Branch, parent: QueueCursor | None, *, own: str | None = None) -> None:
         self.branch, self.parent, self.own = branch, parent, own
@@ -85,7 +84,6 @@ class QueueCursor:
         self.children: list[tuple[SortKey, str, QueueCursor]] = []
         self.draws = NOBODY
         self.drawn: RequestClass | None = None
-        self.ranked: SortKey = ()
 
     def last(self) -> QueueCursor:
         """Return the cursor that has the best request class of this cursor and of all cursors below it."""
@@ -257,12 +255,7 @@ class Tournament:
         assert cursor.parent is not None
         parent, (_, (request_class, entry)) = cursor.parent.branch, cursor.last().candidates[0]
         key = request_class.key
-        # parent and child have the same order, so the rank by the child's order is valid for the parent
-        if parent.order is cursor.branch.order:
-            ranked = cursor.children[0][-1].ranked if cursor.children else cursor.candidates[0][0]
-        else:
-            ranked = self.rank(parent, key, entry)
-        cursor.ranked = ranked
+        ranked = self.rank(parent, key, entry)
         if self.by_estimate:
             return ranked
         if parent.order is QueueOrder.FILL:

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from operator import attrgetter
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -149,14 +150,10 @@ class Headroom:
         """Return the number of a resource that a bound limits."""
         return self.keys.setdefault(resource, len(self.keys))
 
-    def renew(self, queues: Iterable[str], subjects: Iterable[Subject], account_of: AccountOf) -> None:
+    def renew(self, queues: Iterable[str], subjects: Iterable[Subject] = ()) -> None:
         """Compute `left` again for the bounds of these queues, and for the bounds of these subjects in these queues."""
-        for place, left in self._now(queues, subjects, account_of):
+        for place, left in self._now(queues, subjects, attrgetter("account")):
             self.left[place] = left
-
-    def renew_pool(self) -> None:
-        """Compute `left` again for the pool, because the capacity of the cluster has changed."""
-        self.renew([ROOT], (), lambda branch: branch.account)
 
     def charged(self, charge: Charge, account_of: AccountOf) -> None:
         """Compute `left` again after a charge was added or released in a cycle. The amounts in `left` never grow within
