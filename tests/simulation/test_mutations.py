@@ -29,7 +29,7 @@ from phalanx.core.preemption import policy
 from phalanx.core.quota import ledger
 from phalanx.model.plan import Nominate
 from phalanx.model.reason import ReasonCode
-from phalanx.state.pending.headroom import Rule
+from phalanx.state.queues.bounds import Rule
 from phalanx.state.queues.tree import QueueTree
 from tests.scenarios.language import read
 from tests.scenarios.test_scenarios import FOLDER, play

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from phalanx.model.queue import BorrowingPolicy, Limits, Queue, Quota
-from phalanx.state.pending.headroom import Headroom, HeadroomRow, Rule, amount_left, bounds_of, upward
+from phalanx.state.pending.headroom import Headroom, HeadroomRow, bounds_of, upward
+from phalanx.state.queues.bounds import Rule, amount_left
 from phalanx.state.queues.quota import Charge
 from phalanx.state.queues.tree import QueueTree
 

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from phalanx.core.cycle import plan as conclude
 from phalanx.core.cycle.intake import nominated, receive
-from phalanx.core.cycle.preempt import excess
 from phalanx.core.cycle.steps import Cycle
 from phalanx.core.fold.memory import Decision
 from phalanx.model.policy import Policy
@@ -43,7 +42,7 @@ def decide(cluster: Cluster, policy: Policy, now_s: float) -> Decision:
 
     # 0a. Evict pods of queues that have exceeded their limit for longer than their settings permit.
     if cluster.tree.trimmed:
-        excess.enforce(cycle.state, lambda: cycle.preempting.context)
+        cycle.preempting.evict_excess()
 
     # 1. Receive new requests, and requests whose waiting time is over: report a reason, or add them to a request class.
     for request in receive.newcomers(cycle.state):

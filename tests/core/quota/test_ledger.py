@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from phalanx.core.quota.ledger import EmptyLedger, QuotaLedger, may_end, missing_amount, shortfall, within_guarantee
 from phalanx.model.queue import BorrowingPolicy, Limits, Queue, Quota
-from phalanx.state.pending.headroom import Rule
+from phalanx.state.queues.bounds import Rule
 from phalanx.state.queues.quota import Charge
 from phalanx.state.queues.tree import QueueTree
 

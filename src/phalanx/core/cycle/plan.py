@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import inf, nextafter
 
 from phalanx.core.backfill import advance
-from phalanx.core.cycle.preempt import excess
 from phalanx.core.cycle.preempt.search import DELAYED
 from phalanx.core.cycle.steps import Cycle
 from phalanx.core.fold import job_dependencies
 from phalanx.core.fold.memory import Decision, Memory
 from phalanx.core.preemption.nomination import growing_jobs
+from phalanx.core.quota import excess
 from phalanx.model.job import DependencyType, Phase
 from phalanx.model.plan import Action, Nominate, Place, Plan, Preempt, Start, Wait
 from phalanx.model.reason import NEVER, Reason, ReasonCode

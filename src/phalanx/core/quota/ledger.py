@@ -19,7 +19,7 @@ from phalanx.core.quota.shares import DominantShare
 from phalanx.model.pod import Amount
 from phalanx.model.queue import Limits
 from phalanx.state.cluster import Cluster, time_limit_s
-from phalanx.state.pending.headroom import Bound, Rule
+from phalanx.state.queues.bounds import Bound, Rule
 from phalanx.state.queues.branch import Branch, post_charge
 from phalanx.state.queues.quota import Charge, Cost, Key, QueueUsage, SubjectUsage
 from phalanx.state.queues.tree import QueueTree

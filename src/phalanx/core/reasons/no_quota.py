@@ -23,7 +23,7 @@ from phalanx.model.pod import Amount, format_amount, json_number
 from phalanx.model.reason import NEVER, LazyReason, Reason, ReasonCode
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster, JobRecord
-from phalanx.state.pending.headroom import Bound, Rule
+from phalanx.state.queues.bounds import Bound, Rule
 from phalanx.state.queues.branch import Branch
 from phalanx.state.queues.quota import Key
 

@@ -14,16 +14,11 @@ than the headroom of its row cannot start. For all other requests, `core.quota.f
 admits them; it also considers flavors, optional groups and borrowing. The number of started jobs is treated like a
 resource.
 
-The module also finds the bounds of the queue tree because of which a request may not start, and computes the amount
-that each bound still admits.
-
-A `Bound` is an upper bound on charges to one queue: for example a limit, a guarantee beyond which the queue may not
-borrow, or the limit of a user. The amount that a bound still admits is the allowed amount less the charged amount."""
+`state.queues.bounds` computes the amount that each bound still admits."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from enum import StrEnum
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import NamedTuple, TypeAlias
 
@@ -31,59 +26,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phalanx.model.pod import Amount
+from phalanx.state.queues.bounds import Bound, Rule, amount_left
 from phalanx.state.queues.branch import ROOT, Branch
-from phalanx.state.queues.quota import Charge, Key, QueueUsage
+from phalanx.state.queues.quota import Charge, QueueUsage
 from phalanx.state.queues.tree import QueueTree
-
-
-class Rule(StrEnum):
-    LIMIT = "limit"  # the limit of the queue
-    GUARANTEE = "guarantee"  # the guarantee of a queue that may not borrow
-    POOL = "pool"  # the capacity of the cluster; the claims of all queues together may not exceed it
-    KEEP = "keep"  # the part of its guarantee that the queue does not lend; usage beyond it is charged to the pool
-    RUNNING = "running"
-    USER = "user"
-    USER_RUNNING = "user-running"
-    GROUP = "group"
-    GROUP_RUNNING = "group-running"
-    JOB = "job"
-
-
-class Bound(NamedTuple):
-    """An upper bound on the charges to one queue. `whose`: the user, group or job to which the bound applies; empty if
-    it applies to the whole queue."""
-
-    queue: str
-    rule: Rule
-    key: Key = ("", "")
-    whose: str = ""
-
-
-def amount_left(branch: Branch, account: QueueUsage, bound: Bound, pool: Mapping[Key, int]) -> Amount:
-    """Return the amount that the bound still admits. `account`: the charges of the branch."""
-    queue, key = branch.queue, bound.key
-    match bound.rule:
-        case Rule.LIMIT:
-            return branch.quota.limit.get(key, 0) - account.total.get(key, 0)
-        case Rule.GUARANTEE:
-            return branch.quota.guaranteed.get(key, 0) - branch.usage_within_guarantee(account).get(key, 0)
-        case Rule.POOL:
-            return pool.get(key, 0) - account.claimed.get(key, 0)
-        case Rule.KEEP:
-            return branch.quota.kept.get(key, 0) - account.claimed.get(key, 0)
-    assert queue is not None  # the root has no limits
-    if bound.rule is Rule.RUNNING:
-        return (queue.total.running or 0) - account.running
-    limits, tallies = queue.per_user.of(bound.whose), account.users
-    if bound.rule in {Rule.GROUP, Rule.GROUP_RUNNING}:
-        limits, tallies = queue.per_group.of(bound.whose), account.groups
-    if bound.rule is Rule.JOB:
-        limits, tallies = queue.per_job, account.jobs
-    tally = tallies.get(bound.whose)
-    if bound.rule in {Rule.USER_RUNNING, Rule.GROUP_RUNNING}:
-        return (limits.running or 0) - (tally.running if tally else 0)
-    return dict(limits.resources).get(key[1], 0) - (tally.used.get(key[1], 0) if tally else 0)
-
 
 RUNNING = ""  # the name under which the number of started jobs is treated like a resource
 UNBOUNDED, NOTHING = 0, 1  # the indexes in `left` of an infinite amount and of zero

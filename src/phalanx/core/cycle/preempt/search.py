@@ -1,5 +1,5 @@
-"""The preemption step of a cycle. Existing nominations are checked first. Then requests for which no capacity was found
-may search for victims.
+"""The preemption step of a cycle. Existing nominations are checked first. Then pods of queues above their limits are
+evicted. Then requests for which no capacity was found may search for victims.
 
 `core.cycle.steps` calls `make_room` for each request without capacity. The request then starts, is nominated, or
 continues to wait.
@@ -32,6 +32,7 @@ from phalanx.core.preemption.context import PreemptionContext
 from phalanx.core.preemption.nomination import NominationState
 from phalanx.core.preemption.policy import GuaranteeOnlyPolicy, PreemptionPolicy, next_chance_s, queue_preemption
 from phalanx.core.preemption.search import PreemptionPlan
+from phalanx.core.quota import excess
 from phalanx.core.quota.flavor_assignment import FlavorAssignment
 from phalanx.lazy import lazy
 from phalanx.model.job import Phase, Placement
@@ -109,6 +110,17 @@ class CyclePreemption:
         self.actions.append(Nominate(record.job.id, tuple(instead), record.flavors, self.now_s + nomination.PATIENCE_S))
         self.state.withdrawn[record.job.id] = None
         self.state.is_over = True
+
+    # Queues above their limits
+
+    def evict_excess(self) -> None:
+        """Evict pods of queues whose usage has been above the limit for longer than `excess_delay_s`."""
+        self.state.exceeding = excess.exceeding(self.cluster, self.now_s)
+        for branch in excess.due_queues(self.cluster, self.state.exceeding, self.now_s):
+            for record, slots in excess.victims(self.cluster, branch):
+                evict.evict(self.context, self.actions, record, slots, "", excess.reason(branch, record, slots))
+                if not slots:
+                    self.state.stopped.add(record.job.id)
 
     # Requests without capacity
 

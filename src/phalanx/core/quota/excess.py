@@ -15,12 +15,9 @@ Source: pkg/scheduler/objects/quota_preemptor.go and queue.go of apache/yunikorn
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from phalanx.core.cycle.preempt import evict
-from phalanx.core.cycle.state import CycleState
-from phalanx.core.preemption.context import PreemptionContext
 from phalanx.model.job import Phase, Slot, pods_by_role
 from phalanx.model.pod import Amount
 from phalanx.model.reason import Reason, ReasonCode
@@ -38,19 +35,12 @@ def exceeding(cluster: Cluster, now_s: float) -> dict[str, float]:
     return {name: since.get(name, now_s) for name in sorted(cluster.tree.trimmed) if above_limit(branches[name])}
 
 
-def enforce(state: CycleState, context: Callable[[], PreemptionContext]) -> None:
-    """Add actions that evict pods of queues whose usage has been above the limit for longer than `excess_delay_s`."""
-    cluster = state.cluster
-    state.exceeding = exceeding(cluster, state.now_s)
-    due = {name for name, since_s in state.exceeding.items() if due_s(cluster, name, since_s) <= state.now_s}
-    for name in sorted(due):
-        branch = cluster.tree.branches[name]
-        if any(above.name in due for above in branch.path[1:]):
-            continue  # a queue above is handled, and its excess is divided among the queues below it
-        for record, slots in list(victims(cluster, branch)):
-            evict.evict(context(), state.actions, record, slots, "", reason(branch, record, slots))
-            if not slots:
-                state.stopped.add(record.job.id)
+def due_queues(cluster: Cluster, since_s: Mapping[str, float], now_s: float) -> Iterator[Branch]:
+    """Yield the queues whose usage has been above the limit for longer than `excess_delay_s`. A queue below such a
+    queue is left out, because the excess is divided among the queues below. `since_s`: the result of `exceeding`."""
+    due = {name for name, each_s in since_s.items() if due_s(cluster, name, each_s) <= now_s}
+    branches = (cluster.tree.branches[name] for name in sorted(due))
+    yield from (branch for branch in branches if all(above.name not in due for above in branch.path[1:]))
 
 
 def is_noted(cluster: Cluster, now_s: float) -> bool:

@@ -1,4 +1,4 @@
-"""`core/cycle/preempt/excess.py`: a queue above a limit that was lowered loses pods after its delay, and no more than
+"""`core/quota/excess.py`: a queue above a limit that was lowered loses pods after its delay, and no more than
 it has to."""
 
 from __future__ import annotations
