@@ -12,9 +12,9 @@ from phalanx.core.cycle.intake import receive
 from phalanx.core.cycle.steps import Cycle
 from phalanx.core.decide import decide
 from phalanx.core.fold.fold import fold_plan
-from phalanx.model.event import Adopted, FlavorSeen, QueueSeen
+from phalanx.model.event import Adopted, FlavorSeen, QueueSeen, ReservationSeen
 from phalanx.model.job import Job, Phase, Placement, Slot
-from phalanx.model.node import Flavor
+from phalanx.model.node import Flavor, Reservation
 from phalanx.model.plan import Place, Plan, Preempt, Start, Wait
 from phalanx.model.policy import Backfill, Policy
 from phalanx.model.queue import (
@@ -142,6 +142,22 @@ def test_a_queue_is_ranked_by_the_first_request_that_would_get_something() -> No
     small = replace(asks("small", 2, at=5), queue="q")
     older = replace(asks("older", 2, at=1), queue="other")
     assert started(fair, q, other, node("a", cpu=2), blocked, small, older) == ["older"]
+
+
+def test_a_request_that_an_advance_reservation_keeps_out_does_not_rank_its_queue() -> None:
+    """Rule R8: the nodes have enough for the first job of q, but the job would run into the maintenance. So q takes
+    part with its second job, and has the lowest share with this job."""
+    root, q, other = (
+        queue("root", order=QueueOrder.FAIR),
+        queue("q", parent="root"),
+        queue("other", parent="root", weight=2),
+    )
+    maintenance = ReservationSeen(Reservation(name="m", start_s=1000.0, end_s=2000.0, nodes=("a",)))
+    endless = replace(asks("endless", 4, priority=9), queue="q")
+    jobs = [replace(asks("small", 1, limit_s=9.0), queue="q"), replace(asks("large", 4, limit_s=9.0), queue="other")]
+    book = cluster(root, q, other, maintenance, node("a", cpu=4), endless, *jobs)
+    plan = decided(book, Policy(backfill=Backfill.GREEDY))
+    assert [action.job for action in plan.actions if isinstance(action, Start)] == ["small"]
 
 
 def test_a_child_within_its_guarantee_comes_before_one_that_borrows() -> None:

@@ -161,8 +161,8 @@ class Cycle:
     def is_sure_to_start(self, request_class: RequestClass) -> bool:
         """Return whether a class that fits by counting is certain to start: counting is exact for its gang, no
         reservation exists, and its queue has enough quota."""
-        found = request_class.placement_class
-        if not found.single or self.reserving.first() is not None or not self.state.is_within_limits(request_class):
+        found, is_reserved = request_class.placement_class, self.reserving.reserved or self.cluster.reservations
+        if not found.single or is_reserved or not self.state.is_within_limits(request_class):
             return False
         return self.state.draft.ordinary_amounts(found.key.gang.demands[0])
 
