@@ -105,9 +105,8 @@ class MultifactorPriority:
         """Return the job's factors."""
         job, factors = record.job, self.policy.factors
         size_of, asked = self._asked(record.gang)
-        eligible_s = max(job.submitted_s, job.begin_s or 0.0)
         return PriorityFactors(
-            age=age(self.now_s - eligible_s, factors.max_age_s),
+            age=self._age(job),
             fair_share=self.fair_share(job) if factors.fair_share else 0.0,
             size=self._size_factor(size_of, time_limit_s(self.cluster, job)),
             queue=self._factor_of_queue(self.cluster.queue_of(job)),
@@ -138,18 +137,11 @@ class MultifactorPriority:
         operations on arrays, but each is equal to the result of the method `of`, to the last bit."""
         pending, factors = self.cluster.pending, self.policy.factors
         columns = pending.columns
+        classes = (columns.request_classes[each] for each in numbers.tolist())
+        firsts = [self.cluster.jobs[each.first.request.job] for each in classes if each is not None]
         if self.policy.priority_function is not None:
-            firsts = [
-                request_class.first.request.job
-                for each in numbers.tolist()
-                if (request_class := columns.request_classes[each]) is not None
-            ]
-            return np.array([self.of(self.cluster.jobs[job]) for job in firsts], np.float64)
-        eligible_s = self._eligible_s(numbers)
-        if factors.max_age_s <= 0:
-            ages = np.ones(len(numbers))
-        else:
-            ages = np.clip((self.now_s - eligible_s) / factors.max_age_s, 0.0, 1.0)
+            return np.array([self.of(record) for record in firsts], np.float64)
+        ages = np.array([self._age(record.job) for record in firsts], np.float64)
         placement_class, row = columns.placement_class[numbers], columns.row[numbers]
         known, number = np.unique(placement_class, return_inverse=True)
         asked = [
@@ -176,18 +168,8 @@ class MultifactorPriority:
         ]
         return np.asarray(found + np.array(weighted, np.float64)[number] - columns.nice[numbers])
 
-    def _eligible_s(self, numbers: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Return for each class in `numbers` the time since which its first request has been eligible (seconds since
-        the epoch)."""
-        columns, jobs = self.cluster.pending.columns, self.cluster.jobs
-        found = columns.eligible_s[numbers]
-        for at in np.isnan(found).nonzero()[0].tolist():
-            request_class = columns.request_classes[int(numbers[at])]
-            assert request_class is not None  # the numbers in `numbers` belong to request classes that exist
-            job = jobs[request_class.first.request.job].job
-            found[at] = max(job.submitted_s, job.begin_s or 0.0)
-        columns.eligible_s[numbers] = found
-        return found
+    def _age(self, job: Job) -> float:
+        return age(self.now_s - max(job.submitted_s, job.begin_s or 0.0), self.policy.factors.max_age_s)
 
     def fair_share(self, job: Job) -> float:
         """Return the fair-share factor of the job's user; 0 if the user has no association, because the job's queue has

@@ -235,7 +235,7 @@ class Pending:
         """Write the columns that depend on the first request of the class, on its queue, or on the queues above."""
         columns, key, number = self.columns, request_class.key, request_class.number
         branch = self.headroom.tree.branches[key.queue]
-        columns.arrival_s[number], columns.eligible_s[number] = request_class.first.arrival_s, np.nan
+        columns.arrival_s[number] = request_class.first.arrival_s
         request_class.strict = columns.strict[number] = branch.strict is not None
         columns.preempts[number] = key.terms.preempts and (
             (branch.rules.preempts and key.kind == Kind.JOB) or (branch.rules.reclaims and key.kind == Kind.GROWTH)

@@ -198,8 +198,7 @@ class RequestClassColumns:
 
     `placement_class`, `row`: the numbers of the placement class and of the headroom row; `qos`: the number of the
         QOS, by `qos_numbers`.
-    `arrival_s`, `eligible_s`: the time at which the first request arrived, and the time from which it was eligible (NaN
-        until `core.order.multifactor` computes it).
+    `arrival_s`: the time at which the first request arrived.
     `limit_s`: the time limit; infinite without one.
     `reported_blocker`: the kind of the last reported reason (`Blocker`).
     `preempts`: True if the requests of the class may preempt; `replaces`: True if they replace lost pods; `strict`: as
@@ -212,7 +211,7 @@ class RequestClassColumns:
         self.reported_blocker: NDArray[np.int8] = np.zeros(FIRST_LENGTH, np.int8)
         self.preempts, self.replaces, self.strict = np.zeros((3, FIRST_LENGTH), np.bool_)
         self.qos: NDArray[np.int32] = np.zeros(FIRST_LENGTH, np.int32)
-        self.priority, self.arrival_s, self.limit_s, self.eligible_s, self.nice = np.zeros((5, FIRST_LENGTH))
+        self.priority, self.arrival_s, self.limit_s, self.nice = np.zeros((4, FIRST_LENGTH))
         self.qos_numbers: dict[str, int] = {}
         self._vacant: list[int] = []
 
