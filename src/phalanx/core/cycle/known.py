@@ -264,17 +264,15 @@ class KnownFailures:
         """Return the reason why there is no capacity for the class. If no reason is stored, compute it by a trial
         placement; return None if the trial placement succeeds."""
         known = self.reason_of_placement_class(found)
-        if known is None and not found.flavor_classes:
-            gang = found.key.gang
-            lack = self.try_placement(gang)
-            known = None if lack is None else self.explain(gang, lack)
-        return known
+        return self.explain_anew(found) if known is None and not found.flavor_classes else known
 
-    def try_placement(self, gang: Gang) -> PlacementShortfall | None:
-        mark = self.draft.mark()
+    def explain_anew(self, found: PlacementClass) -> Reason | None:
+        """Compute the reason why there is no capacity for the class by a trial placement; return None if the trial
+        placement succeeds."""
+        mark, gang = self.draft.mark(), found.key.gang
         outcome = place(self.draft, gang)
         if isinstance(outcome, PlacementShortfall):
-            return outcome
+            return self.explain(gang, outcome)
         self.draft.rewind(mark)
         return None
 

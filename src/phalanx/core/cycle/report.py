@@ -152,8 +152,7 @@ class ReasonReporter:
             if stale <= RENEWED or not known or found.flavor_classes:
                 continue
             self.stale[found.key] = 0
-            if (lack := self.known.try_placement(found.key.gang)) is not None:
-                self.known.explain(found.key.gang, lack)
+            if self.known.explain_anew(found) is not None:
                 self.report_first_few(found)
             if not (left := left - 1):
                 return
@@ -189,7 +188,7 @@ class ReasonReporter:
             if (candidate := self.unreported(number)) is None:
                 continue
             if within[number]:
-                self.report_closed(candidate, candidate.request_class.placement_class)
+                self.report_closed(candidate)
             else:
                 self.report_short_of_quota(candidate)
         reported_before = live & (has_capacity | (reported == Blocker.QUOTA))
@@ -208,7 +207,7 @@ class ReasonReporter:
             if self.known.failures >= EXPLAINED:
                 return
             if (candidate := self.unreported(number)) is not None:
-                self.report_lost(candidate, candidate.request_class.placement_class)
+                self.report_lost(candidate)
 
     def unreported(self, number: int) -> Candidate | None:
         """Return the first waiting request of the class; None if no request waits, or if this cycle has already
@@ -219,14 +218,14 @@ class ReasonReporter:
         entry = self.state.first_waiting(request_class)
         return entry and Candidate(request_class, entry)
 
-    def report_closed(self, candidate: Candidate, found: PlacementClass) -> None:
+    def report_closed(self, candidate: Candidate) -> None:
         """Report missing capacity for a request class that is within its limits, but has a closed placement class."""
+        request_class, found = candidate.request_class, candidate.request_class.placement_class
         if not found.flavor_classes:
             if (reason := self.known.explain_placement_class(found)) is not None:
                 self.report(candidate, reason, Blocker.CAPACITY)
             return
-        request_class, lacking = candidate.request_class, list[Reason]()
-        offers = self.state.offers(candidate)
+        offers, lacking = self.state.offers(candidate), list[Reason]()
         for offer in (each for each in offers if each.short is None):
             way = self.known.class_of_offer(request_class, offer)
             said = None if way is None else self.known.explain_placement_class(way)
@@ -236,16 +235,16 @@ class ReasonReporter:
         reason = self.known.why_not(request_class, offers, lacking)
         self.report(candidate, reason, Blocker.CAPACITY)
 
-    def report_lost(self, candidate: Candidate, found: PlacementClass) -> None:
+    def report_lost(self, candidate: Candidate) -> None:
         """Report the reason with new numbers for a class that lost its capacity or quota to other jobs in this
         cycle."""
-        request_class = candidate.request_class
+        request_class, found = candidate.request_class, candidate.request_class.placement_class
         if self.pending.columns.reported_blocker[request_class.number] == Blocker.QUOTA:
             self.known.failures += 1
             self.report_short_of_quota(candidate)
         elif not found.flavor_classes and request_class.reason is None:
-            if found.key not in self.known.explained and (lack := self.known.try_placement(found.key.gang)) is not None:
-                self.known.explain(found.key.gang, lack)
+            if found.key not in self.known.explained:
+                self.known.explain_anew(found)
             if (reason := self.known.reason_of_placement_class(found)) is not None:
                 self.known.failures += 1
                 self.report(candidate, reason, Blocker.CAPACITY)
@@ -260,10 +259,10 @@ class ReasonReporter:
         found = request_class.placement_class
         if found.flavor_classes or reason.code is not ReasonCode.NO_ROOM:
             return reason
-        if (lack := self.known.try_placement(found.key.gang)) is None:
+        if (anew := self.known.explain_anew(found)) is None:
             return reason
         self.reports[request_class] = RequestClassReport(Blocker.CAPACITY)
-        return self.known.explain(found.key.gang, lack)
+        return anew
 
     # Classes behind the head of a strict queue
 
