@@ -77,11 +77,8 @@ class Candidates:
     def fill(self, tournament: Tournament) -> None:
         """Begin the tournament with all request classes that may be tried from now on, in order."""
         tournament.by_estimate = self.reserving.by_estimate
-        if len(self.pending.request_classes) <= FEW:
+        if len(self.pending.request_classes) <= FEW or self.reserving.by_estimate:
             tournament.begin(self.singly(self.pending.request_classes.values(), tournament).items())
-        elif self.reserving.by_estimate:
-            some = (self.columns.request_classes[number] for number in self.tryable_classes().tolist())
-            tournament.begin(self.singly((each for each in some if each is not None), tournament).items())
         else:
             tournament.begin(self.by_columns(self.tryable_classes(), tournament))
 
