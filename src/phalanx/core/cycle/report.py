@@ -124,14 +124,12 @@ class ReasonReporter:
             if self.tournament.closed:
                 self.report_blocked_by_head()
             self.report_untried()
-        jobs = self.cluster.jobs
         for request in self.pending.unreported:
-            request_class, has_run = self.pending.request_class_of.get(request), bool(jobs[request.job].attempt)
-            # this cycle may have reported a reason for all requests of the class
-            has_reason = request.job in self.state.waits and request.slot is None and not has_run
-            if request_class is None or has_reason or not self.state.still_waits(request):
+            request_class = self.pending.request_class_of.get(request)
+            if request_class is None or not self.state.still_waits(request):
                 continue
-            reason = self.reason_of(request_class)
+            # a reason that this cycle has reported for the class may have been computed again since
+            reason, has_run = self.reason_of(request_class), bool(self.cluster.jobs[request.job].attempt)
             if reason is not None and request.slot is None and has_run and reason.names(request.job):
                 # the stored reason names the job as a consumer, but the job no longer holds anything
                 reason = self.explain_again(request_class, reason)
