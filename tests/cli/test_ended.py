@@ -45,3 +45,19 @@ async def test_a_job_that_its_time_limit_ended_says_so() -> None:
     late["status"] = {"conditions": [failed | {"message": "Job was active longer than specified deadline"}]}
     [view] = reading.views(snapshot(node("n1"), queue("default"), late), finished=True)
     assert (view.state, view.where()) == ("failed", "it reached its time limit (1m30s) and was ended")
+
+
+async def test_an_object_that_cannot_be_read_hides_no_other() -> None:
+    def ended(name: str, conditions: object) -> dict[str, Any]:
+        return {**batch_job(name, 1, "1"), "status": {"conditions": conditions}}
+
+    odd = (
+        5,
+        [None],
+        [{"type": {}, "status": "True"}],
+        [{"type": "Complete", "status": "True", "lastTransitionTime": {}}],
+    )
+    objects = [ended(f"odd{number}", each) for number, each in enumerate(odd)]
+    good = ended("good", [{"type": "Complete", "status": "True", "lastTransitionTime": CREATED}])
+    found = reading.views(snapshot(queue("default"), *objects, good), finished=True)
+    assert [view.id for view in found if view.state == "complete"] == ["default/good"]

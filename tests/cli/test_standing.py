@@ -17,3 +17,8 @@ def test_wait_says_why_a_job_is_stuck_while_its_pod_exists() -> None:
     now = standing(members, [pod], [pod])
     assert (now.state, now.why, now.over) == ("stuck", "pod web-0, container main: ErrImagePull: no such image", False)
     assert standing(members, [pod]).state == "running"
+
+
+def test_an_object_that_cannot_be_read_counts_as_queued() -> None:
+    for status in ("text", {"conditions": 5}, {"conditions": [5]}, {"applicationState": "text"}):
+        assert standing([Member(kind=JOBS, obj={**batch_job("odd", 1, "1"), "status": status})], ()).state == "queued"

@@ -42,3 +42,17 @@ def test_what_a_job_may_have_is_accepted(spec: dict[str, Any]) -> None:
 def test_another_type_is_refused_with_its_field(spec: dict[str, Any], field: str) -> None:
     with pytest.raises(ValueError, match=field.replace("$", r"\$").replace("[", r"\[")):
         check_types(spec)
+
+
+@pytest.mark.parametrize(
+    ("status", "field"),
+    [
+        ("text", ""),
+        ({"conditions": {}}, "conditions"),
+        ({"conditions": [{"lastTransitionTime": {}}]}, "lastTransition"),
+    ],
+)
+def test_conditions_of_other_types_are_refused(status: Any, field: str) -> None:
+    check_types({}, {"conditions": [{"type": "Suspended", "status": "True", "more": 1}], "phase": 5})
+    with pytest.raises(ValueError, match=field):
+        check_types({}, status)

@@ -1,10 +1,11 @@
 """Install the job kinds of other projects for `phalanx up --kinds`: their definitions, without their controllers.
 
-The definitions have the names and versions of the projects, but no schema. Objects of these kinds are stored without
-validation, and are queued as in a cluster with the project. Phalanx has no controllers that create their pods. A
-ValidatingAdmissionPolicy warns each user who creates such an object, and names the missing controller. The user can run
-the project's controller in addition to Phalanx, because the API is that of Kubernetes. If the user applies the
-project's own definitions, they replace these definitions, and the API server also validates the objects.
+The definitions have the names and versions of the projects, but a schema only for the conditions in the status.
+Objects of these kinds are stored without further validation, and are queued as in a cluster with the project. Phalanx
+has no controllers that create their pods. A ValidatingAdmissionPolicy warns each user who creates such an object, and
+names the missing controller. The user can run the project's controller in addition to Phalanx, because the API is that
+of Kubernetes. If the user applies the project's own definitions, they replace these definitions, and the API server
+also validates the objects.
 
 Sources: the CustomResourceDefinitions of ray-project/kuberay, kubeflow/spark-operator, kubeflow/trainer 1.9,
 kubernetes-sigs/lws and argoproj/argo-workflows.
@@ -23,6 +24,13 @@ from phalanx.client.policies import VALIDATING, VALIDATING_BINDINGS, Made, made
 from phalanx.errors import PhalanxError
 
 _OPEN: Final[Object] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+_CONDITION_FIELDS = ("type", "status", "reason", "message", "lastTransitionTime")
+_CONDITION: Final[Object] = {
+    **_OPEN,
+    "properties": {key: {"type": "string", "nullable": True} for key in _CONDITION_FIELDS},
+}
+# Programs of all users read the conditions of an object, so their types are checked.
+_STATUS: Final[Object] = {**_OPEN, "properties": {"conditions": {"type": "array", "items": _CONDITION}}}
 
 
 class UnknownKindsError(PhalanxError):
@@ -154,7 +162,7 @@ def _definition(each: Offered, kind: str, plural: str, short_name: str) -> Objec
     subresources: dict[str, object] = {"status": {}}
     if kind in each.scale:
         subresources["scale"] = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
-    schema = {"type": "object", "required": ["spec"], "properties": {"spec": _OPEN, "status": _OPEN}}
+    schema = {"type": "object", "required": ["spec"], "properties": {"spec": _OPEN, "status": _STATUS}}
     columns = [{"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}]
     names: dict[str, Any] = {"kind": kind, "listKind": f"{kind}List", "plural": plural, "singular": kind.lower()}
     if short_name:

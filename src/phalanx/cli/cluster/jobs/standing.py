@@ -11,6 +11,7 @@ from phalanx.cli.cluster.jobs.finding import FoundJob, Member
 from phalanx.client.connection import Object
 from phalanx.client.kind import JOBS, PODS
 from phalanx.kube.read.labels import REASON, held
+from phalanx.kube.read.template.pod_shape import ODD
 from phalanx.ledger.entry import JobEntry, State
 
 QUEUED, HELD, RUNNING, COMPLETE, FAILED, DELETED = "queued", "held", "running", "complete", "failed", "deleted"
@@ -38,9 +39,12 @@ class Standing:
 
 
 def member_state(member: Member) -> str:
-    """Return the state of one object of a job."""
+    """Return the state of one object of a job. The state of an object that cannot be read is `queued`."""
     obj = member.obj
-    words = set(_words(obj.get("status") or {}))
+    try:
+        words = set(_words(obj.get("status") or {}))
+    except ODD:
+        return QUEUED
     if words & _FAILED:
         return FAILED
     if words & _COMPLETE:

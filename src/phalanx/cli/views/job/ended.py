@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from phalanx.cli.cluster.jobs.attending import failure, pod_failure
 from phalanx.cli.cluster.jobs.finding import kind_text
@@ -18,6 +19,7 @@ from phalanx.clusters.workers.reach import cluster_of
 from phalanx.kube.gang.spec.gang_spec import claim_on
 from phalanx.kube.gang.spec.members import GangMembers
 from phalanx.kube.read.labels import ARRAY, JOB, OURS, QUEUE, USER, option
+from phalanx.kube.read.template.pod_shape import ODD
 from phalanx.kube.read.wire import epoch_s
 from phalanx.kube.read.workload.adapter import TRAINING_KINDS, JobAdapter, adapters
 from phalanx.kube.read.workload.batch_job import read_job
@@ -33,12 +35,18 @@ def ended_views(snapshot: Snapshot) -> list[JobView]:
             owned[owner["uid"]].append(pod)
     found = []
     for kind, obj in _job_objects(snapshot):
-        forms = adapters(kind, obj)
-        queue = _queue_of(snapshot, forms[0], obj) if forms else None
-        if queue is not None:
-            pods = sorted(owned[obj["metadata"]["uid"]], key=_ended_s)
-            found.append(_over(kind, queue, [form.read(obj) for form in forms], pods))
+        with suppress(*ODD):  # an invalid object; the scheduler does not read it either
+            found.append(_ended(snapshot, kind, obj, owned[obj["metadata"]["uid"]]))
     return sorted([*(view for view in found if view), *_ended_pods(snapshot)], key=lambda view: -view.since_s)
+
+
+def _ended(snapshot: Snapshot, kind: Kind, obj: Object, pods: Sequence[Object]) -> JobView | None:
+    """Return the view of an object's job if it has ended and is in a queue. `pods`: the pods that the object owns."""
+    forms = adapters(kind, obj)
+    queue = _queue_of(snapshot, forms[0], obj) if forms else None
+    if queue is None:
+        return None
+    return _over(kind, queue, [form.read(obj) for form in forms], sorted(pods, key=_ended_s))
 
 
 def _ended_pods(snapshot: Snapshot) -> Iterator[JobView]:

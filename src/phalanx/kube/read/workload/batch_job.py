@@ -121,9 +121,9 @@ class BatchJob:
 
 def read_job(obj: Object, around: AdmissionDefaults, form: JobAdapter = BATCH_JOB) -> BatchJob:
     """Return the Job, or a role of a framework's job. An invalid object raises an error, which a `Fence` handles."""
-    obj = form.read(obj)
+    source, obj = obj, form.read(obj)
     if form.role:
-        check_types(obj["spec"])
+        check_types(obj["spec"], source.get("status"))
     meta, spec, status = obj["metadata"], obj["spec"], obj.get("status") or {}
     template = original_template(meta, spec["template"])
     pod = template["spec"]

@@ -155,7 +155,19 @@ class _Spec(TypedDict, total=False):
     template: _Template
 
 
-def check_types(spec: Object) -> None:
+class _Condition(TypedDict, total=False):
+    type: str
+    status: str
+    lastTransitionTime: str | None
+
+
+class _Status(TypedDict, total=False):
+    conditions: list[_Condition] | None
+
+
+def check_types(spec: Object, status: Object | None = None) -> None:
     """Raise ValueError, which names the field, if a value in the spec of a role (as the spec of a Job) has another type
-    than the same field of a Job, or is out of range."""
+    than the same field of a Job, or is out of range. `status`: the status of the framework's job, whose conditions are
+    checked too."""
     msgspec.convert(spec, type=_Spec)
+    msgspec.convert(status, type=_Status | None)
