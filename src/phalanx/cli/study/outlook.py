@@ -1,8 +1,8 @@
-"""Compare two simulated futures of the same jobs: without a change, and with it.
+"""Compare two simulations of the same jobs: without a change, and with the change.
 
-The first part shows each job's wait in both futures as table rows and as JSON, with notes. The second part summarizes
-the effects of the change: the jobs that it stops, the jobs that start earlier, and the jobs that start later or not at
-all.
+The first part shows each job's wait in both simulations as table rows and as JSON, with notes. The second part
+summarizes the effects of the change: the jobs that it stops, the jobs that start earlier, and the jobs that start later
+or not at all.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ COLUMNS = ("JOB", "QUEUE", "NOW", "BEFORE", "AFTER", "DIFFERENCE", "PREEMPTED BY
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prospect:
     """The simulated course of a job without the changes (`before`) and with them (`after`); None if the job does not
-    exist in that case."""
+    exist in this simulation."""
 
     job: str
     before: Course | None
@@ -43,12 +43,12 @@ class Prospect:
 
     @property
     def untouched(self) -> bool:
-        """Return True if the job runs now and is preempted neither with nor without the changes."""
+        """Return True if the job runs now, and neither simulation preempts it."""
         return all(each is not None and each.ran and not each.evictions for each in (self.before, self.after))
 
     @property
     def difference_s(self) -> float | None:
-        """Return the additional wait of the job with the changes, in seconds (negative if it waits less). Return None
+        """Return the number of seconds by which the job waits longer with the changes; negative if it waits less, None
         if one of its two starts is unknown."""
         waits = [each.wait_s if each is not None else None for each in (self.before, self.after)]
         return None if waits[0] is None or waits[1] is None else waits[1] - waits[0]
@@ -56,7 +56,8 @@ class Prospect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhatIfOutlook:
-    """The two simulated futures, without and with the changes. `now_s`: the present time, in seconds since the epoch.
+    """The results of the two simulations, without and with the changes. `now_s`: the present time, in seconds since the
+    epoch.
     `horizon_s`: the length of the simulated time. `run_s`: the assumed run time of a job without a time limit.
     `expected`: the expected starts of pending jobs with the changes; empty if no run times are known."""
 
@@ -108,7 +109,7 @@ def expected_start(job: str, outlook: WhatIfOutlook) -> str:
 
 
 def notes(outlook: WhatIfOutlook) -> Iterator[str]:
-    """Yield the notes below the table: the assumptions, and for jobs that do not start, why."""
+    """Yield the notes below the table: the assumptions, and the reasons why jobs do not start."""
     yield from assumptions(outlook)
     for each in outlook.prospects():
         if each.after is not None and each.after.wait_s is None:
@@ -171,8 +172,8 @@ def told(course: Course | None) -> dict[str, Any] | None:
 
 
 def wait(course: Course | None, outlook: WhatIfOutlook) -> str:
-    """Return the wait of a job from now to its start as text; for a running job that is preempted, the wait after its
-    preemption."""
+    """Return the time from now until a job's start as text. For a running job that is preempted, return its wait after
+    the preemption."""
     if course is None:
         return "-"
     if course.wait_s is None:
@@ -213,7 +214,7 @@ def _place(prospect: Prospect) -> tuple[bool, float, str]:
 # --- effects ----------------------------------------------------------------------------------------------------------
 
 _SHOWN = 10
-_LEAST_S = 1.0  # starts whose times differ by less than this are considered equal
+_LEAST_S = 1.0  # two starts count as equal if their times differ by less than this
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,7 +230,7 @@ class WhatIfEffects:
 
 
 def effects(outlook: WhatIfOutlook) -> WhatIfEffects:
-    """Return the effects of the change: the differences between the two futures of the outlook."""
+    """Return the effects of the change: the differences between the two simulations of the outlook."""
     prospects = outlook.prospects()
     stopped = tuple((each, eviction) for each in prospects for eviction in _further_evictions(each))
     others = [each for each in prospects if each.job not in {one.job for one, _ in stopped}]
@@ -291,8 +292,8 @@ def _further_evictions(each: Prospect) -> tuple[ForwardEviction, ...]:
 
 
 def _gain_s(each: Prospect, outlook: WhatIfOutlook) -> float:
-    """Return by how many seconds the job starts earlier with the change. A start after the horizon counts as a start at
-    the horizon."""
+    """Return the number of seconds by which the job starts earlier with the change. A start after the horizon counts as
+    a start at the horizon."""
     if each.before is None or each.after is None:
         return 0.0
     before_s, after_s = each.before.wait_s, each.after.wait_s

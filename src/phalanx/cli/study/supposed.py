@@ -3,8 +3,8 @@
 The objects are read as if they existed, with the code by which the scheduler reads a cluster. The manifests are added
 to the listed objects (or to nothing, if the state comes from a snapshot) in caches without a server. A `KubeWorld` on
 these caches returns its first events, and is never run. So a Job is read as in the cluster: with its limits, priority
-and labels, with the LimitRanges and quotas of its namespace, and with the other members of its gang. Before that, a Job
-gets the fields that `phalanx submit` adds, and the defaults of the API server."""
+and labels, with the LimitRanges and quotas of its namespace, and with the other members of its gang. Before it is read,
+a Job gets the fields that `phalanx submit` adds, and the defaults of the API server."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ Objects = Mapping[Kind, Mapping[str, Object]]
 
 def supposed(documents: Sequence[Document], listed: Objects, book: Cluster, namespace: str) -> Objects:
     """Return the listed objects together with the objects of the documents. An object of a document replaces a listed
-    object with the same name. `book`: the cluster state. `namespace`: the namespace of objects that name none. Raises
-    PhalanxError with file and line."""
+    object with the same name. `book`: the cluster state. `namespace`: the namespace of objects without a namespace.
+    Raises PhalanxError with file and line."""
     theirs = _of_dialects(listed)
     found = {kind: dict(listed.get(kind, {})) for kind in dict.fromkeys((*REQUIRED, *LOOKED_UP, *theirs))}
     for number, document in enumerate(documents, 1):
@@ -47,7 +47,7 @@ def supposed(documents: Sequence[Document], listed: Objects, book: Cluster, name
 def told(objects: Objects, book: Cluster, default_queue: str, now_s: float) -> tuple[Event, ...]:
     """Return the events that a scheduler would get first in a cluster with these objects. `book`: the cluster state,
     whose queues and flavors are added if they are not among the objects."""
-    nowhere = Connection("http://nowhere.invalid", headers={}, tls=None)  # no request is ever sent on this connection
+    nowhere = Connection("http://nowhere.invalid", headers={}, tls=None)  # this connection never sends a request
     caches = {kind: Informer(nowhere, kind) for kind in objects}
     for kind, each in objects.items():
         for obj in each.values():
@@ -68,7 +68,7 @@ def _of_dialects(objects: Objects) -> list[Kind]:
 
 
 def unknown_classes(documents: Iterable[Document], objects: Objects) -> list[str]:
-    """Return a note for each Job of the documents whose PriorityClass does not exist among the objects."""
+    """Return a note for each Job of the documents whose PriorityClass is not in `objects`."""
     lines = []
     for document in documents:
         if document.obj["kind"] == JOBS.name:

@@ -1,4 +1,4 @@
-"""Read the object of a manifest as if it existed, for the changes of a what-if question.
+"""Read the object of a manifest as if the object existed, for the changes of a what-if question.
 
 A Job gets the fields that `phalanx submit` adds, and the defaults of the API server. An object that replaces an
 existing one keeps its identity, its status and the annotations that the scheduler has written."""
@@ -54,8 +54,8 @@ def kind_of(document: Document) -> Kind:
 
 
 def complete_object(document: Document, kind: Kind, book: Cluster, namespace: str, number: int) -> Object:
-    """Return the document's object with the fields that the API server and `phalanx submit` would add. `number`: makes
-    the uid unique."""
+    """Return the document's object with the fields that the API server and `phalanx submit` would add. `number`: a
+    number that makes the uid unique."""
     obj = queued(document, None)
     given = obj["metadata"]
     if not given.get("name"):
@@ -95,8 +95,8 @@ def _node_status(document: Document) -> Object:
 
 
 def over_existing(old: Object, new: Object, kind: Kind) -> Object:
-    """Return the new object with the identity, the status and the scheduler's annotations of the existing object. (A
-    node gets the new status.)"""
+    """Return the new object with the identity, the status and the scheduler's annotations of the existing object. A
+    node gets the status of the new object instead."""
     before, after = old["metadata"], new["metadata"]
     written = {key: text for key, text in (before.get("annotations") or {}).items() if key in (*WRITTEN, USER)}
     annotations = {**after["annotations"], **written}

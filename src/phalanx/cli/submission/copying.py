@@ -1,5 +1,5 @@
-"""Reconstruct the object of a job as its user wrote it, without the fields that the API server, controllers and the
-start of the job added."""
+"""Reconstruct the object of a job as its user submitted it, without the fields that the API server, controllers and the
+start of the job have added."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WRITTEN = frozenset({*WRITTEN, USER, MOVING, MOVED_FROM, SUBMITTED})
 
 
 def copy_of(member: Member, name: str) -> Object:
-    """Return a copy of the object as its user wrote it, with the name `name`."""
+    """Return a copy of the object as its user submitted it, with the name `name`."""
     obj, meta = deepcopy(member.obj), member.obj["metadata"]
     obj.pop("status", None)
     obj |= {"apiVersion": member.kind.api_version, "kind": member.kind.name}

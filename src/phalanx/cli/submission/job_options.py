@@ -1,8 +1,9 @@
 """The options of `phalanx run` and `phalanx submit` that describe a Job.
 
 `JobOptions` describes the pods of a Job that is made without YAML. `WishOptions` has the time limit, the begin time,
-the dependencies and the priority. These become annotations of the Job and the PriorityClass of its pods. The
-scheduler's own code parses each of these options, so an invalid value is refused before any object is created."""
+the dependencies and the priority. `WishOptions.words` converts these options to annotations of the Job; `--priority`
+sets the PriorityClass of its pods. The scheduler's own code parses each of these options, so an invalid value is
+refused before any object is created."""
 
 from __future__ import annotations
 
@@ -68,8 +69,8 @@ class WishOptions:
     """Keep the job queued until `phalanx release NAME`."""
 
     def words(self, now_s: float) -> dict[str, str]:
-        """Return the annotations that these options become. `now_s`: the present time, in seconds since the epoch.
-        Raises PhalanxError if a value is invalid."""
+        """Return the annotations for these options. `now_s`: the present time, in seconds since the epoch. Raises
+        PhalanxError if a value is invalid."""
         limit_s = length_s(self.time_limit) if self.time_limit else None
         begin_s = moment_s("--begin", self.begin, now_s) if self.begin else None
         deadline_s = moment_s("--deadline", self.deadline, now_s) if self.deadline else None
@@ -95,7 +96,7 @@ class WishOptions:
 
 def length_s(text: str) -> float:
     """Return a time limit in seconds. Raises PhalanxError if the text is invalid. A number without a unit is refused,
-    because some users would mean minutes."""
+    because it could mean seconds or minutes."""
     unit = "Write the unit: for example 90s, 30m, 2h, 1d12h, 2:30:00 or 1-12:00:00 (days-hours:minutes:seconds)"
     if re.fullmatch(r"\d+(\.\d+)?", text):
         raise PhalanxError(f"--time-limit {text}: seconds, minutes or hours? {unit}. Nothing was created.")
@@ -116,7 +117,7 @@ def moment_s(option: str, text: str, now_s: float) -> float:
             return now_s + duration_s(text[1:])
         if clock := _TIME_OF_DAY.fullmatch(text):
             return _next(int(clock[1]), int(clock[2]), now_s)
-        # without a zone, it is the time zone of the machine
+        # a time without a zone is in the time zone of the machine
         return read_moment(datetime.fromisoformat(text).astimezone())
     except (Misread, MomentError, ValueError, OverflowError):
         raise PhalanxError(
@@ -166,7 +167,7 @@ def _nice(number: int | None) -> str:
 
 
 HOST_IMAGE = "host"
-# The letters that Kubernetes uses in generated names. Without vowels they form no words.
+# The letters that Kubernetes uses in generated names. Without vowels, the letters form no words.
 SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 
 
@@ -222,8 +223,8 @@ class JobOptions:
         *,
         is_array: bool = False,
     ) -> ManifestRequest:
-        """Return the request for a Job that runs the command with these options. `keep_s`: the time after its end at
-        which the Job is deleted, without --ttl. Raises PhalanxError for invalid options."""
+        """Return the request for a Job that runs the command with these options. `keep_s`: the seconds from the end of
+        the Job to its deletion, if --ttl is not given. Raises PhalanxError for invalid options."""
         if "%a" in self.output and not is_array:
             raise PhalanxError(
                 f"--output {self.output}: %a is the number of an array's task, but --array is not given."

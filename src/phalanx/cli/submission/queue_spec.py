@@ -1,4 +1,5 @@
-"""Change the spec of a queue by command-line options, and check the result, without side effects."""
+"""Change the spec of a queue as command-line options request, and check the result. The functions have no side
+effects."""
 
 from __future__ import annotations
 
@@ -50,15 +51,15 @@ def require_valid(name: str, spec: Mapping[str, object]) -> None:
 
 
 def tree_faults(name: str, queues: Iterable[Object], flavors: Iterable[Object]) -> list[str]:
-    """Return the reasons for which the queue starts no jobs in a cluster with these Queue and Flavor objects:
-    configuration errors in the queue tree."""
+    """Return the configuration errors in the queue tree because of which the queue would start no jobs, in a cluster
+    with these Queue and Flavor objects."""
     events: list[Event] = [PolicySeen(Policy())]
     for obj in flavors:
         events.append(FlavorSeen(read_flavor(obj["metadata"]["name"], obj.get("spec") or {})))
     for obj in queues:
         try:
             events.append(QueueSeen(queue.read_queue(obj)))
-        except Misread:  # another queue reports the fault in its own status
+        except Misread:  # the status of another queue reports this fault
             continue
     cluster = Cluster()
     fold(cluster, events)
@@ -114,7 +115,7 @@ def _leaves(value: object, path: str = "") -> Iterator[tuple[str, str]]:
                 yield from _leaves(inner, f"{path}.{key}" if path else str(key))
         case list():
             for number, inner in enumerate(value):
-                if isinstance(inner, Mapping):  # the path shows its flavor instead of its position
+                if isinstance(inner, Mapping):  # the path has the flavor of the item instead of its position
                     own = {key: one for key, one in inner.items() if key != "flavor"}
                     yield from _leaves(own, f"{path}[{inner.get('flavor') or 'all nodes'}]")
                 else:

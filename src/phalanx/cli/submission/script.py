@@ -4,8 +4,8 @@
     #PHALANX --pods 4 --gpu 8 --time-limit 8h
     torchrun train.py
 
-`phalanx submit train.sh` is then `phalanx submit --pods 4 --gpu 8 --time-limit 8h -- /path/of/train.sh`. An option of
-the command line overrides the same option of the script.
+With this script, `phalanx submit train.sh` has the effect of `phalanx submit --pods 4 --gpu 8 --time-limit 8h --
+/path/of/train.sh`. An option of the command line overrides the same option of the script.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _options(file: str, flags: frozenset[str]) -> Iterator[list[str]]:
         raise PhalanxError(f"cannot read {file}: {getattr(error, 'strerror', None) or error}.") from error
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip() and not line.startswith("#"):
-            return  # the first line that is not a comment ends the options
+            return  # options end at the first line that is not a comment
         if line.split(None, 1)[:1] != [MARK]:
             continue
         try:
@@ -69,7 +69,8 @@ def _options(file: str, flags: frozenset[str]) -> Iterator[list[str]]:
 
 
 def _command(file: str) -> list[str]:
-    """Return the words that run the script: its path. If the script is not executable, its interpreter and its path."""
+    """Return the command that runs the script: its path or, if the script is not executable, its interpreter and its
+    path."""
     path = os.path.abspath(file)
     if os.access(path, os.X_OK):
         return [path]

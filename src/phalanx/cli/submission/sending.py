@@ -1,8 +1,8 @@
-"""Create objects through the API, after checks for mistakes that would let a job wait for ever.
+"""Create objects through the API, after checks for mistakes because of which a job would never start.
 
-An unknown queue is an error. The API accepts it, because the queue may be created later, but a user who types a command
-has probably mistyped its name. A pod that is too large for all nodes is only a warning, because a larger node may join.
-A queue that is not open is a warning too.
+An unknown queue is an error. The API accepts it, because the queue may be created later, but in a command it is
+probably a typing error. A pod that is too large for all nodes is only a warning, because a larger node may join. A
+queue that is not open is a warning too.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ async def create_service(connection: Connection, job: Object) -> None:
 
 
 async def require_queues(connection: Connection, named: Iterable[tuple[str, str]]) -> list[str]:
-    """Return a warning for each of these queues that starts no new jobs now. `named`: (queue, the place or option that
-    names it). Raises PhalanxError if a queue does not exist."""
+    """Return a warning for each of these queues that starts no new jobs now. `named`: pairs of (queue, the option or
+    the line of a file that names it). Raises PhalanxError if a queue does not exist."""
     wanted = list(named)
     if not wanted:
         return []
@@ -98,7 +98,7 @@ async def require_queues(connection: Connection, named: Iterable[tuple[str, str]
 
 
 async def require_class(connection: Connection, name: str) -> None:
-    """Raise PhalanxError if the PriorityClass does not exist, because the job's pods could then not be created."""
+    """Raise PhalanxError if the PriorityClass does not exist: without it, the job's pods could not be created."""
     try:
         listing = await connection.list(PRIORITY_CLASSES)
     except ApiRefusal:  # the user may not list PriorityClasses; the creation of the pods reports a missing class
@@ -144,8 +144,8 @@ async def _serves(connection: Connection, kind: Kind, name: str, namespace: str)
 
 
 def shut(queue: str, specs: Mapping[str, Object]) -> str:
-    """Return why a job that is submitted now does not start in the queue: the queue or a queue above it is not open.
-    Return "" if all of them are open. `specs`: queue -> its spec."""
+    """If the queue or a queue above it is not open, return a text that explains why new jobs do not start in it;
+    otherwise return "". `specs`: queue -> its spec."""
     above, seen = queue, set[str]()
     while above in specs and above not in seen:
         if (state := specs[above].get("state") or "open") != "open":
@@ -183,7 +183,8 @@ def _together(meta: Object, spec: Object) -> int:
 
 
 def beyond_all(asks: Amounts, pods: int, nodes: list[Node]) -> str:
-    """Return why the empty nodes of the whole cluster could not hold `pods` pods at the same time; "" if they could."""
+    """If `pods` pods do not fit on the nodes of the cluster at the same time, even if the nodes were empty, return a
+    text that explains this; otherwise return ""."""
     fit = sum(
         min((dict(node.allocatable).get(name, 0) // amount for name, amount in asks if amount), default=pods)
         for node in nodes
@@ -197,7 +198,8 @@ def beyond_all(asks: Amounts, pods: int, nodes: list[Node]) -> str:
 
 
 def beyond(asks: Amounts, nodes: list[Node]) -> str:
-    """Return why no node could hold a pod with these requests, even if it were empty; "" if a node could."""
+    """If no node could hold a pod with these requests, even if the node were empty, return a text that explains this;
+    otherwise return ""."""
     holds = [dict(node.allocatable) for node in nodes]
     if any(all(amount <= node.get(name, 0) for name, amount in asks) for node in holds):
         return ""
@@ -222,8 +224,8 @@ def queue_of(obj: Object) -> str | None:
 
 
 async def _path(connection: Connection, obj: Object, namespace: str) -> str:
-    """Return the path at which the server serves the object's kind, from the server's discovery, as kubectl does.
-    Raises PhalanxError if the server does not serve the kind."""
+    """Look up the object's kind in the server's discovery, as kubectl does, and return the path at which the server
+    serves it. Raises PhalanxError if the server does not serve the kind."""
     version, kind = obj["apiVersion"], obj["kind"]
     if (version, kind) == (JOBS.api_version, JOBS.name):  # every server has Jobs
         return JOBS.path(namespace)

@@ -1,6 +1,6 @@
-"""Fit a table into the width of a terminal. A cut text ends with a mark.
+"""Fit a table into the width of a terminal. A shortened text ends with a mark.
 
-If the columns do not fit, the text of the last column is printed below the row, on lines of its own. If that is not
+If the columns do not fit, the text of the last column is printed on separate lines below the row. If that is not
 enough, columns are left out, the least important first.
 """
 
@@ -16,7 +16,7 @@ _GAP = 3
 _TEXT_LEAST = 34  # the smallest width, in cells, of a last column with long texts
 _LINES_MOST = 3  # a text that needs more lines in the last column is printed below its row
 _INDENT = 4
-_TEXT_MOST = 600  # a text with more characters is cut, and ends with the mark
+_TEXT_MOST = 600  # a longer text is shortened to this number of characters, and ends with the mark
 _MARK = " …"
 
 

@@ -1,8 +1,8 @@
 """Connect the standard input and output of this process with a command that runs in a pod.
 
-`phalanx shell` and `phalanx run -it` call `converse`. At a terminal the command gets every key, also Ctrl-C, and the
-size of the window. `phalanx top` calls `pressed_keys`, which reads single keys. Both restore the settings of the
-terminal at the end, also after an error."""
+`phalanx shell` and `phalanx run -it` call `converse`. At a terminal, the command gets every key, including Ctrl-C, and
+the size of the terminal. `phalanx top` calls `pressed_keys`, which reads single keys. Both functions restore the
+settings of the terminal at the end, also after an error."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def pressed_keys(terminal: int) -> Iterator[asyncio.Queue[str]]:
 
 
 def keys_in(data: bytes) -> list[str]:
-    """Return the keys that the bytes from a terminal stand for. Function keys except up and down, and characters beyond
-    ASCII, are left out."""
+    """Decode bytes from a terminal to keys. Characters outside of ASCII are left out, and so are all function keys
+    except up and down."""
     found = [_ARROWS.get(part, part.decode("ascii", "ignore")) for part in _KEY.findall(data)]
     return [key for key in found if key in {UP, DOWN} or len(key) == 1]
 
@@ -77,11 +77,11 @@ class TerminalSession(Protocol):
         ...
 
     async def end(self) -> None:
-        """Tell the command that its input has ended."""
+        """Report the end of the input to the command."""
         ...
 
     async def resize(self, columns: int, rows: int) -> None:
-        """Tell the command the size of the terminal in characters."""
+        """Send the size of the terminal, in characters, to the command."""
         ...
 
     async def run(self, out: Take, err: Take) -> int:
@@ -90,7 +90,7 @@ class TerminalSession(Protocol):
 
 
 def is_at_terminal() -> bool:
-    """Return True if a person types the input and reads the output."""
+    """Return True if standard input and standard output are a terminal."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
@@ -102,7 +102,7 @@ async def converse(session: TerminalSession, *, at_terminal: bool, screen: bytes
     input; their echo is not shown."""
     with _raw() if at_terminal else _plain():
         _writer(sys.stdout.fileno())(screen)
-        if at_terminal:  # before any input, because a program reads the size at its start
+        if at_terminal:  # sent before the first input, because programs read the size at their start
             await _send_size(session)
         if first:
             await session.write(first)
@@ -131,8 +131,8 @@ async def _pass_on(session: TerminalSession, at_terminal: bool, *, echo: bytes) 
 
 
 def _read_input(loop: asyncio.AbstractEventLoop, give: Take) -> bool:
-    """Call `give` with standard input as it arrives. If standard input is a file, read it completely now. Return True
-    if the event loop still watches it."""
+    """Call `give` with standard input as it arrives. If standard input is a regular file, read it completely at once.
+    Return True if the event loop watches standard input from then on."""
     file = sys.stdin.fileno()
     try:
         watch_input(loop, file, give)
@@ -163,7 +163,7 @@ async def _send_size(session: TerminalSession) -> None:
 
 
 def _without(echo: bytes, write: Take) -> Take:
-    """Return a function like `write` that leaves out `echo` at the beginning of the output."""
+    """Return a function that calls `write` with the output, but without `echo` at its beginning."""
     awaited = echo
 
     def pass_on(data: bytes) -> None:
@@ -188,11 +188,11 @@ def _writer(file: int) -> Take:
 
 @contextmanager
 def _raw() -> Iterator[None]:
-    """While the context is open, let the terminal pass each key to this process, including Ctrl-C."""
+    """While the context is open, set the terminal to pass each key to this process, including Ctrl-C."""
     file = sys.stdin.fileno()
     before = termios.tcgetattr(file)
     try:
-        tty.setraw(file, termios.TCSADRAIN)  # keys that were typed before are not lost
+        tty.setraw(file, termios.TCSADRAIN)  # does not discard keys that were typed before
         yield
     finally:
         with suppress(termios.error):  # the terminal was closed

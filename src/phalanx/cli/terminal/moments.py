@@ -22,7 +22,8 @@ def past_moment(option: str, text: str, now_s: float) -> float:
             now = datetime.fromtimestamp(now_s)
             today = now.replace(hour=int(clock[1]), minute=int(clock[2]), second=0, microsecond=0)
             return (today if today <= now else today - timedelta(days=1)).timestamp()
-        return datetime.fromisoformat(text).timestamp()  # without a time zone it is the time of this machine
+        # a text without a time zone is in the time zone of this machine
+        return datetime.fromisoformat(text).timestamp()
     except (Misread, ValueError, OverflowError):
         raise PhalanxError(
             f"{option} {text!r} is not a time in the past: write for example 10m or 7d (ago), 18:00, 2026-01-31 or "

@@ -12,7 +12,7 @@ import msgspec
 
 from phalanx.model.pod import PODS, Amounts, format_amount
 
-if TYPE_CHECKING:  # imported with the first table, because server commands print no tables
+if TYPE_CHECKING:  # imported when the first table is printed, because servers print no tables
     from rich.console import Console
     from rich.text import Text
 
@@ -66,8 +66,8 @@ def table(
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], gives_way: Sequence[str] = ()) -> None:
-    """Print the table. On a terminal, it has colours and is fitted to the terminal's width. Otherwise it is plain lines
-    of any length, without trailing blanks."""
+    """Print the table. On a terminal, it has colours and is fitted to the terminal's width. Otherwise the lines are
+    plain, of any length, and without trailing blanks."""
     screen = console()
     if screen.is_terminal:
         screen.print(table(columns, rows, screen.width, gives_way), soft_wrap=True)
@@ -93,7 +93,7 @@ def log_to_stderr(level: int) -> None:
 
 
 def note(text: str) -> None:
-    """Print a line for the user to standard error, where programs that read the output do not see it."""
+    """Print a line for the user to standard error, so that it does not mix with the output of the command."""
     print(text, file=sys.stderr, flush=True)
 
 

@@ -22,7 +22,7 @@ class _Rate(ProgressColumn):
 @contextmanager
 def progress_bar(total: int, what: str = "jobs") -> Iterator[Callable[[int], None]]:
     """Show a progress bar with rate and remaining time on standard error, if that is a terminal. Yield a function that
-    takes the number of things done so far. `what`: the plural noun of the counted things."""
+    takes the number of finished things. `what`: the plural noun for these things."""
     screen = Console(stderr=True)
     columns = (TextColumn("{task.completed:,.0f} of {task.total:,.0f} " + what), BarColumn(), _Rate(what))
     with Progress(

@@ -39,8 +39,8 @@ class StopWish:
 def stop_wish() -> Iterator[StopWish]:
     """Yield a `StopWish`, which the first stop signal sets. A second signal has its default effect.
 
-    A SIGHUP that was ignored before stays ignored. An ignored SIGINT does not: shells let commands in the background
-    ignore SIGINT, but `kill -INT` must still stop such a command."""
+    A SIGHUP that was ignored before stays ignored. SIGINT has its effect even if it was ignored before: shells start
+    background commands with an ignored SIGINT, but `kill -INT` must stop these commands too."""
     loop, wish = asyncio.get_running_loop(), StopWish()
     listened = [one for one in STOPPING if one != signal.SIGHUP or signal.getsignal(one) != signal.SIG_IGN]
 
@@ -62,9 +62,9 @@ def stop_wish() -> Iterator[StopWish]:
 
 @contextmanager
 def stop_asked() -> Iterator[Callable[[], bool]]:
-    """Yield a function that returns True once a stop signal has arrived, for code that computes without waiting. A
-    second signal has its default effect. A signal that the parent process set to be ignored (`nohup`, `&`) stays
-    ignored."""
+    """Yield a function that returns True after a stop signal has arrived. It is for code that computes without giving
+    control to the event loop. A second signal has its default effect. A signal that the parent process set to be
+    ignored (`nohup`, `&`) stays ignored."""
     asked = False
     before = {number: signal.getsignal(number) for number in STOPPING}
     listened = [number for number, handler in before.items() if handler not in {signal.SIG_IGN, None}]
@@ -87,7 +87,8 @@ def stop_asked() -> Iterator[Callable[[], bool]]:
 
 
 def die_with(parent: int) -> None:
-    """Let the kernel kill this process when its parent process `parent` dies (Linux: PR_SET_PDEATHSIG, prctl(2))."""
+    """Request that the kernel kills this process when its parent process `parent` dies (Linux: PR_SET_PDEATHSIG,
+    prctl(2))."""
     if sys.platform != "linux":
         return
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -96,7 +97,7 @@ def die_with(parent: int) -> None:
 
 
 async def until_stopped(work: Coroutine[Any, Any, None]) -> None:
-    """Run `work` until it ends, or until a stop signal cancels it. An error of `work` is raised."""
+    """Run `work` until it ends, or until a stop signal cancels it. Raise the error of `work` if there is one."""
     with stop_wish() as wish:
         working, stopping = asyncio.create_task(work), asyncio.create_task(wish.wait())
         await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)

@@ -1,4 +1,5 @@
-"""Build a row of `phalanx clusters`: the resources and the usage of another cluster, and why it gets no jobs."""
+"""Build a row of `phalanx clusters`: the resources and the usage of another cluster, and the reason why it gets no
+jobs."""
 
 from __future__ import annotations
 
@@ -21,10 +22,10 @@ UNSEEN = "no scheduler has checked it yet; `phalanx up` and `phalanx scheduler -
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterView:
-    """The row of a cluster. `active`: True if jobs are sent to the cluster. `why`: why no jobs are sent. `mend`: what
-    the user must do so that jobs are sent. `since_s`: when the cluster became active or inactive (seconds since the
-    epoch); None if unknown. `figures`: its nodes and amounts, as the scheduler last read them. `offer`: the data sets
-    and prices that it states."""
+    """The row of a cluster. `active`: True if jobs are sent to the cluster. `why`: the reason why no jobs are sent.
+    `mend`: the solution for the user. `since_s`: the time when the cluster became active or inactive (seconds since the
+    epoch); None if unknown. `figures`: its nodes and amounts, as the scheduler last read them. `offer`: its data sets
+    and prices."""
 
     name: str
     active: bool
@@ -99,8 +100,8 @@ def _offered(offer: ClusterOffer) -> str:
 
 
 def _why(view: ClusterView) -> str:
-    """Return why the cluster gets no jobs. If it gets jobs, return the notes and errors about its figures or its
-    offer."""
+    """Return the reason why the cluster gets no jobs. If it gets jobs, return the notes and errors about its amounts or
+    its offer."""
     said = " ".join(filter(None, (view.why and f"{view.why}.", view.mend)))
     return said or "; ".join(filter(None, (view.figures.note, view.offer.wrong)))
 

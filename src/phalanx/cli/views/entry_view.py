@@ -45,7 +45,7 @@ def row(entry: JobEntry, now_s: float) -> list[str]:
 
 
 def _cause(entry: JobEntry) -> str:
-    """Return why the job ended. For a job that waits again, return why its last run was ended."""
+    """Return the reason why the job ended. For a job that waits again, return the reason why its last run ended."""
     return entry.cause or (entry.starts[-1].reason if entry.live and entry.starts else "")
 
 
@@ -127,7 +127,7 @@ _CHANGES_SHOWN = 10
 def last_entry(ledger: str, job: str) -> JobEntry | None:
     """Return the latest entry for the job with this id; None if there is none. `ledger`: the URL of the ledger. Raises
     LedgerError."""
-    from phalanx.ledger.store import Ledger  # a database, which most commands do not need
+    from phalanx.ledger.store import Ledger  # imports a database, which most commands do not need
 
     with Ledger.open(ledger, read_only=True) as book:
         found = list(book.jobs(Selection(jobs=(job,))))

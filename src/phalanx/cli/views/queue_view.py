@@ -27,7 +27,7 @@ GIVES_WAY = ("SHARE",)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueView:
     """The row of a queue. `gang`: False if the pods of a job in this queue start one by one instead of together.
-    `exists`: False if the queue does not exist, but jobs name it. `wrong`: the error in the settings of the queue; ""
+    `exists`: False if jobs name the queue, but it does not exist. `wrong`: the error in the settings of the queue; ""
     if there is none."""
 
     standing: QueueStatus
@@ -77,8 +77,8 @@ class QueueView:
 
 
 def views(snapshot: Snapshot) -> list[QueueView]:
-    """Return the rows of the queue tree, parents before children. Rows for queues that do not exist, but that jobs
-    name, follow."""
+    """Return the rows of the queue tree, parents before children. After them come rows for missing queues that jobs
+    name."""
     found = [
         QueueView(
             standing=standing,
@@ -116,8 +116,8 @@ def row(view: QueueView) -> list[str]:
 
 
 def _amounts(one: ResourceUsage) -> str:
-    """Return usage, guarantee and limit as `cpu 4/8/16`, and for a flavor as `cpu (spot) 4/8/-`. If the resource has
-    neither guarantee nor limit, return only the usage."""
+    """Return usage, guarantee and limit in the form `cpu 4/8/16`; for a flavor in the form `cpu (spot) 4/8/-`. If the
+    resource has neither guarantee nor limit, return only the usage."""
     bounds = [one.guaranteed, one.limit]
     parts = [format_amount(one.resource, one.used)]
     if any(bound is not None for bound in bounds):

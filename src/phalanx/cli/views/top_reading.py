@@ -24,8 +24,8 @@ _NODE_METRICS = Kind(group=METRICS.group, version=METRICS.version, plural="nodes
 
 
 async def see(connection: Connection, user: str, namespace: str, *, everybody: bool) -> tuple[TopPicture, Snapshot]:
-    """Return the picture (the data of all tables) that this user may see now, and the snapshot from which it was made.
-    `everybody`: include the jobs of other users. Raises PhalanxError."""
+    """Return the data of all tables that this user may see, and the snapshot from which they were computed.
+    `everybody`: True to include the jobs of other users. Raises PhalanxError."""
     home = namespace or current_namespace(os.environ)
     snapshot, summaries, nodes, pods = await asyncio.gather(
         look(connection, home),
@@ -60,7 +60,7 @@ async def _measured(connection: Connection, kind: Kind, namespace: str = "") -> 
     server."""
     try:
         items = (await connection.list(kind, namespace))["items"]
-    except ApiError:  # metrics are not served, or not allowed, or the metrics server does not respond
+    except ApiError:  # the metrics are not served, the user may not read them, or the metrics server does not respond
         return {}
     return {_key(item["metadata"]): use_of(item) for item in items}
 

@@ -25,8 +25,8 @@ JOBS_GIVE_WAY = ("SINCE", "QUEUE", "USER")
 KEYS = "up/down choose   e explain   l log   c cancel   q quit"
 BACK = "any other key goes back   q quit"
 _WAITING = ("queued", "promised")
-_LEAST_JOBS = 4  # the smallest number of rows for jobs, on a terminal with few lines
-_TEXT_LEAST = 24  # the width of the last column for which other columns are left out on a narrow terminal
+_LEAST_JOBS = 4  # the minimum number of rows for jobs on a terminal with few lines
+_TEXT_LEAST = 24  # on a narrow terminal, other columns are left out until the last column has this width
 _GAP = 3  # blanks between two columns
 _MIB = 2**20
 
@@ -34,8 +34,8 @@ _MIB = 2**20
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopPicture:
     """The data that the screen shows. `jobs`: the shown jobs, the user's own first. `own`: the ids of the user's own
-    jobs. `partial`: True if the user may not list the pods of other users, so that the requests of these pods are
-    unknown. `node_use`, `job_use`: the measured usage by node and by job, where it is measured."""
+    jobs. `partial`: True if the user may not list the pods of other users, so the requests of these pods are unknown.
+    `node_use`, `job_use`: the measured usage by node and by job, where it is measured."""
 
     now_s: float
     user: str
@@ -152,8 +152,8 @@ def tables(picture: TopPicture) -> Iterator[tuple[tuple[str, ...], list[list[str
 
 
 def screen(picture: TopPicture, selected: int, width: int, height: int, last: str = KEYS) -> Text:
-    """Return the screen for a terminal of `width` by `height` cells. Each row has one line, and only as many rows are
-    shown as fit. `selected`: the position of the chosen job; -1 if there is none. `last`: the text of the last line."""
+    """Return the screen for a terminal of `width` by `height` cells. Each row has one line. Rows that do not fit are
+    not shown. `selected`: the position of the chosen job; -1 if there is none. `last`: the text of the last line."""
     found = [Text(header(picture), "bold")]
     shown = list(tables(picture))
     rooms = _rooms([len(picture.nodes), len(picture.queues), len(picture.jobs)], height - 2 - 2 * len(shown))
@@ -173,8 +173,8 @@ def screen(picture: TopPicture, selected: int, width: int, height: int, last: st
 
 
 def text_screen(text: str, width: int, height: int, *, from_end: bool = False) -> Text:
-    """Return a screen that shows a text in place of the tables: as many of its first lines as fit or, with `from_end`,
-    of its last lines. Control characters become blanks."""
+    """Return a screen that shows a text instead of the tables. If the text does not fit, the screen shows its first
+    lines or, with `from_end`, its last lines. Control characters become blanks."""
     lines = [part for line in text.splitlines() or ["nothing"] for part in chop_cells(_printable(line), width) or [""]]
     room = max(1, height - 1)
     return _filled([Text(line) for line in (lines[-room:] if from_end else lines[:room])], width, height, BACK)
@@ -182,7 +182,8 @@ def text_screen(text: str, width: int, height: int, *, from_end: bool = False) -
 
 def _rooms(rows: Sequence[int], room: int) -> list[int]:
     """Divide the lines of the screen among the tables, and return the numbers of rows for nodes, queues and jobs. Jobs
-    get half of the lines if they need them. `rows`: the numbers of existing rows. `room`: the number of lines."""
+    get at least half of the lines if they need so many. `rows`: the numbers of existing rows. `room`: the number of
+    lines."""
     nodes, queues, jobs = rows
     beside = max(2, room - min(jobs, max(_LEAST_JOBS, room // 2)))
     queues_shown = min(queues, max(beside // 2, beside - nodes))
@@ -205,8 +206,8 @@ def _narrowed(
 
 
 def _filled(lines: Sequence[Text], width: int, height: int, last: str) -> Text:
-    """Return the lines of the whole terminal, with `last` as the last one. Lines that are too wide are cut and end with
-    an ellipsis."""
+    """Return the lines of the whole terminal, with `last` as the last one. Lines that are too wide are shortened and
+    end with an ellipsis."""
     room = max(1, height - 1)
     found = [*lines[:room], *(Text() for _ in range(room - len(lines))), Text(last, "reverse")]
     for line in found:
@@ -219,7 +220,7 @@ def _printable(text: str) -> str:
 
 
 def _unknown(cell: str) -> str:
-    """Return a cell used/allocatable with `?` in place of the used amount, because that is unknown."""
+    """Return a cell used/allocatable with `?` instead of the used amount, which is unknown."""
     return cell if cell == "-" else f"?/{cell.partition('/')[2]}"
 
 

@@ -77,7 +77,7 @@ def variables(number: int, ask: Ask, site: Site, said: Options, script: str, arr
         found["PHALANX_HELD"] = "1"  # the allocation must end when its salloc or srun ends
     if ask.overcommit:
         found["SLURM_OVERCOMMIT"] = "1"
-    if not {"ntasks", "ntasks-per-node"} & said.keys():  # one task for each CPUs-per-task (measured with 22.05)
+    if not {"ntasks", "ntasks-per-node"} & said.keys():  # as many as the CPUs allow (measured with 22.05)
         found["SLURM_TASKS_PER_NODE"] = per_node([cpus // ask.cpus_per_task for cpus in ask.cpus_of_nodes])
     found |= mail_words(ask, site)
     found |= {name: text for name, text in (("PHALANX_PROLOG", site.prolog), ("PHALANX_EPILOG", site.epilog)) if text}

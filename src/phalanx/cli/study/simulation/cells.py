@@ -1,10 +1,10 @@
 """Run many simulations in parallel. A *cell* is one simulation: one trace with one policy, one kind of estimates and
 one seed.
 
-Cells run in worker processes, by default one for each processor. A worker reads its trace itself, because to read a
-trace twice is cheaper than to send it. A single cell runs in this process. When the run must stop, a shared flag is
-set, and the workers return their partial results. Workers ignore a Ctrl-C of the terminal, because this process handles
-it. If this process dies, the kernel kills the workers."""
+Cells run in worker processes, by default one for each processor. Each worker reads its trace itself, because reading a
+trace takes less time than sending it to the worker. A single cell runs in this process. When the run must stop, a
+shared flag is set, and the workers return their partial results. Workers ignore SIGINT, because this process handles
+Ctrl-C. If this process dies, the kernel kills the workers."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def run(
     stopped: Callable[[], bool] = lambda: False,
 ) -> CellOutcome:
     workload, setup = workload_of(cell.source, cell.seed), setup_of(cell.policy)
-    loop.spare_the_book()  # so that the garbage collector does not visit a million tasks again and again
+    loop.spare_the_book()  # otherwise the garbage collector would visit a million tasks in each collection
     alike = partial(
         play,
         setup=setup,
@@ -111,8 +111,8 @@ def run(
 
 
 def _longest_queue(schedule: Schedule, alike: Callable[..., Schedule], stopped: Callable[[], bool]) -> bytes:
-    """Return the state file of the moment with the longest queue. For this, the simulation runs again up to this
-    moment. `alike`: runs the simulation with the same settings."""
+    """Return the state file of the moment with the longest queue. To compute the file, run the simulation again up to
+    this moment. `alike`: a function that runs the simulation with the same settings."""
     since_s, until_s = window(schedule)
     _, queued = waiting_over_time(schedule, since_s, until_s)
     bin_s = (until_s - since_s) / max(1, len(queued))
@@ -124,13 +124,13 @@ def _longest_queue(schedule: Schedule, alike: Callable[..., Schedule], stopped: 
 
 
 def _filling(schedule: Schedule) -> dict[str, float]:
-    """Return the allocated share of the cluster at the moment when the submitted jobs together request the whole
-    cluster, and the share at the end."""
+    """Return the allocated share of the cluster at two moments: when the sum of the submitted jobs' requests reaches
+    the size of the cluster, and at the end."""
     return {"allocated_at_full_demand": allocated(schedule, 1.0), "allocated_at_end": allocated(schedule, inf)}
 
 
 _done: Synchronized[int] | None = None  # the number of jobs that have ended in all cells; shared by the workers
-# True if the simulations must stop; it has no lock, because it is read before every scheduling pass
+# True if the simulations must stop; the value has no lock, because it is read before every scheduling cycle
 _stop: c_bool | None = None
 
 
@@ -163,8 +163,8 @@ def run_all(
     progress: Callable[[int], None],
     stopped: Callable[[], bool] = lambda: False,
 ) -> Iterator[CellOutcome]:
-    """Yield the outcomes of the cells, in their order. `progress`: called with the number of jobs that have ended in
-    all cells. If outcomes are lost, raise `Lost` after all other outcomes."""
+    """Yield the outcomes of the cells, in their order. `progress`: a function that is called with the number of jobs
+    that have ended in all cells. If outcomes are lost, raise `Lost` after all other outcomes."""
     if len(cells) == 1 or processes == 1:
         over = 0
 

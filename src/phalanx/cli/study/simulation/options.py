@@ -115,7 +115,7 @@ class Chance:
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results:
-    """The options for further outputs, and for measures that take much time."""
+    """The options for additional outputs, and for measures whose computation takes long."""
 
     report: Path | None = None
     """Write an HTML page with a picture of the schedule of each policy, for its first seed."""
@@ -145,7 +145,7 @@ class Results:
     """Print all measures as JSON, one line for each policy."""
 
     def said(self) -> list[str]:
-        """Return the options for outputs that the user gave."""
+        """Return those options for outputs that the user gave."""
         return changed(self)
 
     def check(self, read: Sequence[Path]) -> None:
@@ -160,9 +160,9 @@ class Results:
                 why = "it is a folder" if file.is_dir() else "that is not permitted"
                 raise PhalanxError(f"{file} cannot be written: {why}")
             if file.resolve() in known:
-                raise PhalanxError(f"{file} is read; name another file for what comes of it")
+                raise PhalanxError(f"{file} is an input file; name another file for the results")
             if file in files[:at] and (file.is_file() or not file.exists()):
-                raise PhalanxError(f"{file} is named for two results; name another file for one of them")
+                raise PhalanxError(f"{file} is given for two results; name another file for one of them")
         if self.parquet is not None:
             pyarrow()
 

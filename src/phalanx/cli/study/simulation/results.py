@@ -3,7 +3,8 @@ the means and their confidence intervals. Rows are printed as a table or JSON, o
 are written job by job.
 
 Policies are compared in pairs: a seed determines the same workload and the same faults for all policies. So the
-difference between two policies is computed for each seed, and the confidence interval is that of these differences."""
+difference between two policies is computed for each seed, and the confidence interval is computed from these
+differences."""
 
 from __future__ import annotations
 
@@ -103,8 +104,8 @@ def _row(of_seeds: Sequence[Row], first: Sequence[Row]) -> Row:
 
 
 def combined(rows: Sequence[Row], of: Callable[[Sequence[float]], float]) -> Row:
-    """Return a row in which each number, at any depth, is the result of `of` for the numbers of all rows. Rows without
-    the number are left out. If no row has it, the result is None."""
+    """Combine rows to one row. Each number of the result, at any depth, is the result of `of` for the same number in
+    all rows. Rows without the number are left out; if no row has it, the value is None."""
     found: Row = {}
     for name in dict.fromkeys(name for row in rows for name in row):
         there = [row[name] for row in rows if row.get(name) is not None]
@@ -162,9 +163,9 @@ def flat(row: Mapping[str, object]) -> Row:
 
 @contextmanager
 def whole(file: Path) -> Iterator[Path]:
-    """Yield a temporary file beside `file` for writing. At the end it replaces `file`, so that the results of two runs
-    are never mixed, and the old content is kept if the disk is full. If `file` is not a regular file (`/dev/stdout`),
-    `file` itself is yielded. Raises PhalanxError if the file cannot be written."""
+    """Yield a temporary file beside `file` for writing. At the end the temporary file replaces `file`. So `file` never
+    has results of two runs, and keeps its old content if the disk is full. If `file` is not a regular file
+    (`/dev/stdout`), `file` itself is yielded. Raises PhalanxError if the file cannot be written."""
     place = file.resolve()
     part = place.with_name(f".{os.getpid()}.{place.name}") if place.is_file() or not place.exists() else file
     try:
@@ -260,8 +261,8 @@ def _write_swf(schedule: Schedule, out: TextIO) -> None:
 
 
 def _numbered(names: Iterable[str]) -> dict[str, int]:
-    """Return name -> number. If all names are numbers, these are used; otherwise each name gets its position, from 1
-    on. An empty name gets no number."""
+    """Return name -> number. If all names are numbers, use these numbers. Otherwise the number of a name is its
+    position, counted from 1. An empty name gets no number."""
     found = dict.fromkeys(name for name in names if name)
     if all(name.isdecimal() for name in found):
         return {name: int(name) for name in found}

@@ -20,7 +20,7 @@ from phalanx.simulator.run.play import inflated
 from phalanx.simulator.workload import SimulatedGroup, Task, Workload, gpu_nodes, machine, on_nodes
 
 MOST_NODES = 1_000_000
-MOST_NAMES = 10_000  # the largest number of nodes of a group that are compared with the names of other nodes
+MOST_NAMES = 10_000  # for larger node groups, the names of the nodes are not compared with the names of other nodes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,7 @@ def with_groups(workload: Workload, source: TraceSource) -> Workload:
 
 def placed_on(workload: Workload, site: WorkloadSite) -> Workload:
     """Return the workload on the nodes of the site. If the workload has topologies, they replace those of the site. The
-    reservations of both are used."""
+    reservations of the workload and of the site are both used."""
     return replace(
         workload,
         nodes=site.nodes,
@@ -120,14 +120,14 @@ def _as_written(source: TraceSource, seed: int) -> Workload:
         return _own(source, seed)
     read = reader_of(source.trace)
     extra = {}
-    if read is swf.read:  # only logs are sorted by submission; other tables must be read completely
+    if read is swf.read:  # only logs are sorted by submission, so other traces must be read completely
         extra = {"follow": source.follow, "size": source.processors or _size(source), "first": source.first}
     return read(source.trace, on_error=source.on_error, **extra)
 
 
 def _size(source: TraceSource) -> int | None:
-    """Return the machine size for logs whose header has none: 1 if the options describe a cluster or node groups, so
-    that the size does not matter; otherwise None."""
+    """Return the machine size for logs whose header has none. Return 1 if the options describe a cluster or node
+    groups, because the size then has no effect; otherwise return None."""
     return 1 if source.cluster or source.groups else None
 
 

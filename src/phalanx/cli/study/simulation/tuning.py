@@ -3,13 +3,13 @@
 The jobs of the log are split into two parts, in order of submission. Settings are tried on the first part. The second
 part is simulated only once, with the best settings. The best settings have the smallest mean bounded slowdown, while
 the longest wait and Jain's index of fairness stay within bounds. The bounds are the values of the policy `easy` on the
-same jobs, unless the user sets them. If a trial exceeds a bound, its score is multiplied by the square of the factor by
-which it exceeds the bound, so that the search returns into the bounds.
+same jobs, unless the user sets them. If a trial exceeds a bound by a factor, its score is multiplied by the square of
+this factor, so that the search avoids such settings.
 
-Optuna proposes the trials (tree-structured Parzen estimator: Bergstra et al., NIPS 2011). As many trials run in
-parallel as there are processes. Each trial is a policy file that is simulated like any other. Trials are kept in a
-journal beside the policy, so that a stopped search can continue. With one process, repeated searches give the same
-result.
+Optuna proposes the trials (tree-structured Parzen estimator: Bergstra et al., NIPS 2011). The number of parallel trials
+is the number of processes. Each trial is a policy file, and is simulated like other policy files. Trials are stored in
+a journal in the directory of the policy, so that a stopped search can continue. With one process, a repeated search
+gives the same result.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ FIRST: tuple[Settings, ...] = (
         "smallFirst": False,
     },
 )
-AGE = 1000.0  # the weight of age; the other weights are relative to it
+AGE = 1000.0  # the weight of age; the other weights are relative to this weight
 HOUR_S, DAY_S = 3600.0, 86_400.0
 
 
@@ -74,10 +74,10 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuningPlan:
-    """The input of a search. `file`: the file for the result. `search`, `aside`: the cells for the two parts of the
-    log, without a policy. `jobs`: the numbers of jobs in these parts. `resource`: the resource in which the log
-    measures jobs (CPUs or GPUs); usage is billed by it. `wait_s`, `fairness`: the bounds; None for the values of
-    `easy`."""
+    """The input of a search. `file`: the file for the result. `search`, `aside`: the cells, without a policy, for the
+    first and the second part of the log. `jobs`: the numbers of jobs in these parts. `resource`: the resource in which
+    the log measures jobs (CPUs or GPUs) and in which usage is billed. `wait_s`, `fairness`: the bounds; None for the
+    values of `easy`."""
 
     file: Path
     trials: int
@@ -119,14 +119,14 @@ class TuningResult:
 
 def tune(of_all: Cell, others: Sequence[str], asked: Tuning, processes: int) -> int:
     """Run `phalanx simulate --tune`: search, write the best settings, and print their measures. Return the exit code.
-    `of_all`: a cell with the settings that all simulations share. `others`: given options that --tune does not support.
-    Raises PhalanxError."""
+    `of_all`: a cell with the settings that all simulations share. `others`: the given options that --tune does not
+    support. Raises PhalanxError."""
     if others:
         raise PhalanxError(
             f"--tune searches on one log, with one seed, and writes one file: leave out {', '.join(others)}"
         )
     plan = plan_of(of_all, asked)
-    optuna()  # raises PhalanxError, before anything is simulated, if Optuna is missing
+    optuna()  # raises PhalanxError, before the first simulation, if Optuna is missing
     with stop_asked() as stopped, progress_bar(plan.played) as progress:
         found = tuned(plan, processes=processes, progress=progress, stopped=stopped)
         was_stopped = stopped()
@@ -186,7 +186,7 @@ def tuned(plan: TuningPlan, *, processes: int, progress: Progress, stopped: Call
 
 
 class TuningSearch:
-    """A search. `over`: the number of jobs that were simulated so far, for the progress bar."""
+    """A search. `over`: the number of jobs that were simulated until now, for the progress bar."""
 
     def __init__(self, plan: TuningPlan, processes: int, progress: Progress, stopped: Callable[[], bool]) -> None:
         self.plan, self.processes, self.progress, self.stopped = plan, processes, progress, stopped
@@ -296,8 +296,8 @@ def proposed(trial: Any) -> Settings:
 
 
 def policy_of(settings: Settings, resource: str = CPU) -> dict[str, Any]:
-    """Return the policy with these settings and its only queue, in the form of a setup file. All jobs are submitted to
-    this queue, as with the baselines."""
+    """Return a setup file with a policy with these settings and a single queue. All jobs are submitted to this queue,
+    as for the baselines."""
     policy: dict[str, Any] = {"backfill": "easy", "backfillOrder": settings["backfillOrder"]}
     if settings["order"] == "multifactor":
         policy["factors"] = {

@@ -6,7 +6,7 @@ seconds or texts such as `1h30m`; points in time count from the beginning of the
 
 The fields of jobs are named after the annotations in Kubernetes (`kube.read.labels`): `phalanx.dev/role-closeness` is
 the field `closeness` of a role. Values with their own syntax (slices, groups, parts of a GPU) are parsed by the same
-code. A recipe has distributions, and the requests that all generated jobs share."""
+code. A recipe has distributions, and the requests that are equal for all generated jobs."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ from phalanx.simulator.generate import (
 from phalanx.simulator.workload import GPU, MILLI_CPU, Task, Workload, Worth, in_order, of_role
 
 Value = TypeVar("Value")
-# name of an entry, or of one of its jobs -> the ids of the jobs that the name stands for
+# name of an entry, or of one of its jobs -> the ids of the jobs with this name
 Members = Mapping[str, tuple[str, ...]]
 
 MOST_PODS, MOST_WORTH = 1_000_000, 1_000_000_000
-MOST_JOBS = 10_000_000  # the largest number of jobs of one entry; each job takes a kilobyte of memory
+MOST_JOBS = 10_000_000  # the maximum number of jobs of one entry; each job needs a kilobyte of memory
 PARTS_OF_A_GPU = (("gpuFraction", GPU_FRACTION), ("gpuMemory", GPU_MEMORY))
 
 
@@ -105,7 +105,7 @@ def _tasks(said: Fields, at: int) -> list[Task]:
     groups = tuple(subgroup(entry) for entry in said.each("groups"))
     job = Job(
         id=name,
-        queue="",  # the setup decides which queue the job gets
+        queue="",  # the setup determines the queue of the job
         roles=_roles(said, groups),
         groups=groups,
         submitted_s=submitted_s,
@@ -119,7 +119,7 @@ def _tasks(said: Fields, at: int) -> list[Task]:
 
 
 def _worth(said: Fields) -> Worth:
-    """Return the worth of a job: pairs (time in seconds within which the job must end, value), sorted by time."""
+    """Return the worth of a job: pairs (t, value), sorted by t: a job that ends within t seconds has this value."""
     found = []
     for within, value in said.weights("worth"):
         path = (*said.path, "worth", within)
@@ -314,14 +314,14 @@ def _numbers(value: object, path: tuple[str | int, ...]) -> list[float]:
 
 
 def _length(value: object, path: tuple[str | int, ...]) -> float:
-    """Return a number. A text with a length of time becomes a number of seconds."""
+    """Return a number. For a text with a duration, return the number of seconds."""
     return duration_s(value, path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenWorkload:
-    """The content of a workload file. `tasks`: the listed jobs. `site`: the cluster. `recipe`: how further jobs are
-    generated. `like`: the trace from which generated jobs are drawn; "" if there is none."""
+    """The content of a workload file. `tasks`: the listed jobs. `site`: the cluster. `recipe`: the recipe for generated
+    jobs. `like`: the trace from which generated jobs are drawn; "" if there is none."""
 
     tasks: list[Task]
     site: WorkloadSite

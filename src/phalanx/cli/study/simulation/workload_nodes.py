@@ -1,8 +1,8 @@
 """Read the cluster that a workload file describes: its nodes, its topologies and its reservations.
 
-Topologies are read by the code that reads a policy, and reservations by the code that reads Reservation objects, with
-two differences. Times count from the beginning of the workload, and a reservation may name an entry of `nodes`, which
-stands for all nodes of this entry."""
+The code for policies reads the topologies, and the code for Reservation objects reads the reservations. There are two
+differences: times count from the beginning of the workload, and a reservation may name an entry of `nodes` instead of
+all nodes of this entry."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Copy objects that belong to jobs: the Secret of a Slurm job, its service account and rights, and the Service by which
 the pods of a job find each other.
 
-These objects are created at the target before their job, without an owner. They get their owners when the jobs exist at
-the target. So if the move is interrupted in between, the garbage collector of the target deletes none of them, and the
-next move can continue."""
+These objects are created at the target before their job, without an owner. When the jobs exist at the target, the
+objects get their owner references. If the move is interrupted before that, the garbage collector of the target does not
+delete the objects, and the next move can continue."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from phalanx.kube.read.workload.adapter import FRAMEWORK_KINDS
 _KINDS = (SECRETS, CONFIG_MAPS, SERVICES, SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS)
 # fields of Services that the API server fills in
 _OF_NODES = ("clusterIP", "clusterIPs", "ipFamilies", "healthCheckNodePort")
-# the name Job stands for Kubernetes' Job, not for Volcano's
+# `Job` is the Job of Kubernetes, not that of Volcano
 _KIND_OF = {kind.name: kind for kind in (*FRAMEWORK_KINDS, JOBS, PODS, SECRETS)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Belonging:
-    """An object that belongs to moving jobs. `owners`: (kind, name) of each of its owners that moves too, in the same
-    namespace."""
+    """An object that belongs to moving jobs. `owners`: (kind, name) of each owner of the object that moves as well;
+    owners are in the same namespace."""
 
     kind: Kind
     obj: Object

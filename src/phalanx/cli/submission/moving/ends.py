@@ -1,5 +1,5 @@
-"""Connect to both clusters of a move, and check them. If nothing can be moved between them, the command ends before
-anything is written."""
+"""Connect to both clusters of a move, and check them. If a move between them is impossible, the command ends before it
+writes anything."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from phalanx.kube.install.definitions import DEFINITIONS, DIGEST, install
 from phalanx.kube.leader import NAME, NAMESPACE
 from phalanx.kube.read.records import RecordKey
 
-OLDEST = 29  # deploy/ can be installed from this minor version of Kubernetes on
-_LATE_S = 60.0  # a Lease that was not renewed for this time belongs to a dead process
+OLDEST = 29  # the oldest minor version of Kubernetes in which deploy/ can be installed
+_LATE_S = 60.0  # if a Lease was not renewed for this time, its holder is assumed to be dead
 _ACCESS = Kind(
     group="authorization.k8s.io", plural="selfsubjectaccessreviews", name="SelfSubjectAccessReview", namespaced=False
 )
@@ -110,8 +110,8 @@ async def _require_administrator(end: Connection) -> None:
         ) from (error)
     if not (answer.get("status") or {}).get("allowed"):
         raise PhalanxError(
-            f"the kubeconfig of {end.server} has not all rights there. Nothing was changed. A move needs an "
-            "administrator of both clusters (the ClusterRole cluster-admin, or the group system:masters)."
+            f"the kubeconfig of {end.server} does not grant all rights in that cluster. Nothing was changed. A move needs "
+            "an administrator of both clusters (the ClusterRole cluster-admin, or the group system:masters)."
         )
 
 

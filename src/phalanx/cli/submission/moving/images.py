@@ -19,9 +19,8 @@ _DAEMON = "PHALANX_PYTHON"
 class Replacement:
     """The image and the directories that pods of the image `host` get at the target. `image`: the new image; "" if the
     user named none. `mounts`: directories that all nodes of the target have at the same path; they are mounted into the
-    pods with the new image. `owners`: namespace -> (uid, gid) with which its pods ran on this machine; the key "" has
-    the ids for all other namespaces. `site`: the Slurm settings of the target, which may name an image with Slurm's
-    commands."""
+    pods with the new image. `owners`: namespace -> (uid, gid) of its pods on this machine; the key "" has the ids for
+    all other namespaces. `site`: the Slurm settings of the target, which may name an image with Slurm's commands."""
 
     image: str = ""
     mounts: Sequence[str] = ()
@@ -48,8 +47,8 @@ class Replacement:
                 bring_tools(pod, self.site.tools)
 
     def _run_as_owner(self, pod: Object, namespace: str) -> None:
-        """Let the pod run with the Unix ids that its user has on this machine. As root it could write into the home
-        directories of all users."""
+        """Let the pod run with the Unix ids that its user has on this machine. As root, the pod could write into the
+        home directories of all users."""
         owner = self.owners.get(namespace) or self.owners.get("")
         if owner is not None:
             ids = {"runAsUser": owner[0], "runAsGroup": owner[1]}

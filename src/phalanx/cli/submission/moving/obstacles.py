@@ -1,6 +1,6 @@
-"""Find the reasons for which the target of a move cannot take a job, and count the jobs that a dry run would move.
+"""Find the reasons why the target of a move cannot accept a job, and count the jobs that a dry run would move.
 
-`phalanx move` passes `Obstacles.of` to `selection.choose`, which also states the reasons that lie in this cluster."""
+`phalanx move` passes `Obstacles.of` to `selection.choose`, which also finds the reasons in this cluster."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Obstacles:
     kinds: Collection[Kind]
 
     def of(self, job: FoundJob) -> str:
-        """Return why a waiting job cannot be moved; "" if it can."""
+        """Return the reason why a waiting job cannot be moved; "" if it can be moved."""
         for member in job.members:
             if member.kind not in KINDS:
                 return f"a {member.kind.name} of {member.kind.group} cannot be held: submit it again in the target"

@@ -1,4 +1,4 @@
-"""Copy the past: the usage from which fair shares are computed, and the ended jobs in the ledger."""
+"""Copy data about the past: the past usage, which determines fair shares, and the ended jobs in the ledger."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from phalanx.client.kind import CONFIG_MAPS
 from phalanx.errors import PhalanxError
 from phalanx.kube.status.usage import NAME, NAMESPACE
 
-MOVED_TO = "moved-to"  # the key in a ledger entry that states to which cluster the job was moved
+MOVED_TO = "moved-to"  # the key in a ledger entry whose value is the cluster to which the job was moved
 # the annotation at the target with a digest of the usage that an earlier move wrote
 _DIGEST = "phalanx.dev/moved-usage"
 _AT_ONCE = 500  # the number of ledger entries that are copied together
@@ -20,8 +20,8 @@ _ENTRY = "job in the ledger"
 
 
 async def copy_usage(ends: Ends, copier: Copier) -> None:
-    """Copy the past usage, from which fair shares are computed. A scheduler reads the past usage when it starts, and
-    overwrites it later. So it is not copied if the target's scheduler runs."""
+    """Copy the past usage, which determines fair shares. A scheduler reads the past usage at its start, and overwrites
+    it later. So the usage is not copied if the target's scheduler runs."""
     here = await find(ends.source, CONFIG_MAPS, NAME, NAMESPACE)
     data = (here or {}).get("data") or {}
     if here is None or not data.get("usage"):

@@ -1,7 +1,7 @@
 """Copy objects to another cluster.
 
-The first part of this module counts, for each kind, the objects that a move found, moved and left. The second part
-converts an object so that the other cluster can create it, and checks whether that cluster already has it.
+The first part of this module counts the found, the moved and the remaining objects of each kind. The second part
+converts an object so that the other cluster can create it, and checks whether the other cluster already has the object.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from phalanx.client.kind import Kind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Left:
-    """An object that is not moved. `name`: NAMESPACE/NAME, or NAME. `why`: the reason, and what the user can do."""
+    """An object that is not moved. `name`: NAMESPACE/NAME, or NAME. `why`: the reason, and the solution for the
+    user."""
 
     kind: str
     name: str
@@ -27,7 +28,7 @@ class Left:
 @dataclass(slots=True, kw_only=True)
 class TallyRow:
     """The numbers of objects of a kind. `found`: at the source. `moved`: created or changed at the target by this move.
-    `there`: in the target already."""
+    `there`: objects that the target already has."""
 
     found: int = 0
     moved: int = 0
@@ -37,8 +38,8 @@ class TallyRow:
 @dataclass(slots=True)
 class MoveTally:
     """The result of a move. `rows`: kind -> its numbers of objects, in the order of the move. `left`: the objects that
-    were not moved. `notes`: further notes for the user. `tick`: called with the number of steps that were finished
-    since the last call."""
+    were not moved. `notes`: further notes for the user. `tick`: a function that is called with the number of steps that
+    were finished since its last call."""
 
     rows: dict[str, TallyRow] = field(default_factory=dict)
     left: list[Left] = field(default_factory=list)
@@ -84,7 +85,7 @@ _EXACT = ("data", "binaryData", "stringData", "rules", "subjects", "roleRef")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copier:
-    """Copies objects to the target. Copying an object a second time changes nothing. `tally`: counts the results.
+    """Copies objects to the target. A second copy of the same object has no effect. `tally`: counts the results.
     `dry`: True to write nothing. `replace`: True to replace objects of the target whose content differs; False to keep
     and report them."""
 
@@ -95,8 +96,8 @@ class Copier:
 
     async def copy(self, kind: Kind, obj: Object, title: str = "", *, theirs_wins: bool = False) -> Object | None:
         """Copy an object. Return the target's object, or None if the target does not have it afterwards. `title`: the
-        name of the kind in the table of results. `theirs_wins`: True to keep an object of the target with other content
-        without a report."""
+        name of the kind in the table of results. `theirs_wins`: if the target has the object with other content, True
+        keeps this object without a report."""
         row, body = self.tally.row(title or kind.name), portable(kind, obj)
         row.found += 1
         meta = body["metadata"]
@@ -138,8 +139,8 @@ def portable(kind: Kind, obj: Object) -> Object:
 
 
 def contains(there: object, wanted: object, key: str = "") -> bool:
-    """Return True if the value `there` has all fields of `wanted` with the same values. Further fields are allowed,
-    because servers add fields, except in the mappings that `_EXACT` names. `key`: the name of the field that has these
+    """Return True if the value `there` has all fields of `wanted` with the same values. The value may have other fields
+    too, because servers add fields; the mappings in `_EXACT` may not. `key`: the name of the field with these
     values."""
     if isinstance(wanted, dict) and isinstance(there, dict):
         if key in _EXACT and there.keys() != wanted.keys():

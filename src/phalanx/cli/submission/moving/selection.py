@@ -1,8 +1,8 @@
-"""Choose the jobs of a cluster that may move, and state why the other jobs stay.
+"""Choose the jobs of a cluster that move, and give the reasons why the other jobs stay.
 
-Only waiting jobs move. If a dependency of a job is already met, it is removed from the copy, because the target cluster
-does not have the job that met it. If a job stays, all jobs that depend on it stay too, and so do the waiting jobs on
-which it depends. So no dependency ever connects jobs in two clusters.
+Only waiting jobs move. A met dependency is removed from the copy of a job, because the target cluster does not have the
+ended job that met it. If a job stays, all jobs that depend on it stay too, and so do the waiting jobs on which it
+depends. So no dependency ever connects jobs in two clusters.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ RUNS = "it runs in this cluster and ends here (--requeue stops and moves it); mo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """A job that moves. `after`: the dependencies of the copy; None: the same as those of the original; "": none.
+    """A job that moves. `after`: the dependencies of the copy: None for those of the original, "" for no dependencies.
     `needs`: the waiting jobs that the job depends on."""
 
     job: FoundJob
@@ -50,7 +50,7 @@ class MoveChoice:
 
 
 class _Is(Enum):
-    """The state of a dependency: met, never met any more, or open because of a running, a waiting, or an unknown
+    """The state of a dependency: met, impossible to meet, or open because of a running, a waiting, or an unknown
     job."""
 
     MET = "met"
@@ -63,10 +63,11 @@ class _Is(Enum):
 def choose(
     jobs: Sequence[FoundJob], obstacle: Callable[[FoundJob], str], copied: Collection[str] = frozenset()
 ) -> MoveChoice:
-    """Choose the jobs that move. `obstacle`: a function that returns why a waiting job cannot move; "" if it can.
+    """Choose the jobs that move. `obstacle`: a function that returns the reason why a waiting job cannot move; "" if it
+    can move.
     `copied`: the uids of the objects of which the target has marked copies. A job with copies of all its objects
-    continues to move, whatever its dependencies are: the jobs on which it depends may have moved before it, and then
-    look like deleted jobs."""
+    continues to move. Its dependencies are not checked, because the jobs on which it depends may have moved before, and
+    then look like deleted jobs."""
     states = {scheduled_name(job): state_here(job) for job in jobs}
     found = MoveChoice(over=sum(state in OVER for state in states.values()))
     moves: dict[str, Move] = {}
@@ -96,8 +97,8 @@ def choose(
 
 
 def parted(moves: Sequence[Move], kept: Sequence[Move]) -> list[tuple[FoundJob, str]]:
-    """Return the jobs of `kept` that must stay because a job with which a dependency connects them failed to move, with
-    the reasons. `moves`: the jobs before a step of the move. `kept`: the jobs that passed the step."""
+    """Return (job, reason) for each job of `kept` that must stay because a dependency connects it with a job that
+    failed to move. `moves`: the jobs before a step of the move. `kept`: the jobs for which the step succeeded."""
     left = {move.name: move for move in kept}
     why = {move.name: "" for move in moves if move.name not in left}
     _keep_together(left, why, {move.name: set(move.needs) for move in moves})
@@ -105,7 +106,7 @@ def parted(moves: Sequence[Move], kept: Sequence[Move]) -> list[tuple[FoundJob, 
 
 
 def scheduled_name(job: FoundJob) -> str:
-    """Return the name of the job in dependencies."""
+    """Return the name by which dependencies refer to the job."""
     alone = len(job.members) == 1 and job.kind == "pod" and job.members[0].kind is PODS
     return f"{job.namespace}/pod:{job.name}" if alone else job.id
 
@@ -151,7 +152,7 @@ def is_marked(job: FoundJob) -> bool:
 
 def _dependencies(job: FoundJob, states: Mapping[str, str]) -> tuple[str | None, set[str], str]:
     """Return three values: the dependencies of the copy as text (None if they are unchanged), the waiting jobs on which
-    the job depends, and why the job must stay ("" if it may move)."""
+    the job depends, and the reason why the job must stay ("" if it may move)."""
     metas = [member.obj["metadata"] for member in job.members]
     said = next((text for meta in metas if (text := option(meta, AFTER))), "")
     one_is_enough = next((text for meta in metas if (text := option(meta, AFTER_ANY))), "false")
@@ -209,8 +210,7 @@ def _met(after: DependencyType, outcome: str) -> _Is:
 
 
 def _outcomes(metas: Sequence[Object]) -> dict[str, str]:
-    """Return job -> outcome, for the job's dependencies whose outcome the scheduler has written on the job's
-    objects."""
+    """Return the outcomes of dependencies that the scheduler has written on the job's objects: job -> outcome."""
     found: dict[str, str] = {}
     for meta in metas:
         try:

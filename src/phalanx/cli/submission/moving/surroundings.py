@@ -1,8 +1,8 @@
 """Copy the objects that jobs need, before the jobs are moved: namespaces, priorities, queues, accounts, rights,
 ConfigMaps and Secrets.
 
-Each object is copied separately, and may be copied again. If the target has an object with the same name but other
-content, that object is kept, unless the user wants to replace it. Objects that an installation of Phalanx or Kubernetes
+Each object is copied separately, and can be copied again without harm. If the target has an object with the same name
+but other content, this object is kept, unless --replace is given. Objects that an installation of Phalanx or Kubernetes
 creates are not copied. Objects that belong to one machine (nodes, volumes, tokens) are not copied either.
 """
 
@@ -48,8 +48,10 @@ ROLE_BINDINGS = Kind(group=_RBAC, plural="rolebindings", name="RoleBinding")
 
 SYSTEM = "kube-system"
 NUMBER, _NEXT = "phalanx-slurm-number", "next"
-_OF_THE_SYSTEM = ("kube-", "phalanx-", "kueue-", "volcano-")  # prefixes of namespaces that installations create
-_OURS = "phalanx:"  # the prefix of roles that deploy/ installs in its own version
+# prefixes of the namespaces that installations of Kubernetes, Phalanx, Kueue and Volcano create
+_OF_THE_SYSTEM = ("kube-", "phalanx-", "kueue-", "volcano-")
+# the prefix of roles that deploy/ installs; they are not copied, because each version of Phalanx has its own roles
+_OURS = "phalanx:"
 _BOOTSTRAP = "kubernetes.io/bootstrapping"
 _TOKEN = "kubernetes.io/service-account-token"  # noqa: S105 - a type of Secrets
 _CA = "kube-root-ca.crt"  # the ConfigMap that each cluster creates itself
@@ -59,7 +61,7 @@ _QUEUES: tuple[Kind, ...] = (
     *(kueue.ADMISSION_CHECKS, kueue.COHORTS, kueue.CLUSTER_QUEUES, kueue.LOCAL_QUEUES),
     *(VOLCANO_QUEUES, KAI_QUEUES, ELASTIC_QUOTAS, QUOTA_SUBTREES),
 )
-# Kinds whose objects are not moved, and why.
+# Kinds whose objects are not moved, with the reason.
 _STAYS: dict[Kind, str] = {
     CRON_JOBS: "both clusters would run it: apply its manifest to the target, and delete it here",
     DEPLOYMENTS: "it continues to run here: apply its manifest to the target, and delete it here",
@@ -177,7 +179,7 @@ async def _copy_site(ends: Ends, copier: Copier) -> None:
 
 
 async def _copy_number(ends: Ends, copier: Copier) -> None:
-    """Let the target's next Slurm job number be at least the source's next number, so that no number is used twice."""
+    """Set the target's next Slurm job number to at least the source's next number, so that no number is used twice."""
     here = await find(ends.source, CONFIG_MAPS, NUMBER, SYSTEM)
     ours = int(((here or {}).get("data") or {}).get(_NEXT) or 0)
     if here is None or ours <= 1:
@@ -241,7 +243,7 @@ async def _copy_content(copier: Copier, kind: Kind, obj: Object) -> None:
     if kind is SECRETS and obj.get("type") == _TOKEN:
         _leave(copier.tally, kind, obj, "it is a token of this cluster: create one in the target")
         return
-    if obj["metadata"].get("ownerReferences"):  # the object is copied together with its job, or stays with it
+    if obj["metadata"].get("ownerReferences"):  # the object is copied if its job moves
         return
     await copier.copy(kind, obj)
 
@@ -251,7 +253,7 @@ def _is_users(obj: Object) -> bool:
 
 
 def _is_brought(kind: Kind, obj: Object) -> bool:
-    """Return True for an object that all clusters have, or that an installation creates."""
+    """Return True for an object that every cluster has, or that an installation creates."""
     name = obj["metadata"]["name"]
     return name == "default" or is_system(name) if kind is NAMESPACES else name.startswith("system-")
 

@@ -1,16 +1,17 @@
 """Move waiting jobs, so that each job can start in exactly one cluster, even if the move is interrupted at any moment.
 
-A job goes through five steps. A step begins when all jobs have finished the step before:
+A job passes five steps. A step begins when all jobs have finished the previous step:
 
 1. The job is marked at the source with the annotation `phalanx.dev/moving`. The scheduler does not start a marked job.
-2. Its copy is created at the target, also marked, with the uid of the original (`phalanx.dev/moved-from`).
-3. Objects that belong to the jobs get their owners at the target.
+2. A copy of the job is created at the target. It has the same mark, and the uid of the original
+  (`phalanx.dev/moved-from`).
+3. At the target, objects that belong to the jobs get their owner references.
 4. The original is deleted, if it has not changed since step 1. If it has started in spite of the mark, its copy is
    deleted instead.
 5. The mark of the copy is removed, if its original was deleted.
 
 So before step 4 only the original can start (if a user removes its mark), and after step 4 only the copy. After an
-interruption, the user repeats the move: each step does nothing for a job that has already passed it. A job whose
+interruption, the user repeats the move. A step has no effect on a job that has already passed the step. A job whose
 original was deleted and whose copy is marked has passed step 4.
 """
 
@@ -39,10 +40,10 @@ from phalanx.kube.read.workload.adapter import FRAMEWORK_KINDS
 
 KINDS = (JOBS, PODS, *FRAMEWORK_KINDS)
 STEPS = 4  # the number of steps of each job in the progress bar
-# an administrator who impersonates the user of a job adds this group, to keep an administrator's rights
+# an administrator who impersonates the user of a job adds this group to keep the rights of an administrator
 _MASTERS = "system:masters"
 _TO = f"slurm.phalanx.dev/{MOVED_TO}"  # the ledger stores annotations with this prefix
-_ENDING_S = 60.0  # the longest wait for the end of pods, in addition to their grace period
+_ENDING_S = 60.0  # the maximum wait for the end of pods, in addition to their grace period
 _TRIES = 5  # the number of attempts to delete an object that other programs change at the same time
 _OF_PODS = ("priority", "preemptionPolicy", "nodeName")  # fields of pods that the API server and the scheduler fill in
 _TOKENS = "kube-api-access-"  # the prefix of volumes that the API server adds to pods
@@ -81,8 +82,8 @@ class Transfer:
         await self.release(await marked(self._ends))
 
     async def _step(self, moves: list[Move], step: Callable[[Move], Awaitable[Move | None]]) -> list[Move]:
-        """Run a step for all jobs, and return the jobs that passed it. If a job fails, the moves of all jobs that a
-        dependency connects with it are given up too."""
+        """Run a step for all jobs, and return the jobs for which it succeeded. If the step fails for a job, give up the
+        moves of all jobs that are connected with it by a dependency."""
         done = [move for move in await for_each(moves, step) if move is not None]
         apart = parted(moves, done)
         for job, why in apart:
@@ -138,8 +139,8 @@ class Transfer:
         return there is not None and _note(there, MOVED_FROM) == self._origin(member)
 
     async def _create(self, kind: Kind, body: Object, namespace: str, user: str) -> None:
-        """Create a copy on behalf of the user of the job, because admission policies record the user who creates a job
-        as its owner."""
+        """Create a copy as the user of the job, because admission policies record the user who creates a job as its
+        owner."""
         await self._ends.target.create(kind, body, namespace, acting=(user, _MASTERS) if user else ())
 
     async def _delete(self, move: Move) -> Move | None:
@@ -159,7 +160,7 @@ class Transfer:
             if not left:
                 self._tally.tick(1)
                 return move
-        self._tally.leave("job", move.job.id, "other programs change it all the time; move again")
+        self._tally.leave("job", move.job.id, "other programs change it too often; move again")
         return None
 
     async def _original(self, member: Member) -> Member | None:
@@ -189,7 +190,7 @@ class Transfer:
         for job in jobs:
             await self._unmark(job)
 
-    # --- what they need -----------------------------------------------------------------------------------------------
+    # --- parts of the steps -----------------------------------------------------------------------------------------
 
     async def _give_up(self, job: FoundJob, why: str) -> None:
         self._tally.leave("job", job.id, why)
@@ -234,8 +235,8 @@ class Transfer:
         return f"{self._ends.source_id}/{member.obj['metadata']['uid']}"
 
     def _submitted_s(self, copy: Copy) -> float:
-        """Return when the job of a marked copy was submitted. If the recorded time has no valid signature, return when
-        the copy was created."""
+        """Return the submission time of the job of a marked copy. If the signature of the recorded time is invalid,
+        return the creation time of the copy."""
         bearer = _bearer(f"{self._ends.source_id}/{copy.origin}", copy.key)
         said = _note(copy.obj, SUBMITTED) or None
         return submitted_s(said, bearer, _created_s(copy.obj), self._ends.target_key)
@@ -323,8 +324,8 @@ async def _unless_gone(call: Awaitable[object]) -> None:
 
 
 def _bearer(origin: str, key: tuple[str, str, str]) -> str:
-    """Return the text that stands for the copy's uid in the signature of its submission time, because a copy has no uid
-    before it is created."""
+    """Return the text that the signature of the submission time contains instead of the copy's uid, because a copy has
+    no uid before its creation."""
     return "\n".join(("moving", origin, *key))
 
 

@@ -89,8 +89,8 @@ def _phase(pod: Object) -> str:
 
 
 def _ended_s(pod: Object) -> float:
-    """Return when the pod's last container ended, according to its status. If the status does not contain this time,
-    return when the pod was created."""
+    """Return the time at which the pod's last container ended, according to its status. If the status does not contain
+    this time, return the creation time of the pod."""
     states = [one.get("state") or {} for one in (pod.get("status") or {}).get("containerStatuses") or ()]
     ends = [epoch_s((state.get("terminated") or {}).get("finishedAt")) for state in states]
     return max(ends, default=0.0) or epoch_s(pod["metadata"].get("creationTimestamp"))
@@ -103,8 +103,8 @@ def _job_objects(snapshot: Snapshot) -> Iterator[tuple[Kind, Object]]:
 
 
 def _over(kind: Kind, queue: str, shown: Sequence[Object], pods: Sequence[Object]) -> JobView | None:
-    """Return the view of an ended job; None if the job has not ended. `shown`: the job's object, read as one Job for
-    each of its roles. `pods`: its pods, sorted by their end."""
+    """Return the view of an ended job; None if the job has not ended. `shown`: the job's object, converted to one Job
+    for each of its roles. `pods`: its pods, sorted by their end."""
     meta, status = shown[0]["metadata"], shown[0].get("status") or {}
     for condition in status.get("conditions") or ():
         if condition["type"] in {"Complete", "Failed"} and condition["status"] == "True":

@@ -1,7 +1,7 @@
 """Find the explanation of a job, for `phalanx explain` and `phalanx.explain`.
 
 The explanation comes from the scheduler, or this process computes it from a snapshot (`explained`). A job that Phalanx
-does not schedule has none (`not_scheduled`)."""
+does not schedule has no explanation (`not_scheduled`)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def explained(connection: Connection, found: FoundJob, ledger: str | None)
     not schedule it.
 
     If the scheduler serves pages to this user and has more than `MANY_JOBS` jobs, the page comes from the scheduler.
-    Otherwise this process computes the page, and then the page also has the likely interval of the job's start. Raises
+    Otherwise this process computes the page; such a page also has the likely interval of the job's start. Raises
     PhalanxError."""
     if found.entry is not None and found.entry.end_s is not None:
         return None
@@ -88,7 +88,8 @@ async def _computed(connection: Connection, found: FoundJob, ledger: str | None)
 
 def row_of(found: FoundJob, rows: Sequence[JobTableRow]) -> JobTableRow | None:
     """Return the row of the found job; for an array or a gang, the row of its first waiting member."""
-    if found.entry is not None:  # a gang that another scheduler's labels define has no object with its name
+    # a gang that is defined by labels of another scheduler has no object with the name of the gang
+    if found.entry is not None:
         return next((row for row in rows if row.id == found.entry.job), None)
     for row in rows:
         if (row.name.removeprefix("pod:"), kind_word(row.kind)) == (found.name, found.kind):
@@ -102,8 +103,8 @@ def row_of(found: FoundJob, rows: Sequence[JobTableRow]) -> JobTableRow | None:
 def row_of_pods(
     found: FoundJob, rows: Sequence[JobTableRow], pods: Mapping[str, Collection[str]]
 ) -> JobTableRow | None:
-    """Return the row of the gang to which the found pods belong. This finds gangs that another scheduler's labels
-    define. `pods`: the uids of each job's pods."""
+    """Return the row of the gang to which the found pods belong. The function also finds gangs that are defined by
+    labels of another scheduler. `pods`: job -> the uids of its pods."""
     uids = {member.obj["metadata"]["uid"] for member in found.members}
     return next((row for row in rows if not uids.isdisjoint(pods.get(row.id, ()))), None)
 
@@ -130,15 +131,15 @@ def not_scheduled(found: FoundJob) -> PhalanxError:
     """Return the error for a job whose object exists, but which Phalanx does not schedule."""
     obj = found.members[0].obj
     labels = obj["metadata"].get("labels") or {}
-    why = "" if QUEUE in labels else f": it has no label {QUEUE}, so Phalanx leaves it alone"
+    why = "" if QUEUE in labels else f": it has no label {QUEUE}, so Phalanx ignores it"
     if said := _last_message(obj):
         why += f". Its status says: {said.removesuffix('.')}"
     return PhalanxError(f"{found.kind} {found.id} exists, but Phalanx does not schedule it{why}.")
 
 
 def _last_message(obj: Object) -> str:
-    """Return the newest message of the object's conditions. The operator of the object reports problems of the job
-    there."""
+    """Return the newest message of the object's conditions. The operator of the object reports problems of the job in
+    these conditions."""
     conditions = (obj.get("status") or {}).get("conditions") or ()
     told = [(one.get("lastTransitionTime") or "", one["message"]) for one in conditions if one.get("message")]
     return str(max(told, default=("", ""))[1])

@@ -19,8 +19,8 @@ from phalanx.state.cluster import JobRecord, time_limit_s
 
 
 def cluster_texts(gang: GangLifecycle | None) -> tuple[str, ...]:
-    """Return texts about other clusters: for a waiting gang, one text about each of them; for a running gang, the
-    reasons for which its cluster was chosen."""
+    """Return texts about other clusters: for a waiting gang, one text about each cluster; for a running gang, the
+    reasons why its cluster was chosen."""
     if gang is None or gang.spec is None or not gang.objects.jobs:
         return ()
     if gang.waits:
@@ -62,8 +62,8 @@ def wanted_pods(job: BatchJob) -> int:
 
 
 def state_since_s(snapshot: Snapshot, record: JobRecord) -> float:
-    """Return when the job entered its present state. A started job entered it when its start was decided, a waiting job
-    when it was submitted, and a job that waits again when its Jobs were last suspended."""
+    """Return the time of the last change of the job's state: for a started job, the decision about its start; for a
+    waiting job, its submission; for a job that waits again, the last suspension of its Jobs."""
     gang, submitted_s = snapshot.gangs.get(record.job.id), record.job.submitted_s
     if gang is None:
         return submitted_s
@@ -80,8 +80,8 @@ def _suspended_s(obj: Object) -> float:
 
 
 def effective_limit_s(snapshot: Snapshot, record: JobRecord) -> float | None:
-    """Return the time limit of the job: its own or, without one, the default of its queue. For a started job, the limit
-    that applied at its start counts as well, and the shorter one is returned."""
+    """Return the time limit of the job, or else the default of its queue. If the limit at the start of a started job
+    was shorter, return that limit."""
     job, gang = record.job, snapshot.gangs.get(record.job.id)
     if str(record.phase) == "queued":
         known = snapshot.cluster.queue_of(job) in snapshot.cluster.queues

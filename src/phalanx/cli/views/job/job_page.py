@@ -17,9 +17,9 @@ from phalanx.model.pod import format_amount
 from phalanx.model.reason import StartForecast, format_time
 from phalanx.report.status import queue_positions
 
-# a forecast is made for a job if (number of jobs in the cluster) x (position of the job) is at most this
+# the maximum of (number of jobs in the cluster) x (position of the job) for which a forecast is computed
 _FORESEEN = 60_000
-_AGAIN_S = 2.0  # the longest time until the Job controller reports that a new Job is suspended
+_AGAIN_S = 2.0  # the maximum time until the Job controller reports that a new Job is suspended
 
 
 def page(view: JobView, snapshot: Snapshot) -> str:
@@ -47,8 +47,8 @@ def whole_record(view: JobView, snapshot: Snapshot) -> dict[str, object]:
 
 
 def _age(view: JobView, now_s: float) -> str:
-    """Return how long the job has been in its present state; for a job that waits again, also how long ago it was
-    submitted."""
+    """Return a text with the time since the job's last change of state. For a job that waits again, the text also has
+    the time since its submission."""
     again = view.state in WAITS and view.since_s - view.submitted_s >= _AGAIN_S
     return duration(now_s - view.since_s) + (f", submitted {duration(now_s - view.submitted_s)} ago" if again else "")
 
@@ -127,8 +127,8 @@ def _preempted_lines(view: JobView) -> Iterator[str]:
 
 
 def _line_lines(view: JobView, snapshot: Snapshot) -> Iterator[str]:
-    """Yield the lines about the job's position in the queue, and about its expected start. (A job that fits may start
-    before an earlier job that does not.)"""
+    """Yield the lines about the job's position in the queue, and about its expected start. A job that fits may start
+    before an earlier job that does not fit."""
     if (numbers := snapshot.numbers.get(view.id)) is not None:
         yield from job_view.lines(numbers)
         yield from _start_lines(view, snapshot)
@@ -145,7 +145,7 @@ def _line_lines(view: JobView, snapshot: Snapshot) -> Iterator[str]:
 
 def _start_lines(view: JobView, snapshot: Snapshot) -> Iterator[str]:
     """Yield the lines about the expected start of the job, which follows from the run times of similar past jobs. If
-    the time limits of the jobs before it determine a latest start, yield that too."""
+    the time limits of the jobs before it determine a latest start, yield the latest start too."""
     if (found := _start(view, snapshot)) is None:
         return
     now_s, latest_s = snapshot.now_s, found.latest_s
@@ -166,8 +166,8 @@ def _start(view: JobView, snapshot: Snapshot) -> StartForecast | None:
 
 
 def _is_foreseeable(view: JobView, snapshot: Snapshot) -> bool:
-    """Return True if the expected start is known, or if a forecast takes at most about two seconds. A forecast
-    simulates the starts of all jobs before this one, and the time for each simulated cycle is proportional to the
+    """Return True if the expected start is known, or if its computation takes at most about two seconds. The forecast
+    simulates the starts of all jobs before this job, and the time for each simulated cycle is proportional to the
     number of jobs."""
     jobs = len(snapshot.cluster.jobs)
     if jobs <= MANY_JOBS or snapshot.partial or snapshot.starts is not None:

@@ -1,11 +1,11 @@
 """Describe a job for users, without side effects.
 
 - `JobView` is the value from which rows and pages are made.
-- `JobTableRow` is a row of `phalanx jobs`. It may come from the scheduler itself, so this part imports no scheduling
-  code.
+- `JobTableRow` is a row of `phalanx jobs`. It may come from the scheduler itself, so this part of the module imports no
+  scheduling code.
 - `said`, `interval` and `start_record` describe when a waiting job is expected to start.
-- `lines`, `page` and `record` show the figures that the cluster publishes to a user about the user's own job, if the
-user may not list the jobs of other users."""
+- `lines`, `page` and `record` are for users who may not list the jobs of other users. They show the numbers that the
+cluster publishes about the user's own job."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ GIVES_WAY = ("SINCE", "QUEUE")
 WIDE = ("JOB", "USER", "QUEUE", "STATE", "PODS", "GPUS", "EACH POD", "SINCE", "LEFT", "EXPECTED", "WHERE, OR WHY NOT")
 WIDE_GIVES_WAY = ("EACH POD", "SINCE", "USER", "QUEUE", "LEFT", "GPUS", "EXPECTED")
 StateName = Literal["queued", "promised", "starting", "running", "stuck", "stopping", "complete", "failed"]
-MANY_JOBS = 200  # if more jobs than this are live, commands compute no forecast
+MANY_JOBS = 200  # with more live jobs, commands compute no forecast
 GANG = "Gang"  # the kind of a job that consists of several objects
-RUNS = ("running", "stuck")  # states in which the time of a job counts against its time limit
-_TOGETHER = frozenset({"queued", "complete", "failed"})  # states of tasks that are shown as one line
+RUNS = ("running", "stuck")  # states that count against the time limit of a job
+_TOGETHER = frozenset({"queued", "complete", "failed"})  # tasks of an array in the same of these states share a line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,11 +45,10 @@ class JobTableRow:
     `id`: the id of the job in the scheduler, NAMESPACE/NAME. `name`, `kind`: the name and kind of the object that the
     user created. `placed`: the number of the `wanted` pods that have a node. `minimum`: the number of pods that must
     start together; None if these are all pods, or if the job has groups. `each`: the request of each pod. `where`: the
-    nodes, or why the job waits. `expected`: the expected start, as text.
-    `task`: the number of a task within its `array`. `cap`: the largest number of tasks of the array that run at the
-    same time; 0 for no limit.
-    `cluster`: the other cluster that runs the job.
-    `record`: all fields that `--json` prints, if they were requested.
+    nodes, or the reason why the job waits. `expected`: the expected start, as text.
+    `task`: the number of a task within its `array`. `cap`: the maximum number of running tasks of the array; 0 for no
+    limit. `cluster`: the other cluster that runs the job. `record`: all fields that `--json` prints, if they were
+    requested.
     Times are in seconds since the epoch."""
 
     id: str
@@ -118,7 +117,7 @@ def table_of(
 
 
 def tasks_together(found: Sequence[JobTableRow]) -> list[JobTableRow]:
-    """Return the rows, with all tasks of an array that wait, or that have ended in the same state, joined to one row:
+    """Return the rows. All waiting tasks of an array share a row, and so do all ended tasks with the same state:
     `sweep[5-9%2]`."""
     groups = defaultdict[tuple[str, str, str], list[JobTableRow]](list)
     for row in found:
@@ -142,7 +141,7 @@ def _together(tasks: Sequence[JobTableRow]) -> JobTableRow:
 
 
 def _left(row: JobTableRow, now_s: float) -> str:
-    """Return the remaining time limit of a running job, or the time limit of a job that does not run; "" without a
+    """Return the remaining time of a running job within its time limit, or the time limit of another job; "" without a
     limit."""
     if row.limit_s is None:
         return ""
@@ -207,10 +206,11 @@ class JobView:
     while the job waits after a preemption. `limit_s`: the time limit of each run; None if there is no limit or it is
     unknown. `ending`: True if no pod of the job runs or will run, but its end is not reported yet. `fixed`: True if the
     job starts with as many pods as fit, and does not grow. `kind`: the kind of the object that the user created.
-    `made`: the name of this object, if the scheduler knows the job by another object; else "". `user`: the submitter.
+    `made`: the name of this object if the job has the name of another object in the scheduler; else "". `user`: the
+    submitter.
     `array`: the name of the array to which the task belongs. `cap`: the largest number of tasks of the array that run
     at the same time; 0 for no limit. `cluster`: the other cluster that runs the job. `clusters`: for a waiting job, a
-    text about each other cluster; for a running job, why its cluster was chosen."""
+    text about each other cluster; for a running job, the reason why its cluster was chosen."""
 
     id: str
     queue: str
@@ -222,7 +222,7 @@ class JobView:
     priority: int
     nodes: dict[str, int]
     reason: Reason | None
-    message: str  # how the job failed, or why it is stuck
+    message: str  # the reason why the job failed or is stuck
     soon: bool
     roles: tuple[Role, ...]
     preempted: int = 0
@@ -265,7 +265,7 @@ class JobView:
         return f"{self.namespace}/{self.name}"
 
     def where(self) -> str:
-        """Return why the job waits, is stuck or failed; for other jobs, its nodes."""
+        """Return the reason why the job waits, is stuck or failed; for other jobs, return the nodes."""
         if self.reason is not None:
             return self.reason.text
         if self.ending:
@@ -349,7 +349,7 @@ def _places(nodes: dict[str, int]) -> str:
 
 
 def lines(numbers: Object) -> Iterator[str]:
-    """Yield lines of `phalanx explain` from the published figures: the position in the queue, the jobs before it, and
+    """Yield lines of `phalanx explain` from the published numbers: the position in the queue, the jobs before it, and
     the user's own jobs in the queue."""
     if position := numbers.get("position"):
         yield "place"
@@ -361,7 +361,7 @@ def lines(numbers: Object) -> Iterator[str]:
 
 
 def page(numbers: Object, now_s: float) -> Iterator[str]:
-    """Yield the lines of the page of `phalanx explain` for a user who may only read the published figures about the
+    """Yield the lines of the page of `phalanx explain` for a user who may only read the published numbers about the
     job. `now_s`: the present time, in seconds since the epoch."""
     meta = numbers["metadata"]
     yield f"{meta['namespace']}/{meta['name']}: {numbers['state']}, in queue {numbers['queue']}"
@@ -375,7 +375,7 @@ def page(numbers: Object, now_s: float) -> Iterator[str]:
 
 
 def record(numbers: Object) -> dict[str, Any]:
-    """Return the published figures as a record for `--json`."""
+    """Return the published numbers as a record for `--json`."""
     return {name: numbers[name] for name in ("position", "waiting", "ahead", "own", "expectedStart") if name in numbers}
 
 

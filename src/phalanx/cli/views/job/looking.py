@@ -24,8 +24,9 @@ async def look_at_rows(
     """Return the current time (seconds since the epoch) and the rows of the jobs in a namespace ("": in all
     namespaces).
 
-    The scheduler serves the rows to users who may read them. For other users, this process computes the rows from all
-    objects, which takes longer. `finished`: include finished jobs. `recorded`: include all fields that `--json` prints.
+    The scheduler serves the rows to users with the right to read them. For other users, this process computes the rows
+    from all objects, which takes longer. `finished`: include finished jobs. `recorded`: include all fields that
+    `--json` prints.
     `foreseen`: include expected starts. Raises PhalanxError."""
     served = await fetch_rows(connection, namespace, finished=finished, recorded=recorded)
     if served is not None:

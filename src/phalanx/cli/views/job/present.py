@@ -1,6 +1,6 @@
-"""Give the scheduler's present state as a snapshot, from which rows and pages of jobs are made.
+"""Wrap the scheduler's present state in a snapshot, the data for rows and pages of jobs.
 
-`ServedViews` asks for a snapshot for each response that it computes."""
+`ServedViews` calls `snapshot` for each response that it computes."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class PresentState:
         self._now_s, self._starts = now_s, starts
 
     def snapshot(self) -> Snapshot:
-        """Return a snapshot that refers to the scheduler's present state without a copy. The caller must use it before
-        the scheduler changes the state."""
+        """Return a snapshot that refers to the scheduler's present state. The state is not copied. The caller must use
+        it before the scheduler changes the state."""
         cluster, now_s = self._cluster, self._now_s()
         waiting = (job for job, record in cluster.jobs.items() if record.phase is Phase.QUEUED or record.open)
         waits = [Wait(job, reason) for job in waiting if (reason := cluster.reason(job)) is not None]

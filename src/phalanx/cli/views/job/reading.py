@@ -70,7 +70,8 @@ def _live(snapshot: Snapshot, record: JobRecord, reason: Reason | None, soon: bo
     stuck = _why_stuck(snapshot, record)
     waits = gang is not None and waits_elsewhere(gang, snapshot.objects)
     reason = reason or job.blocked
-    if reason is not None and reason.code is ReasonCode.WAITING_FOR_MEMBERS:  # the roles count only the pods that exist
+    # in this case the roles count only existing pods
+    if reason is not None and reason.code is ReasonCode.WAITING_FOR_MEMBERS:
         wanted = max(wanted, int(reason.numbers.get("wanted", 0)))
     return JobView(
         id=job.id,
@@ -103,15 +104,15 @@ def _live(snapshot: Snapshot, record: JobRecord, reason: Reason | None, soon: bo
 
 
 def _roles(record: JobRecord) -> tuple[Role, ...]:
-    """Return the roles of the job, with the numbers of their pods. Bare pods that were created after their gang started
-    are counted too."""
+    """Return the roles of the job, with the numbers of their pods. The numbers include bare pods that were created
+    after the start of their gang."""
     pods = Counter(slot.role for slot in (*record.placements, *record.open) if slot not in record.leaving)
     roles = record.job.roles
     return tuple(replace(role, count=max(role.count, pods[at])) for at, role in enumerate(roles)) if pods else roles
 
 
 def _why_stuck(snapshot: Snapshot, record: JobRecord) -> str:
-    """Return why a started job is stuck; "" if it is not stuck or has not started."""
+    """Return the reason why a started job is stuck; "" if it is not stuck or has not started."""
     gang = snapshot.gangs.get(record.job.id)
     if gang is None or record.phase not in (Phase.STARTING, Phase.RUNNING):
         return ""

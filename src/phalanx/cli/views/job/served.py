@@ -5,12 +5,12 @@ commands.
     /apis/visibility.phalanx.dev/v1/namespaces/NAMESPACE/jobs/-/row
     /apis/visibility.phalanx.dev/v1/namespaces/NAMESPACE/jobs/NAME/page
 
-The namespace `-` stands for all namespaces. RBAC controls the access: the verb `get` on `queues/row`, `jobs/row` and
+The namespace `-` selects all namespaces. RBAC controls the access: the verb `get` on `queues/row`, `jobs/row` and
 `jobs/page`. Reasons name other jobs, so only users who may see all jobs should have these rights. All users may read
 `queues/summary` and `jobs/reason`.
 
-The scheduler cannot decide while it computes a response. So a response is reused for ten times as long as its
-computation took. After the submission of a further job, it is reused only for as long as its computation took.
+The scheduler cannot decide while it computes a response. So a response is reused for ten times the duration of its
+computation. After the submission of another job, it is reused only for once this duration.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from phalanx.kube.world.kube_world import KubeWorld
 from phalanx.ledger.entry import JobEntry
 from phalanx.state.cluster import Cluster
 
-_AGAIN = 10  # a response is reused for this many times the time of its computation
+_AGAIN = 10  # a response is reused for this multiple of its computing time
 
 
 class _Known(NamedTuple):
-    """A response that was computed at `at_s`, on the monotonic clock. `newest`: the newest job in it. `took_s`: the
-    time that the computation took."""
+    """A response. `at_s`: the time of its computation, on the monotonic clock. `newest`: the newest job in it.
+    `took_s`: the time that the computation took."""
 
     answer: Object
     newest: str
@@ -74,7 +74,7 @@ class ServedViews:
 
     def answer(self, path: Sequence[str], query: Mapping[str, str]) -> Ask | None:
         """Return a function that returns the response to a request for `path` below the API group, and may be called in
-        another thread. Return None if the path is neither that of rows nor of a page."""
+        another thread. Return None if the path is not that of rows or of a page."""
         match tuple(path):
             case (version, "queues", name, "row") if (version, name) == (VERSION, ALL):
                 found = self._queue_rows()

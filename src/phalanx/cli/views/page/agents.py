@@ -1,8 +1,8 @@
 """Make the requests of the page's viewers with the viewers' own credentials: check which namespaces a viewer may list,
 read output, change jobs.
 
-Without --sign-in the viewer has the credentials of the kubeconfig. With it, a viewer has a bearer token, or an identity
-for which an authenticating proxy vouches. This process impersonates such an identity.
+Without --sign-in the viewer has the credentials of the kubeconfig. With --sign-in, a viewer has a bearer token, or an
+authenticating proxy states the viewer's identity. This process then impersonates this identity.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from phalanx.errors import PhalanxError
 log = logging.getLogger(__name__)
 
 SELF = Kind(group="authentication.k8s.io", plural="selfsubjectreviews", name="SelfSubjectReview", namespaced=False)
-# Limits for the output of a job: the number of lines of each container at first, the largest number of lines, of logs,
-# and of characters in a line.
+# Limits for the output of a job: the number of lines of each container that is read first, and the maximum numbers of
+# lines, of logs, and of characters in a line.
 _TAIL, _MOST_LINES, _MOST_LOGS, _LINE_CHARS = 200, 2000, 64, 2000
 _READING_S = 20.0
-_AT_ONCE = 16  # the largest number of access reviews that run at the same time
+_AT_ONCE = 16  # the maximum number of access reviews that run at the same time
 METRICS = Kind(group="metrics.k8s.io", version="v1beta1", plural="pods", name="PodMetrics")
 _GIB = 2**30
 _ANONYMOUS = "system:anonymous"
@@ -132,8 +132,8 @@ class ClusterAgent:
 
 
 async def user_of(connection: Connection) -> str:
-    """Return the name by which the API server knows the user of this connection. If the server does not tell, return
-    the name of the Unix user."""
+    """Return the user name of this connection at the API server. If the server does not report it, return the name of
+    the Unix user."""
     try:
         answer = await connection.create(SELF, {"apiVersion": SELF.api_version, "kind": SELF.name})
         return str(answer["status"]["userInfo"]["username"])
@@ -150,7 +150,7 @@ def _measured(metrics: Object) -> tuple[str, list[float], list[float]]:
 
 
 async def admitted(connection: Connection, credential: Credential, ledger: str | None) -> Viewer | None:
-    """Ask the API server for the user with this credential, and return the viewer; None if the server refuses the
+    """Request the user of this credential from the API server, and return the viewer; None if the server refuses the
     credential. `connection`: the connection of the dashboard's process. Raises PhalanxError if the API server does not
     answer."""
     try:

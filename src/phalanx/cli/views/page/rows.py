@@ -1,7 +1,7 @@
-"""Build the rows of the page: those of the present from a snapshot, and those of the past from the ledger.
+"""Build the rows of the page: present jobs, queues and nodes from a snapshot, and past runs from the ledger.
 
 The first part computes the rows of jobs, queues, nodes and reservations from a snapshot, without side effects. The
-second part reads the ledger; there, each ended run of a job is one row.
+second part reads the ledger. Each ended run of a job is one row.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from phalanx.report.status import queue_positions
 
 _GIB = 2**30
 _CANNOT = NEVER | {ReasonCode.DEPENDENCY_NEVER, ReasonCode.QUEUE_UNKNOWN, ReasonCode.VOLUMES, ReasonCode.DEADLINE}
-# Labels that group nodes into racks or pools. They are used for clusters without a topology.
+# Labels by which nodes are grouped into racks or pools if the cluster has no topology.
 _RACKS = ("topology.kubernetes.io/rack", "rack", "phalanx.dev/rack")
 _POOLS = (
     "cloud.google.com/gke-nodepool",
@@ -81,9 +81,9 @@ def state_of(
     thought: Snapshot | None = None,
     backfilled: Collection[tuple[str, float]] = (),
 ) -> PageState:
-    """Return the state that the page shows. `facts`: facts about the page that the snapshot does not have. `thought`:
-    an earlier snapshot on which a cycle was decided, if none was decided on this one. `backfilled`: (job, time of its
-    start) of each running job that was started by backfill."""
+    """Return the state that the page shows. `facts`: data of the page that are not in the snapshot. `thought`: an
+    earlier snapshot with a plan, if this snapshot has no plan. `backfilled`: (job, time of its start) of each running
+    job that was started by backfill."""
     nodes = [node for node in snapshot.cluster.columns.nodes if node is not None]
     unit = Unit(nodes)
     found = reading.views(snapshot, finished=True)
@@ -192,8 +192,8 @@ def _places(snapshot: Snapshot, view: JobView, unit: Unit) -> Iterator[tuple[str
 
 
 def quantiles(found: StartForecast | None) -> tuple[float | None, ...]:
-    """Return the quantiles of the expected start, in the order that the page expects. None in place of a time means
-    that the time is unknown; the result is empty without a forecast."""
+    """Return the quantiles of the expected start, in the order that the page expects. A quantile is None if its time is
+    unknown. Without a forecast, the result is empty."""
     if found is None:
         return ()
     (early, late), (first, last) = found.likely_s, found.nearly_sure_s
@@ -201,7 +201,7 @@ def quantiles(found: StartForecast | None) -> tuple[float | None, ...]:
 
 
 def reason_key(reason: Reason) -> str:
-    """Return a key that is the same for equal reasons."""
+    """Return a key; equal reasons have equal keys."""
     text = f"{reason.code}\n{reason.text}".encode(errors="replace")
     return blake2b(text, digest_size=6).hexdigest()
 
@@ -222,8 +222,8 @@ def _sum(roles: Iterable[Role]) -> Counter[str]:
 
 
 def _head(snapshot: Snapshot) -> tuple[str, float | None]:
-    """Return the job that has the first backfill reservation, and when this reservation begins; ("", None) without a
-    reservation."""
+    """Return the job with the first backfill reservation, and the time at which this reservation begins; ("", None)
+    without a reservation."""
     first = snapshot.plan.reserved
     if snapshot.partial or first is None:
         return "", None
@@ -326,7 +326,8 @@ def _played(snapshot: Snapshot, outlook: Outlook, unit: Unit) -> Iterator[Played
 
 
 def _shares(job: Job, run: PlayedRun, unit: Unit) -> tuple[tuple[str, float], ...]:
-    """Return (node, amount of the unit) for each node of the run. All pods of the job are counted as equal."""
+    """Return (node, amount of the unit) for each node of the run. The function assumes that all pods of the job are
+    equal."""
     pods = sum(role.count for role in job.roles) or 1
     each = unit.of(_sum(job.roles)) / pods
     return tuple((node, _number(each * count)) for node, count in sorted(run.pods.items()))
@@ -340,7 +341,7 @@ def _number(amount: float | Fraction) -> float:
 
 # --- the past ---------------------------------------------------------------------------------------------------------
 
-MOST = 20_000  # the largest number of runs in one response
+MOST = 20_000  # the maximum number of runs in one response
 _PREEMPTOR = re.compile(r"^Preempted: (?:gives way to|was preempted by|is preempted by) (\S+/\S+) ")
 
 
@@ -386,7 +387,7 @@ def preemptor(start: StartEntry) -> str:
     """Return the job that preempted this run; "" if no job did."""
     if start.by:
         return start.by
-    # Entries that older versions wrote name the preemptor only in the text of the reason.
+    # In entries of older versions, only the text of the reason contains the preemptor.
     found = _PREEMPTOR.match(start.reason) if start.state is State.PREEMPTED else None
     return found[1] if found else ""
 
@@ -395,11 +396,12 @@ def _why(entry: JobEntry, start: StartEntry) -> str:
     last = bool(entry.starts) and start is entry.starts[-1] and start.state is not State.COMPLETED
     text = start.reason.partition(": ")[2]
     if start.state is State.PREEMPTED:
-        text = text.partition("): ")[2] or text  # the preemptor is left out, because the row has a field for it
+        text = text.partition("): ")[2] or text  # leave out the preemptor, because the row has a separate field for it
     return text or (entry.cause if last else "")
 
 
 def _places_of_start(start: StartEntry, unit: Unit) -> tuple[tuple[str, float], ...]:
-    """Return (node, amount of the unit) for each node of the run. All pods of the run are counted as equal."""
+    """Return (node, amount of the unit) for each node of the run. The function assumes that all pods of the run are
+    equal."""
     each = unit.of(start.allocated) / len(start.nodes) if start.nodes else 0
     return tuple((node, round(each * count, 3)) for node, count in sorted(Counter(start.nodes).items()))

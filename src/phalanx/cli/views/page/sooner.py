@@ -4,8 +4,8 @@ Both parts of this module simulate the cluster on a copy of its state. In the si
 run time of similar jobs, and no further job is submitted. The scheduler's own code decides, so quotas, backfill,
 reservations and preemption have the same effects as in the cluster.
 
-The first part computes when waiting jobs are expected to start, and on which nodes. The page shows two results: for
-each job an expected start with its uncertainty (`report.forecast`, many simulations), and a picture of coming runs (one
+The first part computes when waiting jobs are expected to start, and on which nodes. The page shows two results: the
+expected start of each job with its uncertainty (`report.forecast`, many simulations), and a picture of future runs (one
 simulation). The second part lists changes for one job, and simulates each change.
 """
 
@@ -33,13 +33,13 @@ from phalanx.simulator.run.forward import Assumptions, forward
 from phalanx.state.cluster import Cluster, JobRecord, time_limit_s
 
 FIRST_OF_QUEUE = 200  # the number of jobs of each queue for which a start is computed
-_LONGEST_S = 366 * 86_400.0  # longer runs are drawn with this length
+_LONGEST_S = 366 * 86_400.0  # the maximum length with which a run is drawn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlayedRun:
-    """The expected run of a job: its start and end (seconds since the epoch), the number of pods on each node, and
-    whether its start is a backfill."""
+    """The expected run of a job: its start and end (seconds since the epoch), the number of pods on each node, and True
+    if its start is a backfill."""
 
     start_s: float
     end_s: float
@@ -49,8 +49,8 @@ class PlayedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlook:
-    """The forecast that was made at the time `at_s`. `starts`: the expected start of each waiting job. `runs`: the
-    coming run of each job in one simulation. `ends_s`: the expected ends of running jobs, from median run times."""
+    """The forecast that was made at the time `at_s`. `starts`: the expected start of each waiting job. `runs`: the next
+    run of each job in one simulation. `ends_s`: the expected ends of running jobs, from median run times."""
 
     at_s: float
     starts: Mapping[str, StartForecast] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class Outlook:
 
 
 class MedianPlay(ForecastRun):
-    """A simulation with median run times that records on which nodes each job starts."""
+    """A simulation with median run times. It records the nodes on which each job starts."""
 
     def __init__(self, cluster: Cluster, now_s: float, jobs: Sequence[str]) -> None:
         [median] = drawn_run_times(cluster, 1) if cluster.ends.run_times else [up_to_limits(cluster)]
@@ -116,7 +116,7 @@ def _limit_s(cluster: Cluster, job: str) -> float | None:
 # --- changes that could start a job sooner ----------------------------------------------------------------------------
 
 HORIZON_S = 7 * 86_400.0
-PATIENCE_S = 10.0  # the longest computing time of one simulation
+PATIENCE_S = 10.0  # the maximum computing time of one simulation
 _MORE_NODES = 2
 _HOSTNAME = "kubernetes.io/hostname"
 # the assumed run time of a job if neither run times of similar jobs nor a time limit are known
@@ -149,8 +149,9 @@ def alterations(cluster: Cluster, job: str, reason: Reason | None, now_s: float)
 
 
 def played(cluster: Cluster, job: str, change: Alteration | None, now_s: float) -> dict[str, object]:
-    """Return when the job starts with the change (seconds since the epoch; None if not within `HORIZON_S`), the end of
-    the simulation, and the jobs that are preempted for it. `change`: None to simulate without a change."""
+    """Return the start of the job with the change (seconds since the epoch; None if it does not start within
+    `HORIZON_S`), the end of the simulation, and the jobs that are preempted for the job. `change`: None to simulate
+    without a change."""
     copy = cluster.copy()
     if change is not None:
         fold(copy, change.events)
@@ -251,8 +252,8 @@ def _before_others(cluster: Cluster, record: JobRecord) -> Iterator[Alteration]:
 
 
 def _more_nodes(cluster: Cluster, record: JobRecord) -> Iterator[Alteration]:
-    """Yield the addition of two nodes. They are copies of the largest node on which a pod of the job could run. If no
-    node is large enough, they are copies of the largest node."""
+    """Yield the addition of two nodes. The nodes are copies of the largest node on which a pod of the job could run. If
+    no node is large enough, they are copies of the largest node of the cluster."""
     nodes = [node for node in cluster.columns.nodes if node is not None]
     wanted = [dict(role.shape.requests) for role in record.job.roles]
 

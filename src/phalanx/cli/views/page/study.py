@@ -2,8 +2,7 @@
 --state FILE` shows such a file.
 
 An `Observer` is called for each step. It collects the entries that a ledger would have, so that the page can show the
-past. When the page asks for its state, the observer copies the cluster state. It computes the page's state from this
-copy in the same way as for a real cluster.
+past. For the state of the page, the observer copies the cluster state, and uses the same code as for a real cluster.
 """
 
 from __future__ import annotations
@@ -65,8 +64,8 @@ class Observer:
         self._books = Accountant(lambda job: None, lambda: self._now_s)
 
     def step(self, cluster: Cluster, events: Sequence[Event], policy: Policy, now_s: float, world: Any) -> Plan:
-        """Run a step of the scheduling loop and return its plan. Before the first step that is later than `at_s`,
-        compute the state of the page."""
+        """Run a step of the scheduling loop and return its plan. Compute the state of the page before the first step
+        with a time later than `at_s`."""
         if self.state is None and now_s > self.at_s:
             self._now_s = self.at_s
             self.show(cluster)
