@@ -71,7 +71,7 @@ def test_a_job_that_is_not_scheduled_says_what_its_operator_says() -> None:
         name="tj",
         members=(Member(kind=TRAIN_JOBS, obj={"metadata": meta("tj")}),),
     )
-    assert str(not_scheduled(bare)).endswith("it has no label phalanx.dev/queue, so Phalanx leaves it alone.")
+    assert str(not_scheduled(bare)).endswith("it has no label phalanx.dev/queue, so Phalanx ignores it.")
 
 
 async def test_a_member_of_a_gang_is_explained_by_its_gang() -> None:

@@ -62,8 +62,8 @@ def test_options_of_a_search_need_one() -> None:
     [
         ({"csv": "none/a.csv"}, "there is no folder"),
         ({"csv": "."}, "it is a folder"),
-        ({"csv": "trace"}, "is read; name another file"),
-        ({"csv": "a", "schedule": "a"}, "is named for two results"),
+        ({"csv": "trace"}, "is an input file; name another file"),
+        ({"csv": "a", "schedule": "a"}, "is given for two results"),
     ],
 )
 def test_files_that_cannot_be_written_are_told_before_the_simulation(

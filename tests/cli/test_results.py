@@ -56,7 +56,7 @@ def write_half(file: Path) -> None:
     ("words", "complaint"),
     [
         (["--csv", "FOLDER"], "FOLDER cannot be written: it is a folder"),
-        (["--csv", "FOLDER/r", "--schedule", "FOLDER/r"], "FOLDER/r is named for two results"),
+        (["--csv", "FOLDER/r", "--schedule", "FOLDER/r"], "FOLDER/r is given for two results"),
     ],
 )
 def test_where_nothing_can_be_written_is_said_before_anything_is_played(
@@ -78,7 +78,7 @@ def test_where_nothing_can_be_written_is_said_before_anything_is_played(
 def test_what_is_read_is_not_written_over(tmp_path: Path, words: list[object]) -> None:
     log = tmp_path / "mine.yaml"
     log.write_text(NAMED)
-    with pytest.raises(PhalanxError, match="is read; name another file for what comes of it"):
+    with pytest.raises(PhalanxError, match="is an input file; name another file for the results"):
         simulate(*(log if word == "LOG" else word for word in words))
     assert log.read_text() == NAMED
 

@@ -176,7 +176,7 @@ def test_an_object_that_changes_all_the_time_stays_marked_and_is_told() -> None:
 
     source.before = change
     tally = moved(source, target, "a")
-    assert left(tally) == {"ns/a": "other programs change it all the time; move again"}
+    assert left(tally) == {"ns/a": "other programs change it too often; move again"}
     assert notes(source, "a")[MOVING] == "TARGET"
     assert notes(target, "a")[MOVING] == "SOURCE"  # neither starts
     source.before = lambda write: None

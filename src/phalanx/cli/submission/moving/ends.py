@@ -110,8 +110,8 @@ async def _require_administrator(end: Connection) -> None:
         ) from (error)
     if not (answer.get("status") or {}).get("allowed"):
         raise PhalanxError(
-            f"the kubeconfig of {end.server} does not grant all rights in that cluster. Nothing was changed. A move needs "
-            "an administrator of both clusters (the ClusterRole cluster-admin, or the group system:masters)."
+            f"the kubeconfig of {end.server} does not grant all rights in that cluster. Nothing was changed. A move "
+            "needs an administrator of both clusters (the ClusterRole cluster-admin, or the group system:masters)."
         )
 
 
