@@ -3,7 +3,8 @@
 container   the process of one container, its files and its limits
 images      images of containers on this machine's disk
 network     addresses and names
-pod         the requests, the status and the environment of one pod; pure functions, except for those that write files
+pod         the requests, the status and the environment of one pod; functions without side effects, except those that
+            write files
 machine     the machine as a node: its resources, and its Node object
 streams     exec, attach and port-forward
 agent       start, watch and stop pods and their containers

@@ -21,15 +21,19 @@ from phalanx.errors import PhalanxError
 def arguments(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m phalanx.embedded.node", description=__doc__)
     parser.add_argument("--kubeconfig", type=Path, required=True)
-    parser.add_argument("--data", type=Path, help="directory of this node's pods and logs; needed for a real node")
+    parser.add_argument(
+        "--data", type=Path, help="directory for the pods and logs of this node; required for a real node"
+    )
     parser.add_argument("--name", default="", help="the node's name (the host name)")
     parser.add_argument("--capacity", action="append", default=[], metavar="RESOURCE=QUANTITY", help="such as cpu=6")
-    parser.add_argument("--simulate-nodes", type=int, default=0, metavar="N", help="N simulated nodes instead")
+    parser.add_argument(
+        "--simulate-nodes", type=int, default=0, metavar="N", help="run N simulated nodes instead of a real node"
+    )
     parser.add_argument("--node-cpu", default="100")
     parser.add_argument("--node-memory", default="100Gi")
     parser.add_argument("--node-gpu", type=int, default=0)
     parser.add_argument("--node-pods", type=int, default=1000)
-    parser.add_argument("--time-scale", type=float, default=1.0, help="10: pods finish ten times sooner")
+    parser.add_argument("--time-scale", type=float, default=1.0, help="with 10, simulated pods finish ten times sooner")
     return parser.parse_args(argv)
 
 
@@ -67,7 +71,7 @@ def main() -> int:
     args = arguments(sys.argv[1:])
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     if not args.simulate_nodes and args.data is None:
-        sys.stderr.write("--data DIR is needed: the node keeps its pods' state and logs there\n")
+        sys.stderr.write("--data DIR is needed: the node stores the state and the logs of its pods in it\n")
         return 2
     try:
         asyncio.run(serve(args))

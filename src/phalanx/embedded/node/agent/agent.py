@@ -1,8 +1,8 @@
-"""Manage the pods of this node. The agent admits or rejects each pod, and finds the pods' processes again after a
-restart of the agent.
+"""Manage the pods of this node. The agent admits or rejects each pod, and after its own restart finds the processes of
+running pods.
 
-When the agent starts, it first handles the pods that it has admitted before, and then new pods in the order of their
-creation. The requests of a pod count against the node's resources until no process of the pod is left.
+At its start, the agent first handles the pods that an earlier agent process admitted, and then new pods in the order of
+their creation. The requests of a pod count against the node's resources until no process of the pod is left.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _ABOUT_NODE = ("NodeAffinity", "TaintToleration")
 
 
 class Agent:
-    """The node agent. `run` handles the changes of the pods' informer until it is cancelled. The processes of pods
-    continue after its end."""
+    """The node agent. `run` handles the changes that the informer of pods reports, until it is cancelled. The processes
+    of pods then continue."""
 
     def __init__(self, around: Surroundings, nodes: Informer) -> None:
         self.pods: dict[str, AgentPod] = {}  # uid of a pod -> the pod
@@ -52,7 +52,7 @@ class Agent:
             for pod in sorted(mine.values(), key=lambda pod: pod["metadata"]["creationTimestamp"]):
                 try:
                     self._consider(pod)
-                except Exception:  # a defect that one pod causes must not stop other pods
+                except Exception:  # a defect in the handling of one pod must not stop other pods
                     log.exception("pod %s/%s", pod["metadata"]["namespace"], pod["metadata"]["name"])
             pods.subscribe(self._take)
             await asyncio.Event().wait()
@@ -89,15 +89,15 @@ class Agent:
             self._spawn(self._refuse(pod, rejection))
 
     def _let_go(self, pod: Object) -> None:
-        """Report that a deleted pod has ended, and delete its object. The pod was never admitted or ended long ago, so
-        it has no process."""
+        """Report that a deleted pod has ended, and delete its object. The pod has no process, because it was never
+        admitted or has already ended."""
         if "deletionTimestamp" in pod["metadata"]:
             self._keep(pod, PodRecord.of(pod, self.around.settings.address, at(time.time()), {}))
 
     # --- admission ---------------------------------------------------------------------------------------------------
 
     def _admit(self, pod: Object) -> Rejection | None:
-        """Admit the pod, and return None; or return the reason for which it is rejected."""
+        """Admit the pod and return None, or return the reason why the node rejects it."""
         held = self._held()
         found = allocate(pod, self._nodes.objects[self.around.name], held, self.around, self._cpus)
         if isinstance(found, Rejection):
@@ -113,7 +113,7 @@ class Agent:
         return HeldResources(specs=[one.pod["spec"] for one in holding], records=[one.record for one in holding])
 
     def _share_cpus(self, *, again: bool = False) -> None:
-        """Restrict containers without exclusive CPUs to the remaining CPUs. `again`: True to do this even if the
+        """Restrict containers without exclusive CPUs to the remaining CPUs. `again`: True to write the CPUs even if the
         remaining CPUs have not changed, because a container may have started in the meantime."""
         shared = {cpu for node in self._cpus for cpu in node} - self._held().cpus()
         if not self.around.settings.static_cpus or (shared == self.around.shared_cpus and not again):
@@ -158,7 +158,7 @@ class Agent:
 
     def _spawn(self, work: object) -> None:
         assert self._group is not None
-        self._group.create_task(work)  # type: ignore[arg-type]  # every caller gives a coroutine
+        self._group.create_task(work)  # type: ignore[arg-type]  # all callers pass a coroutine
 
     # --- rejection ---------------------------------------------------------------------------------------------
 
@@ -171,7 +171,8 @@ class Agent:
 
     async def _was_mistaken(self, pod: Object) -> bool:
         """Read the node from the API server, and try to admit the pod again. Return True if the pod is admitted now.
-        The agent may have rejected the pod because its cached Node object was older than the scheduler's."""
+        The agent may have rejected the pod because the agent's cached Node object was older than that of the
+        scheduler."""
         try:
             self._nodes.observe(await self.around.connection.get(NODES, self.around.name))
         except ApiError:
@@ -182,7 +183,7 @@ class Agent:
 
     async def watch_disk(self, told: Callable[[], Awaitable[None]]) -> None:
         """Measure the disk usage of pods and evict pods that use too much, until cancelled. `told`: a function that
-        writes the pressure conditions of the node into its status."""
+        writes the pressure conditions into the status of the node."""
         guard = DiskGuard(self.around, self.pods)
         while True:
             await asyncio.sleep(self.around.settings.patience.disk_look_s)
@@ -192,8 +193,8 @@ class Agent:
     # --- after a restart --------------------------------------------------------------------------------------------
 
     def _find_again(self, mine: dict[str, Object]) -> None:
-        """Manage again the pods that have a record on disk. If the object of such a pod does not exist any more, remove
-        the pod's processes and files."""
+        """Start to manage the pods that have a record on disk. If the object of such a pod does not exist any more, end
+        its processes and remove its files."""
         for record in records(self.around.settings.pods_dir):
             if record.uid in mine:
                 self._keep(mine[record.uid], record)

@@ -1,7 +1,7 @@
-"""Decide whether a pod fits on this node, and which devices and exclusive CPUs it gets.
+"""Decide whether a pod fits on this node, and choose its devices and exclusive CPUs.
 
-The decision depends on the pod, the Node object, and the resources that the pods on this node hold. `allocate` changes
-nothing: the caller stores the allocation in the record of the pod."""
+The decision depends on the pod, the Node object, and the resources that the pods on this node hold. `allocate` has no
+side effects: the caller stores the allocation in the record of the pod."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from phalanx.embedded.node.pod.record import PodRecord
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodAllocation:
-    """The share of a node that a pod gets, by container. `devices`: GPUs; `named`: its other devices; `cpus`: exclusive
-    CPUs."""
+    """The devices and CPUs of a pod, by the name of the container. `devices`: GPUs. `named`: other devices, by
+    resource. `cpus`: exclusive CPUs."""
 
     devices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     named: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class HeldResources:
         return [record.pod_ip for record in self.records]
 
     def free_devices(self, pool: DevicePool) -> dict[str, Sequence[str]]:
-        """Return the ids of free devices: resource -> the ids of its healthy devices that no pod has."""
+        """Return resource -> the ids of its free devices, which are healthy and allocated to no pod."""
         used: dict[str, list[str]] = {resource: [] for resource in pool.resources}
         for record in self.records:
             for devices in record.named.values():
@@ -63,7 +63,7 @@ class HeldResources:
 def allocate(
     pod: Object, node: Object, held: HeldResources, around: Surroundings, cpus: Sequence[tuple[int, ...]]
 ) -> PodAllocation | Rejection:
-    """Return the allocation of the pod, or the reason for which the node rejects the pod. `node`: the Node object.
+    """Return the allocation of the pod, or the reason why the node rejects the pod. `node`: the Node object.
     `cpus`: the machine's CPUs by NUMA node."""
     allocatable = {name: amount(name, text) for name, text in around.allocatable.items()}
     try:

@@ -1,5 +1,5 @@
-"""Watch one attempt (one start of a container) while it runs. The module runs its probes and its hooks, and stops
-it."""
+"""Watch one attempt (one start of a container) while it runs. The module runs the probes and the hooks of the
+container, and stops the container."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from phalanx.embedded.node.container.probe import Health
 from phalanx.embedded.node.pod.cause import out_of_memory
 
 _LOOK_S = 0.05  # the interval between checks for the run record of a container that another process started
-# How much of the log's end becomes the termination message with FallbackToLogsOnError.
+# The maximum length of the log's end that becomes the termination message with FallbackToLogsOnError.
 _MESSAGE_BYTES, _MESSAGE_LINES = 2048, 80
-_LOG_END_BYTES, _LOG_END_LINES = 1024, 5  # how much of the log's end the recorded end of an attempt contains
+# the maximum length of the log's end that the record of the attempt's end contains
+_LOG_END_BYTES, _LOG_END_LINES = 1024, 5
 
 
 class AttemptWatch:
-    """An attempt that runs or is about to run. `doomed`: why the container must be restarted (a failed probe or a
-    failed hook); "" if it need not be restarted. `tell`: records an Event. `changed`: called when the state of the
-    container may have changed."""
+    """An attempt that runs or will start at once. `doomed`: the reason why the container must be restarted (a failed
+    probe or a failed hook); "" if there is none. `tell`: a function that records an Event. `changed`: a function that
+    is called when the state of the container may have changed."""
 
     def __init__(
         self,
@@ -43,8 +44,8 @@ class AttemptWatch:
         self._health: Health | None = None
         self._hook: asyncio.Task[None] | None = None
         self._stopping_since_s: float | None = None
-        self._terminated = False  # SIGTERM was sent
-        if isinstance(state, Planned):  # the previous agent process started it a moment ago
+        self._terminated = False  # True after SIGTERM was sent
+        if isinstance(state, Planned):  # the previous agent process has just started it
             self._end = asyncio.create_task(self._await_record())
         else:
             self._end = asyncio.create_task(self._await_end())
@@ -122,7 +123,7 @@ def _hook_command(container: Object, hook: str) -> list[str]:
 
 
 def clean_up(attempt: Attempt, end: Exited, container: Object) -> Exited:
-    """Release the resources of an attempt that has ended. Return the recorded end, to which the messages for users are
+    """Release the resources of an attempt that has ended. Return the recorded end, with the messages for users
     added."""
     dirs = attempt.spec.cgroup_dirs
     cgroup.kill(dirs)

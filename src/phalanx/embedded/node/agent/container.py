@@ -1,6 +1,6 @@
-"""Manage one container of a pod on this node over all its attempts (starts). The module keeps the container's known
-state, and the reason why the next attempt waits. `stop` is level-triggered: the caller may call it in every iteration,
-and each call takes the step that is due.
+"""Manage one container of a pod on this node over all its attempts (starts). The module stores the container's last
+known state, and the reason why the next attempt waits. `stop` is level-triggered: the caller may call it in every
+iteration, and each call performs the step that is due.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from phalanx.embedded.node.pod.lifecycle import ContainerStateWaiting, Known
 from phalanx.embedded.node.pod.record import PodRecord
 from phalanx.errors import PhalanxError
 
-_KEPT_ATTEMPTS = 2  # keep the present attempt and the one before, for `kubectl logs --previous`
+_KEPT_ATTEMPTS = 2  # keep the present attempt and the attempt before it, for `kubectl logs --previous`
 
 
 class Container:
-    """A container of a pod. `known`: its state. `changed` is called when the state of the container may have
-    changed."""
+    """A container of a pod. `known`: its last known state. `changed`: a function that is called when the state of the
+    container may have changed."""
 
     def __init__(
         self, name: str, pod: Object, record: PodRecord, around: Surroundings, changed: Callable[[], None]
@@ -63,12 +63,12 @@ class Container:
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """Return the directories of the container's own control groups, without those of its pod."""
+        """Return the directories of the container's own control groups; the groups of its pod are not included."""
         return self._attempt.spec.cgroup_dirs[::2] if self._attempt is not None else ()
 
     @property
     def doomed(self) -> str:
-        """Return why the running attempt must be ended and the container restarted; "" if there is no reason."""
+        """Return the reason why the running attempt must be ended and the container restarted; "" if there is none."""
         return self._watch.doomed if self._watch is not None else ""
 
     # --- the state of the container -----------------------------------------------------------------------------------
@@ -87,13 +87,13 @@ class Container:
         return self.known
 
     def _adopt(self, attempt: Attempt) -> None:
-        """Make this attempt the present one, whatever its state is."""
+        """Set this attempt as the present attempt. It may be planned, running or ended."""
         self.release()
         self._attempt, state, spec = attempt, attempt.settle(), attempt.spec
         self.known = replace(self.known, number=attempt.number, state=state, waiting=None, ready=False, started=False)
         self.known = replace(self.known, image_id=spec.image_id)
         if isinstance(state, Exited) and state.reason == NEVER_STARTED:
-            # Restore the state before the attempt. The number of the attempt is not used again.
+            # Restore the state before the attempt. No other attempt gets its number.
             self.known = replace(self.known, state=None)
         elif isinstance(state, Exited):
             self._note_end(attempt, state)
@@ -158,7 +158,7 @@ class Container:
 
     def _image(self) -> Image | None:
         """Return the container's image on this machine. If the machine does not have the image, return None, and set
-        the reason for which the container waits."""
+        the reason why the container waits."""
         if (found := self._around.image(self.spec["image"])) is not None:
             return found
         patience = self._around.settings.patience
@@ -175,7 +175,7 @@ class Container:
             self.known = replace(self.known, waiting=None)
 
     def wait(self, waiting: ContainerStateWaiting) -> None:
-        """Set the reason for which the container waits."""
+        """Set the reason why the container waits."""
         self.known = replace(self.known, waiting=waiting)
 
     def _wait(self, reason: str, message: str) -> None:
@@ -190,7 +190,7 @@ class Container:
         if self._attempt is None or is_exclusive or not isinstance(self.known.state, RunningAttempt):
             return
         if file := self._attempt.spec.cpus_file:
-            with suppress(OSError):  # the program has just ended
+            with suppress(OSError):  # the program has ended in the meantime
                 Path(file).write_text(listed(self._around.shared_cpus))
 
     def stop(self, grace_s: float, told: str, event: str = "") -> float | None:
@@ -200,8 +200,8 @@ class Container:
     # --- reports ------------------------------------------------------------------------------------------------------
 
     def _tell_start(self, *, is_routine: bool) -> None:
-        """Record the start as Events. `is_routine`: the container starts for the first time and did not wait. Such a
-        start gets no Event, because the status of the pod shows it."""
+        """Record the start as Events. `is_routine`: True if the container starts for the first time and did not wait.
+        Such a start gets no Event, because the status of the pod shows the start."""
         state = self.known.state
         failed = state if isinstance(state, Exited) and state.reason == "StartError" else None
         if failed is not None or not is_routine:
@@ -217,7 +217,7 @@ class Container:
 
 
 def _forget_old(folder: Path, number: int) -> None:
-    """Remove the files of attempts before the one that precedes attempt `number`."""
+    """Remove the files of old attempts. The files of attempt `number` and of the attempt before it stay."""
     for attempt in attempts(folder):
         if attempt.number <= number - _KEPT_ATTEMPTS:
             for path in folder.glob(f"{attempt.number}.*"):

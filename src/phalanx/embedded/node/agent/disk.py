@@ -1,13 +1,13 @@
 """Measure the disk usage of each pod, and evict pods that exceed their limit or fill the disk.
 
-The usage of a pod is its emptyDir volumes on the disk, its private /tmp, and its logs. Its limit is the sum of its
-containers' `ephemeral-storage` limits; an emptyDir may also have a `sizeLimit`. When the disk is nearly full, the node
-reports DiskPressure (which keeps new pods away) and evicts one pod after another until there is space. Pods that exceed
-their request are evicted first. Among these, the pod with the lowest priority is first, and then the pod that exceeds
-its request most.
+The usage of a pod is the size of its emptyDir volumes on the disk, its private /tmp, and its logs. The limit of a pod
+is the sum of its containers' `ephemeral-storage` limits; an emptyDir may also have a `sizeLimit`. When the disk is
+nearly full, the node reports DiskPressure (so no new pods are scheduled to it) and evicts one pod after another until
+enough space is free. Pods that exceed their request are evicted first. Among these, pods with a lower priority come
+first, and among equal priorities the pod that exceeds its request most.
 
-A separate process, du(1), counts the files, so that a pod with millions of files does not slow other pods. Source of
-texts and ranks: pkg/kubelet/eviction (eviction_manager.go, helpers.go).
+A separate process, du(1), reads the files, so that a pod with millions of files does not delay the agent's work for
+other pods. Source of texts and ranks: pkg/kubelet/eviction (eviction_manager.go, helpers.go).
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ log = logging.getLogger(__name__)
 Object = Mapping[str, Any]
 DISK_PRESSURE = "DiskPressure"
 STORAGE = "ephemeral-storage"
-_DU_S = 60.0  # the longest time for counting the files of one pod
+_DU_S = 60.0  # the maximum time for measuring the files of one pod
 _RESERVE_BYTES, _RESERVE_PART = 1 << 30, 20  # the disk is nearly full if less than 1 GiB and 1/20 is free
-_LEAST_BYTES = 1 << 20  # a pod that has written less is not evicted
+_LEAST_BYTES = 1 << 20  # a pod that has written fewer bytes is not evicted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +95,7 @@ class DiskGuard:
 
 
 def is_limited(pod: Object) -> bool:
-    """Return True if the disk usage of the pod has any limit."""
+    """Return True if the pod has a limit on its disk usage."""
     return bool(_limit(pod) or _volume_limits(pod))
 
 
@@ -137,8 +137,8 @@ def room(folder: Path, reserve_bytes: int | None) -> tuple[int, bool]:
 
 
 async def measure(folder: Path, volumes: Path, pod: Object) -> Scratch:
-    """Return the disk usage of a pod's folder. If the count takes too long, return the bytes that were counted until
-    then."""
+    """Return the disk usage of a pod's folder. If the measurement takes too long, return the bytes that were counted
+    until then."""
     named = {one["name"]: volumes / one["name"] for one in pod["spec"].get("volumes") or () if "emptyDir" in one}
     places = {name: path.resolve() for name, path in named.items() if path.exists()}
     sizes = await _du([folder, *places.values()])

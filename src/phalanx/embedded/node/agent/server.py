@@ -1,9 +1,9 @@
-"""Serve the node's own endpoint. The API server uses it to read logs, and to open streams into pods. Its paths are
-/containerLogs, /exec and /attach, each followed by NAMESPACE/POD/CONTAINER, /portForward/NAMESPACE/POD, /stats/summary,
-and /keptLogs, the logs of deleted pods.
+"""Serve the node's own endpoint. The API server uses it to read logs, and to open streams into pods. The paths are:
+/containerLogs, /exec and /attach, each followed by NAMESPACE/POD/CONTAINER; /portForward/NAMESPACE/POD; /stats/summary;
+/keptLogs for the logs of deleted pods.
 
-The endpoint listens on the loopback interface, and answers only requests with the token in DIR/kubelet.token, a file
-that the API server and the node can read. If DIR/pki has a certificate, it serves HTTPS.
+The endpoint listens on the loopback interface. Requests need the token in DIR/kubelet.token, a file that only the API
+server and the node can read. If DIR/pki has a certificate, the endpoint serves HTTPS.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ class Endpoint:
         return self._stranger(request) or web.json_response(self._meter.summary())
 
     async def logs(self, request: web.Request) -> web.StreamResponse:
-        """Answer like the kubelet's endpoint /containerLogs: with plain text, or with the code 400 or 404 and a line
-        that states the reason."""
+        """Respond like the kubelet's endpoint /containerLogs: with plain text, or with the status 400 or 404 and a line
+        with the reason."""
         if (refusal := self._stranger(request)) is not None:
             return refusal
         namespace, name, container = (request.match_info[part] for part in ("namespace", "pod", "container"))
@@ -137,7 +137,7 @@ class Endpoint:
         return await _stream(request, path, options, lambda: True)
 
     def _stranger(self, request: web.Request) -> web.Response | None:
-        """Return the refusal of a request without the token; None if the token is right."""
+        """Return the error response if the request does not have the right token; otherwise None."""
         expected = f"Bearer {shared_token(self._settings.token_file)}"
         if hmac.compare_digest(request.headers.get("Authorization", "").encode(), expected.encode()):
             return None
@@ -208,7 +208,7 @@ def _is_over(attempt: Attempt) -> bool:
 async def _stream(request: web.Request, log: Path, options: LogOptions, over: Callable[[], bool]) -> web.StreamResponse:
     response = web.StreamResponse(headers={"Content-Type": "text/plain"})
     await response.prepare(request)
-    with suppress(FileNotFoundError):  # the pod was removed meanwhile, together with its log
+    with suppress(FileNotFoundError):  # the pod was removed in the meantime, together with its log
         async for piece in read(log, options, over):
             await response.write(piece)
     await response.write_eof()

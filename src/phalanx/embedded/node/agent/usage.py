@@ -1,9 +1,9 @@
 """Measure the CPU and memory usage of pods and the machine, in the format of the kubelet's /stats/summary.
 
 The kernel counts the processor time of a control group since its creation, so a rate needs two readings. `Meter.look`
-is called every ten seconds, and keeps readings of each container. So a request is answered at once. The rate in the
-response is the mean since the reading before the latest one, which covers the last 10 to 20 s. The rate of a younger
-container is the mean since its start.
+is called every ten seconds, and stores readings of each container. So a response needs no new readings. The rate in a
+response is the mean since the last but one reading, that is, over the last 10 to 20 s. For a younger container it is
+the mean since its start.
 
 Memory is the working set as in the kubelet: the used memory without the inactive file pages, which the kernel reclaims
 first (cadvisor, `setMemoryStats`). A container without a control group is left out.
@@ -29,7 +29,7 @@ _BUSY = (0, 1, 2, 5, 6, 7)  # the columns user, nice, system, irq, softirq, stea
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """A reading of the counters of a container or of the machine, at the Unix time `at_s`."""
+    """The counters of a container or of the machine at the Unix time `at_s`."""
 
     at_s: float
     cpu_ns: int
@@ -38,7 +38,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredUsage:
-    """A running container. `key`: identifies the present attempt of the container."""
+    """A running container. `key`: a text that identifies the present attempt of the container."""
 
     pod: str
     name: str
@@ -68,7 +68,7 @@ class Meter:
         self._last = {"": read_machine()} | {one.key: one.now for one in self._containers()}
 
     def summary(self) -> dict[str, Any]:
-        """Return the usage of the node and of its pods, with that of each container."""
+        """Return the usage of the node, of its pods, and of each container."""
         told: dict[str, list[dict[str, object]]] = {}
         for one in self._containers():
             start = Reading(at_s=one.started_s, cpu_ns=0, working_set_bytes=0)
@@ -129,6 +129,7 @@ def read_machine(proc: Path = Path("/proc")) -> Reading:
 
 
 def _table(path: Path) -> dict[str, int]:
-    """Return name -> value of a file with one pair in each line; a colon and a unit are ignored. Raises OSError."""
+    """Parse a file with a name and a value in each line, and return name -> value. A colon and a unit are ignored.
+    Raises OSError."""
     rows = (line.replace(":", " ").split() for line in path.read_text().splitlines())
     return {row[0]: int(row[1]) for row in rows if len(row) > 1 and row[1].isdigit()}

@@ -1,7 +1,7 @@
 """The process of one container, its files and its limits.
 
 durable     files that are written atomically, and their permissions
-shim        the parent of a container's process, which outlives the agent
+shim        the parent process of a container's process; it continues after the end of the agent
 attempt     read and record one start of a container, and its end
 exec        run a command in a running container
 probe       liveness, readiness and startup probes

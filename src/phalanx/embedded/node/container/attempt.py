@@ -1,9 +1,9 @@
 """Read the state of one attempt (one start of a container) from its files: planned, running, or ended.
 
 The shim, the parent process of the container's program, writes the files (see `shim`), and this module reads them for
-the agent. The state is correct after any crash of the shim or the agent. If there is no run record and the lock is
-free, no program was started. If there is a run record but no exit record and the lock is free, the shim was killed, and
-the kernel killed the program with it.
+the agent. The files show the right state after any crash of the shim or the agent. If there is no run record and no
+process holds the lock, no program was started. If there is a run record but no exit record, and no process holds the
+lock, the shim was killed, and the kernel killed the program with it.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _NEVER = "The node agent was killed before this container was started."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mount:
-    """A mount. At the path `target`, the container sees the file or directory `source` of the machine or, if `below` is
-    set, the path `below` inside `source`. `by_user`: True if the pod's user named the source. `kind`: the required type
-    of the source, as in hostPath; "" for any. `no_links`: True if the path of the source may contain no symbolic link.
-    `kind` and `no_links` apply only to confined programs."""
+    """A mount. The container sees the file or directory `source` of the machine at the path `target`. If `below` is
+    set, it sees the path `below` inside `source` instead. `by_user`: True if the pod's user named the source. `kind`:
+    the required type of the source, as in hostPath; "" for any. `no_links`: True if the path of the source may contain
+    no symbolic link. `kind` and `no_links` apply only to confined programs."""
 
     source: str
     target: str
@@ -50,9 +50,9 @@ class Mount:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Root:
     """The files of an image as a container's root. `layers`: directories, the uppermost first; the container writes
-    into `upper`. Without layers, the directory `stage`, which belongs to the container alone, already contains all
-    files. `user`: the user of the image, `USER[:GROUP]`. `user_id`, `group_id`: the numbers of the user in a user
-    namespace. `devices`: device files, each with its path in the container's /dev."""
+    into `upper`. Without layers, the container has its own directory `stage` with all files. `user`: the user of the
+    image, `USER[:GROUP]`. `user_id`, `group_id`: the uid and gid of this user in a user namespace. `devices`: device
+    files, each with its path in the container's /dev."""
 
     stage: str
     layers: tuple[str, ...] = ()
@@ -67,8 +67,8 @@ class Root:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """A process of the machine. `start`: its start time in clock ticks since boot. If the pid was reused, this time is
-    different."""
+    """A process of the machine. `start`: its start time in clock ticks since boot. Another process with the same pid
+    has another start time."""
 
     pid: int
     start: int
@@ -77,10 +77,10 @@ class Process:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSpec:
     """The program that the shim runs, and its settings. `root`: the root of an image; None for the root of the machine.
-    `capabilities`: the numbers of the only capabilities that the program may have; None for all capabilities of its
-    user. `no_new_rights`: True if set-user-ID bits have no effect. `cgroup_dirs`: directories to remove after the end.
+    `capabilities`: the numbers of the capabilities that the program may have; None for all capabilities of its user.
+    `no_new_rights`: True if set-user-ID bits have no effect. `cgroup_dirs`: directories to remove after the end.
     `user`, `group`: the uid and gid; None for those of the agent. `groups`: supplementary groups. `confined`: True if
-    the program belongs to another user than the agent, see `shim`. `processes_of`: the process whose PID namespace the
+    the program runs as another user than the agent (see `shim`). `processes_of`: the process whose PID namespace the
     program joins; None for a new PID namespace if the program is confined or has a root. `host_name`: the host name; ""
     for that of the machine. `user_namespace`: True if mounts and host names need a user namespace."""
 
@@ -105,27 +105,29 @@ class RunSpec:
     no_new_rights: bool = False
     image_id: str = ""
     memory_limit_bytes: int = 0  # the memory limit; 0: none
-    oom_score: int = 0  # oom_score_adj, proc(5): the kernel kills the highest first when memory is short
+    # oom_score_adj, proc(5): if memory runs out, the kernel kills the process with the highest score first
+    oom_score: int = 0
     stdin: bool = False
     stdin_once: bool = False  # True if the input ends when the first attached client disconnects
     tty: bool = False
-    hash: str = ""  # the hash of the container's spec, which changes with the spec
+    hash: str = ""  # a hash of the container's spec; it shows whether the spec has changed
 
     @property
     def own_processes(self) -> bool:
-        """Return True if the program has a PID namespace of its own, and so does not see the machine's processes."""
+        """Return True if the program has its own PID namespace, in which it does not see the machine's processes."""
         return self.confined or self.root is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """The state of an attempt that has not started yet, as far as the files show."""
+    """The state of an attempt for which the files show no start yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningAttempt:
     shim_pid: int
-    shim_start: int  # in clock ticks since boot; shows whether the pid was reused
+    # the start time of the shim in clock ticks since boot; another process with the same pid has another one
+    shim_start: int
     pid: int
     pid_start: int
     started_s: float
@@ -134,9 +136,9 @@ class RunningAttempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exited:
-    """The recorded end of an attempt. `told`: the reason for which the node stopped the attempt; "" if the node did not
-    stop it. `log_end`: the last lines of the log. `peak_memory_bytes`: the peak memory of the container; 0: unknown.
-    `memory_limit_bytes`: the memory limit of the container; 0: the container had none of its own."""
+    """The recorded end of an attempt. `told`: the reason why the node stopped the attempt; "" if the node did not stop
+    it. `log_end`: the last lines of the log. `peak_memory_bytes`: the peak memory of the container; 0: unknown.
+    `memory_limit_bytes`: the memory limit of the container; 0 if the container had no limit of its own."""
 
     exit_code: int
     signal: int = 0
@@ -165,7 +167,7 @@ class _Ending(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A start of the container whose directory is `folder`. `number`: the restartCount of the container."""
+    """A start of a container. `folder`: the directory of the container. `number`: the restartCount of the container."""
 
     folder: Path
     number: int
@@ -229,7 +231,8 @@ class Attempt:
         if isinstance(state, Exited) or (lock := self._lock()) is None:
             return state
         try:
-            state = self.state()  # read it again, because the shim may just have written its exit record
+            # read the state again, because the shim may have written its exit record in the meantime
+            state = self.state()
             if isinstance(state, Exited):
                 return state
             if isinstance(state, RunningAttempt):
@@ -283,8 +286,8 @@ class Attempt:
 
 
 def _lost(state: RunningAttempt | Planned) -> dict[str, object]:
-    """Return an exit record for a container whose shim has ended without writing one. The record contains the known
-    facts about the end."""
+    """Return an exit record, with the known facts, for a container whose shim has ended without writing an exit
+    record."""
     match state:
         case Planned():
             code, reason, message = 128, NEVER_STARTED, _NEVER

@@ -3,10 +3,10 @@
 The first part of this module prevents the processes of a control group from opening certain device files.
 
 In version 1 the devices controller has a list of devices. Version 2 has no such list. Instead the kernel runs a program
-of type BPF_PROG_TYPE_CGROUP_DEVICE each time a process in the group or below opens or creates a device file (bpf(2),
-include/uapi/linux/bpf.h). Phalanx's program compares the kind, major and minor number of a device file with the denied
-devices. The program is removed together with the group. The programs of all groups above, such as those of systemd's
-DeviceAllow, must also allow the access.
+of type BPF_PROG_TYPE_CGROUP_DEVICE each time that a process in the group, or in a group below it, opens or creates a
+device file (bpf(2), include/uapi/linux/bpf.h). Phalanx's program compares the kind, major and minor number of a device
+file with the denied devices. The kernel removes the program together with the group. The programs of all groups above
+(such as those for DeviceAllow in systemd) must allow the access too.
 
 The second part translates the limits of a container into the files of a control group, in versions 1 and 2. The third
 part creates the groups, if this process may do so.
@@ -15,8 +15,8 @@ Groups are created below the agent's own group, never at the root, because the a
 the tree. Each of the controllers cpu, memory and pids is used in the hierarchy that has it. Limits that cannot be
 enforced are listed in `problems`, with a remedy.
 
-CPU shares are divided at every level of the tree: between all pods and the machine's other processes by the node's
-allocatable CPUs, between pods by their requests, and between containers by their requests."""
+CPU time is divided at every level of the tree. All pods together have a share for the node's allocatable CPUs, in
+competition with the machine's other processes. Each pod, and each container, has a share for its CPU request."""
 
 from __future__ import annotations
 
@@ -240,16 +240,17 @@ def _words(device: str, most: Mapping[str, int]) -> str:
     return " ".join([device, *(f"{name}={amount}" for name, amount in most.items())])
 
 
-_ALWAYS = ("devices", "cpuacct")  # controllers that are also used with version 1; `cpuacct` only measures
-_TOGETHER = "memory.oom.group"  # so that an out-of-memory kill ends the whole container, but not its pod
+_ALWAYS = ("devices", "cpuacct")  # version 1 needs these controllers too; `cpuacct` only measures
+_TOGETHER = "memory.oom.group"  # with this file, an out-of-memory kill ends the whole container, but not its pod
 # The group into which the agent moves itself, because a v2 group with child groups may not contain a process.
 _LEAF = "phalanx-agent"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlGroup:
-    """The groups of a container: their directories; the files into which a process id is written; and the files that
-    contain the number of out-of-memory kills and the peak memory."""
+    """The control groups of a container. `dirs`: their directories. `procs`: the files to which the id of a new process
+    is written. `oom_files`, `peak_files`: the files with the number of out-of-memory kills, and with the peak
+    memory."""
 
     dirs: tuple[str, ...] = ()
     procs: tuple[str, ...] = ()
@@ -259,8 +260,8 @@ class ControlGroup:
 
 
 class Cgroups:
-    """Creates and removes the groups of containers. `problems`: the limits that are not enforced, and why.
-    `devices_refusal`: why access to device files cannot be denied; "" if it can."""
+    """Creates and removes the groups of containers. `problems`: the limits that are not enforced, with the reasons.
+    `devices_refusal`: the reason why access to device files cannot be denied; "" if it can be denied."""
 
     def __init__(self, found: list[Hierarchy], name: str, cpu_milli: int = 1000) -> None:
         """`cpu_milli`: the CPU time that the node offers, in thousandths of a CPU."""
@@ -285,8 +286,8 @@ class Cgroups:
 
     @classmethod
     def of_this_process(cls, name: str, cpu_milli: int = 1000, besides: tuple[str, ...] = ()) -> Cgroups:
-        """Return the groups below this process's own. `besides`: controllers that are used in addition to
-        `CONTROLLERS`, such as cpuset."""
+        """Return the manager of groups below this process's own group. `besides`: controllers that are used in addition
+        to `CONTROLLERS`, such as cpuset."""
         try:
             texts = Path("/proc/self/mountinfo").read_text(), Path("/proc/self/cgroup").read_text()
         except OSError:
@@ -358,8 +359,8 @@ class Cgroups:
         place = hierarchy.own / self._name
         place.mkdir(exist_ok=True)
         if "cpuset" in hierarchy.controllers and hierarchy.version == 1:
-            # A group without cpus may contain no process. So the group gets the cpus of this process, and the groups
-            # below inherit them.
+            # A group without CPUs cannot contain a process. So the group gets the CPUs of this process, and the groups
+            # below it inherit them.
             for file in ("cpuset.cpus", "cpuset.mems"):
                 _write(place, {file: (hierarchy.own / file).read_text()})
             _write(place, {"cgroup.clone_children": "1"})
@@ -402,7 +403,8 @@ def remove(dirs: tuple[str, ...]) -> None:
 
 
 def kill(dirs: tuple[str, ...]) -> None:
-    """Kill all processes in the groups of a container, in case its supervisor was killed."""
+    """Kill all processes in the groups of a container. The caller does so if the supervisor of the container was
+    killed."""
     for place in dirs[:1]:
         with suppress(OSError):
             for pid in Path(place, "cgroup.procs").read_text().split():

@@ -1,4 +1,4 @@
-"""Write files atomically and durably, readable by their owner only."""
+"""Write files atomically and durably. Only their owner can read them."""
 
 from __future__ import annotations
 

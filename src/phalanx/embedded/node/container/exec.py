@@ -1,6 +1,6 @@
 """Run commands in the environment and the mounts of a running container: probes and lifecycle hooks.
 
-A task that waits for a command can be cancelled at any moment, and then ends at once. asyncio's subprocesses do not
+A task that waits for a command can be cancelled at any moment, and must then end at once. asyncio's subprocesses do not
 guarantee that (CPython 3.11). If all tasks are cancelled during the creation of a subprocess, asyncio waits for ever
 for the pipes of the subprocess. asyncio's `wait_for` loses a cancellation that arrives when the process ends, so a
 probe would outlive its container. So this module creates the process itself, and waits for its end through a handle
@@ -21,16 +21,16 @@ from dataclasses import asdict, dataclass
 from phalanx.embedded.node.container.attempt import Attempt, RunningAttempt, RunSpec
 from phalanx.embedded.node.container.shim.fork_server import interpreter, shim_command
 
-_OUTPUT_BYTES = 10 * 1024  # only so many bytes of a probe's output are kept
+_OUTPUT_BYTES = 10 * 1024  # the maximum number of bytes of a probe's output that are kept
 _AS_WHOM = ("user", "group", "groups", "confined", "user_namespace", "capabilities", "no_new_rights")
 _ENTERED = (*_AS_WHOM, "cwd", "oom_score")
-_LET_GO_S = 1.0  # how long to wait for the end of a killed process
+_LET_GO_S = 1.0  # the maximum wait for the end of a killed process
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerEntrance:
-    """The arguments for creating a process that enters a container and runs a command there. `executable`: the program,
-    if it is not the first word of `argv`; `handles`: open files that it needs."""
+    """The arguments for creating a process that enters a container and runs a command in it. `executable`: the program,
+    if it is not the first word of `argv`. `handles`: the descriptors of open files that the process needs."""
 
     argv: Sequence[str]
     env: Mapping[str, str]
@@ -77,8 +77,8 @@ def _spawn(spec: RunSpec, pid: int, command: Sequence[str]) -> subprocess.Popen[
 
 
 async def _ended(process: subprocess.Popen[bytes], words: bytearray) -> None:
-    """Wait until the process has ended, and add the beginning of its output to `words`. Do not wait for its child
-    processes, although they may still have the output open."""
+    """Wait until the process has ended, and add the beginning of its output to `words`. Child processes may still have
+    the output open; do not wait for them."""
     assert process.stdout is not None
     loop, gone, output = asyncio.get_running_loop(), asyncio.Event(), process.stdout.fileno()
     handle = os.pidfd_open(process.pid)
@@ -112,7 +112,8 @@ def _take(output: int, words: bytearray) -> bytes | None:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill the process with its group if it still runs, and reap it, unless the kernel cannot end it."""
+    """If the process still runs, kill its process group. Reap the process; give up if it does not end, because it may
+    be stuck in the kernel."""
     if process.poll() is None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -127,8 +128,8 @@ def entering(spec: RunSpec, pid: int, command: Sequence[str], env: Mapping[str, 
     """Enter the container's namespaces by nsenter(1), or by Phalanx's own program if the container belongs to another
     user or has its own root.
 
-    Phalanx's program has the agent's rights until it is in the namespaces. Some environment variables would change the
-    behaviour of its dynamic linker. So it gets the pod's environment as text in an unnamed file, and sets these
+    Phalanx's program has the agent's rights until it is in the namespaces. Some variables in the pod's environment
+    could change the behaviour of its dynamic linker. So it reads the environment from an unnamed file, and sets the
     variables only for the command."""
     if spec.root is None and not spec.confined:
         nsenter = _nsenter(spec, pid)

@@ -1,9 +1,9 @@
-"""Map image names to commands and files of this machine, on a node that pulls no images.
+"""Map image names to commands and files of this machine. The node pulls no images.
 
 A file lists the images. For each image, the file has the configuration (OCI image-spec, config.md: Entrypoint, Cmd,
-Env, WorkingDir). It also has the directories and files of this machine that containers of the image see, with their
-paths in the container. So pods with container images run with unchanged manifests, as processes of this machine. The
-image `host` always exists: the machine as it is.
+Env, WorkingDir). It also lists directories and files of this machine, with the paths at which containers of the image
+see them. So pods with container images run with unchanged manifests, as processes of this machine. The image `host`
+always exists: its files are those of the machine.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Image:
 
     `layers`: the folders of the image's layers, the uppermost first, which form the root of the image's containers.
     Without layers, the containers see the machine's root. `user`: the user of containers that set none. `digest`: the
-    identity of the image, whatever its name."""
+    identity of the image's content; it does not depend on the name."""
 
     entrypoint: tuple[str, ...] = ()
     command: tuple[str, ...] = ()

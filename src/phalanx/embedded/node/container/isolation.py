@@ -1,8 +1,8 @@
-"""Find out which kinds of isolation this machine supports: whether containers can have mounts and a host name of their
-own, as root or in a user namespace.
+"""Find out which kinds of isolation this machine supports, for example whether containers can have their own mounts and
+host name, as root or in a user namespace.
 
-When the agent starts, it tries once the operations that containers need. If these operations work neither as root nor
-in a user namespace, pods run without volumes, and cannot find each other by name. The agent reports that."""
+At its start, the agent tries the operations that containers need. If these operations fail both as root and in a user
+namespace, pods run without volumes, and cannot find each other by name. The agent reports this problem."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _PROBE_S = 10.0
 class Isolation:
     """The isolation that this machine supports. Each field `…refusal` states why a kind of isolation is not supported;
     "" if it is supported. `refusal`: why containers cannot have their own mounts and host names. `user_namespace`: True
-    if containers need a user namespace for this. `root_refusal`: why containers cannot have the files of an image as
-    their root. `overlay_refusal`: why these files must be copied for each container. `shared_refusal`: why containers
-    of other users than the agent's cannot have mounts."""
+    if containers need a user namespace for their mounts and host names. `root_refusal`: why containers cannot have the
+    files of an image as their root. `overlay_refusal`: why the files of an image must be copied for each container.
+    `shared_refusal`: why containers of other users than the agent's user cannot have mounts."""
 
     refusal: str = ""
     user_namespace: bool = False
@@ -39,7 +39,7 @@ class Isolation:
 
 
 def find_isolation(folder: Path) -> Isolation:
-    """Return the isolation that this machine supports, after trying each kind with files in `folder`. Raises
+    """Try each kind of isolation with files in `folder`, and return the isolation that this machine supports. Raises
     OSError."""
     place = folder / ".probe"
     place.touch(mode=0o600)
@@ -83,7 +83,7 @@ def _tried_root(place: Path, *, layered: bool) -> str:
 
 
 def _tried(*words: str) -> str:
-    """Run a test in a separate process. Return why the test failed; "" if it succeeded."""
+    """Run a test in a separate process. Return the reason why the test failed; "" if it succeeded."""
     try:
         answer = subprocess.run(
             shim_command(*words),

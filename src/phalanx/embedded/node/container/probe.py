@@ -1,11 +1,11 @@
 """Run the probes of one running container: first the startup probe, then readiness and liveness (pkg/kubelet/prober).
 
-Without a probe a container is ready as soon as it runs. The state of a probe changes only when the same result has
-occurred as many times in a row as the probe's threshold requires.
+Without a probe a container is ready as soon as it runs. The state of a probe changes only when the number of equal
+results in a row reaches the probe's threshold.
 
-The agent opens the connections of probes. An agent that is root can reach every pod. So the probes of a confined
-container (one that runs as another user than the agent) connect only to the container's own pod, and follow no
-redirect. Otherwise a user could make root connect to other users' pods.
+The agent opens the connections of probes, and an agent that runs as root can reach every pod. So the probes of a
+confined container (one that runs as another user than the agent) connect only to the container's own pod, and follow no
+redirect. Otherwise a user could let the root process connect to the pods of other users.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ Object = Mapping[str, Any]
 
 
 class Health:
-    """Runs the probes of a container from its creation to `close`. `tell` is called at each change of the container's
-    health. Its argument is the reason for which the container must be killed, or ""."""
+    """Runs the probes of a container from its creation to `close`. `tell`: a function that is called at each change of
+    the container's health; its argument is the reason why the container must be killed, or ""."""
 
     def __init__(
         self, container: Object, attempt: Attempt, address: str, started_s: float, tell: Callable[[str], None]

@@ -1,9 +1,9 @@
 """Manage one pod on this node, from its admission to the deletion of its object. One task observes the containers,
 acts, and reports the status.
 
-Every iteration does the same (level-triggered): it reads the state of the containers, computes the next steps, takes
-them, writes the status if it changed, and waits for an event or a timer. So a failed iteration is repeated, and a
-killed agent continues from the state in the files and the API.
+All iterations are equal (level-triggered): an iteration reads the state of the containers, computes the next steps,
+performs them, writes the status if it changed, and waits for an event or a timer. So a failed iteration is repeated,
+and after a crash a new agent continues from the state in the files and the API.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from phalanx.embedded.trees import remove_tree
 log = logging.getLogger(__name__)
 
 _RETRY_S = 0.5  # the pause after a call that the API server did not answer
-_MOMENT_S = 0.1  # how long the report of a program's start is delayed
+_MOMENT_S = 0.1  # the delay of the report of a program's start
 
 
 class AgentPod:
-    """A pod on this node. `holds`: True as long as the pod's requests count against the node's resources. `ended` is
-    called when no process and no object of the pod exists any more."""
+    """A pod on this node. `holds`: True as long as the pod's requests count against the node's resources. `ended`: a
+    function that is called when neither a process nor the object of the pod exists any more."""
 
     def __init__(self, pod: Object, record: PodRecord, around: Surroundings, ended: Callable[[AgentPod], None]) -> None:
         self.pod, self.record = pod, record
@@ -49,7 +49,7 @@ class AgentPod:
         self._volumes = PodVolumes(pod, record, around)
         self._peers = PeerWait()
         self._containers = PodContainers(pod, record, around, self._wake.set)
-        # A pod that ended while an earlier agent process ran only waits for its deletion.
+        # A pod that has already ended under an earlier agent process only waits for its deletion.
         self.holds = self._containers.is_any_up or not is_over(pod)
 
     @property
@@ -68,7 +68,7 @@ class AgentPod:
         self._wake.set()
 
     def remove(self) -> None:
-        """End the pod, because its object was deleted or has never existed."""
+        """End the pod, because its object does not exist."""
         self._gone = True
         self._wake.set()
 
@@ -78,7 +78,7 @@ class AgentPod:
         if self._ending.must_end or not self.holds:
             return
         self.record = replace(self.record, failure=(EVICTED, message), disrupted=disrupted)
-        with suppress(OSError):  # if the disk is full, only the API gets the reason
+        with suppress(OSError):  # on a full disk, the reason is only written to the API
             self.record.write(self._around.pod_dir(self.record.uid))
         self._around.tell.tell(self.pod, EVICTED, message, kind="Warning")
         self._wake.set()
@@ -86,7 +86,8 @@ class AgentPod:
     # --- iterations --------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Run the pod until no process and no object of it is left. If the task is cancelled, the processes go on."""
+        """Run the pod until neither a process nor the object of the pod exists. If the task is cancelled, the processes
+        continue."""
         try:
             while not (self._gone and not self.holds):
                 self._wake.clear()
@@ -100,8 +101,8 @@ class AgentPod:
         self._ended(self)
 
     async def _turn(self) -> float | None:
-        """Run one iteration. Return the Unix time at which the next iteration is due even if nothing changes until
-        then; None if no time is set."""
+        """Run one iteration. Return the Unix time at which the next iteration must run even without an event; None if
+        it only waits for events."""
         try:
             return await (self._work() if self.holds else self._finish())
         except (ApiError, OSError) as error:
@@ -129,7 +130,8 @@ class AgentPod:
             dues.append(await self._volumes.renew_tokens(self.pod, now_s))
         if (settled_s := self._settled_s(found)) > now_s:
             dues.append(settled_s)
-        elif not (found.start and self._wake.is_set()):  # otherwise the next iteration follows at once, and reports
+        # otherwise the next iteration follows at once and writes the status
+        elif not (found.start and self._wake.is_set()):
             await self._report(self._containers.known(), over=found.done)
         return min((due for due in dues if due is not None), default=None)
 
@@ -155,13 +157,13 @@ class AgentPod:
 
     def _stop(self, found: Steps) -> list[float | None]:
         """Take the next step of stopping each container that must stop. Return the time at which the next step of each
-        of them is due."""
+        container is due."""
         ending = self._ending
         dues = self._containers.stop(found.stop, ending.grace_s, ending.cause)
         return dues + self._containers.stop_doomed(own_grace_s(self.pod), besides=found.stop)
 
     async def _set_up_volumes(self) -> bool:
-        """Set up the volumes before the first container starts. Return False if that is not possible now."""
+        """Set up the volumes before the first container starts. Return False if the setup must be tried again later."""
         if self._containers.is_any_started:
             return True
         try:
@@ -181,8 +183,8 @@ class AgentPod:
     # --- reports ------------------------------------------------------------------------------------------------------
 
     def _settled_s(self, found: Steps) -> float:
-        """Return the Unix time from which the start of the containers may be reported. If a program ends before this
-        time, one report contains both its start and its end."""
+        """Return the Unix time from which on the start of the containers may be reported. If a program ends before this
+        time, a single report contains its start and its end."""
         if found.done or found.stop or self.pod["spec"].get("restartPolicy", "Always") == "Always":
             return 0.0
         return self._containers.latest_start_s + _MOMENT_S
@@ -194,11 +196,11 @@ class AgentPod:
             self._gone = not await self._status.write(self.pod, status)
         if over and (self._gone or self._status.written == status):
             self.holds = False
-            self._volumes.remove()  # remove everything but the logs of an ended pod
+            self._volumes.remove()  # of an ended pod, only the logs are kept
             self._wake.set()
 
     async def _finish(self) -> float | None:
-        """Delete the object of a deleted pod, once no process runs and the status has been written."""
+        """Delete the object of a pod that is being deleted, if no process runs and the status has been written."""
         if "deletionTimestamp" not in self.pod["metadata"] or self._delete_sent or self._gone:
             return None
         match await delete_object(self._around, self.pod):

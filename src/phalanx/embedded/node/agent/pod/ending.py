@@ -1,8 +1,8 @@
-"""Decide why a pod must end, when, and how much time its programs get to stop. The decisions depend only on the pod's
-object, on the record of the pod on this node, and on whether the object still exists.
+"""Decide why and when a pod must end, and how much time its programs get to stop. The decisions depend only on the
+pod's object, on the record of the pod on this node, and on whether the object still exists.
 
-A pod must end if its object is deleted, if the node has ended it (because of its deadline or its disk usage), or if
-another component has ended it (a drain, a lost node)."""
+A pod must end if its object is deleted, if the node ends it (because of its deadline or its disk usage), or if another
+component has set its phase (after a drain, or for a lost node)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class PodEnding:
 
     @property
     def cause(self) -> str:
-        """Return the reason for which the remaining containers are stopped."""
+        """Return the reason why the remaining containers are stopped."""
         if self.record.failure is not None:
             return self.record.failure[1]
         if self.is_deleted:
@@ -58,7 +58,7 @@ class PodEnding:
     @property
     def deadline_s(self) -> float | None:
         """Return the Unix time at which the pod exceeds its own deadline; None without a deadline, or if the pod must
-        end anyway."""
+        end for another reason."""
         seconds = self.pod["spec"].get("activeDeadlineSeconds")
         if seconds is None or self.must_end:
             return None

@@ -1,5 +1,5 @@
-"""The containers of one pod as a group: follow changes of the spec, start, stop and restart containers, and report the
-state of all of them."""
+"""Manage the containers of one pod together: apply changes of the spec, start, stop and restart containers, and report
+their states."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from phalanx.embedded.node.pod.record import PodRecord
 
 
 class PodContainers:
-    """The containers of a pod. `by_name`: all containers. `changed` is called when the state of a container may have
-    changed."""
+    """The containers of a pod. `by_name`: all containers, by name. `changed`: a function that is called when the state
+    of a container may have changed."""
 
     def __init__(self, pod: Object, record: PodRecord, around: Surroundings, changed: Callable[[], None]) -> None:
         self.by_name: dict[str, Container] = {}
@@ -36,7 +36,7 @@ class PodContainers:
         """Read the states of all containers again, and return them."""
         return {name: container.refresh() for name, container in self.by_name.items()}
 
-    # --- questions about the states that were read last ---------------------------------------------------------------
+    # --- properties of the last known states ---------------------------------------------------------------
 
     @property
     def is_any_started(self) -> bool:
@@ -48,7 +48,7 @@ class PodContainers:
 
     @property
     def is_any_up(self) -> bool:
-        """Return whether any container runs or is about to run."""
+        """Return whether any container runs or will start at once."""
         return any(isinstance(one.known.state, RunningAttempt | Planned) for one in self.by_name.values())
 
     @property
@@ -64,18 +64,19 @@ class PodContainers:
             await self.by_name[name].start(pod_with_status)
 
     def stop(self, names: Iterable[str], grace_s: float, cause: str) -> list[float | None]:
-        """Take the next step of stopping these containers. Return the time at which the next step of each of them is
-        due."""
+        """Perform the next step of stopping these containers. Return the time at which the next step of each container
+        is due."""
         return [self.by_name[name].stop(grace_s, cause) for name in names]
 
     def stop_doomed(self, grace_s: float, *, besides: Collection[str]) -> list[float | None]:
-        """Take the next step of stopping each container that must be restarted, for instance because a probe failed.
-        Return the time at which the next step of each of them is due. `besides`: the containers that stop anyway."""
+        """Perform the next step of stopping each container that must be restarted, for example because a probe failed.
+        Return the time at which the next step of each container is due. `besides`: containers that `stop` already
+        stops; they are left out."""
         doomed = [one for name, one in self.by_name.items() if one.doomed and name not in besides]
         return [container.stop(grace_s, container.doomed, _event(container)) for container in doomed]
 
     def wait(self, waiting: ContainerStateWaiting) -> None:
-        """Set the reason for which all containers wait."""
+        """Set the reason why all containers wait."""
         for container in self.by_name.values():
             container.wait(waiting)
 

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class Deletion(Enum):
-    """The answer of the API server to the deletion of a pod's object. `GONE`: the object did not exist any more."""
+    """The result of the deletion of a pod's object at the API server. `GONE`: the object did not exist any more."""
 
     ACCEPTED = auto()
     GONE = auto()
@@ -45,8 +45,7 @@ async def delete_object(around: Surroundings, pod: Object) -> Deletion:
 
 
 def keep_logs(around: Surroundings, record: PodRecord) -> None:
-    """Move the logs of a deleted pod to the kept logs. If the disk has no space for this, the logs are deleted with the
-    pod."""
+    """Move the logs of a deleted pod to the kept logs. If the disk is full, the logs are deleted with the pod."""
     kept = KeptPod(
         namespace=record.namespace,
         pod=record.name,

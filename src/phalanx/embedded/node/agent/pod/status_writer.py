@@ -26,16 +26,17 @@ _RETRY_S = 1.0
 
 
 class PodStatusWriter:
-    """Writes the status of one pod. `written`: the status that was written last; None: none was written."""
+    """Writes the status of one pod. `written`: the last written status; None if none was written."""
 
     def __init__(self, around: Surroundings) -> None:
         self.written: dict[str, object] | None = None
         self._around = around
-        self._backed_off: dict[str, set[int]] = defaultdict(set)  # container -> restarts with a reported back-off
+        # container -> the numbers of restarts whose back-off was reported
+        self._backed_off: dict[str, set[int]] = defaultdict(set)
 
     def compute(self, pod: Object, record: PodRecord, known: Mapping[str, Known], *, over: bool) -> dict[str, Any]:
-        """Return the status of the pod. `over`: True if no container runs or will run again. This method also records
-        an Event for each back-off before a restart."""
+        """Return the status of the pod. `over`: True if no container runs or will run again. The method also records an
+        Event for each back-off before a restart."""
         place = PodStatusFacts(
             cause=pod_cause(pod, known) if over else "",
             disrupted=_disruption(record, {name: one for name, one in known.items() if not is_ephemeral(pod, name)}),
@@ -61,7 +62,8 @@ class PodStatusWriter:
                 PODS, meta["name"], body, meta["namespace"], "status", STRATEGIC_PATCH
             )
         except ApiRefusal as error:
-            if error.code == 404 or error.reason == "Conflict":  # the pod was deleted, or another pod has its name
+            # the pod was deleted, or another pod with the same name exists
+            if error.code == 404 or error.reason == "Conflict":
                 return False
             log.warning("status of pod %s/%s refused: %s", meta["namespace"], meta["name"], error)
             return True
@@ -81,7 +83,7 @@ class PodStatusWriter:
 
 
 async def write_rejection(around: Surroundings, pod: Object, rejection: Rejection) -> None:
-    """Report by an Event and by the status of the pod that the node rejects the pod. The write is repeated until the
+    """Report that the node rejects the pod, in an Event and in the status of the pod. The write is repeated until the
     API server answers."""
     meta = pod["metadata"]
     around.tell.tell(pod, rejection.reason, rejection.message, kind="Warning")

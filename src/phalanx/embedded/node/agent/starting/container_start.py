@@ -28,7 +28,8 @@ _HOSTS = "/etc/hosts"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerStart:
     """A start of a container. `pod`: its pod, with addresses. `spec`: the container's part of the pod's spec. `number`:
-    the number of the attempt. `owner`: the user who owns the pod's namespace; None if the machine is not shared."""
+    the number of the attempt. `owner`: the Unix user to whom the pod's namespace belongs; None if the machine is not
+    shared."""
 
     pod: Object
     spec: Object
@@ -71,7 +72,8 @@ def target_process(start: ContainerStart) -> Process | None:
 def container_mounts(start: ContainerStart, asked: Mapping[str, str], granted: GrantedDevices) -> tuple[Mount, ...]:
     """Return the mounts of the container. Raises EnvironmentFault, OSError."""
     around, pod, image, owner, root = start.around, start.pod, start.image, start.owner, start.folder / VOLUMES
-    files = () if image.layers else granted.files  # the root of an image has these files in its own /dev
+    # a container with the root of an image has these files in its own /dev
+    files = () if image.layers else granted.files
     moved = tuple(Mount(source=one.source, target=one.target) for one in files if one.source != one.target)
     mounts = (*image.paths, *granted.mounts, *moved, *volumes.mounts(start.spec, pod, root, asked))
     if owner is not None:

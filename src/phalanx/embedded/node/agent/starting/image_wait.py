@@ -17,7 +17,8 @@ class ImageWait(NamedTuple):
 
 
 def image_wait(image: str, before: ContainerStateWaiting | None, patience: Patience, now_s: float) -> ImageWait:
-    """Return the wait for a missing image. `before`: why the container waited before. `now_s`: the Unix time."""
+    """Return the wait for a missing image. `before`: the previous waiting state of the container. `now_s`: the Unix
+    time."""
     text = (
         f'image "{image}" is not on this machine, which pulls none by itself: import it (`phalanx image import '
         f'{image} SOURCE`, as who runs `phalanx up`), use "image: {HOST_IMAGE}" and a command that is installed '

@@ -8,11 +8,11 @@ import time
 from phalanx.client.connection import Object
 from phalanx.embedded.node.network.naming import Naming
 
-_MOST_S = 1.0  # the longest wait, from the moment when the agent manages the pod
+_MOST_S = 1.0  # the maximum wait, counted from the moment when the agent begins to manage the pod
 
 
 class PeerWait:
-    """The wait of one pod for the addresses of its peers. After its end, the wait never begins again."""
+    """The wait of one pod for the addresses of its peers. A wait that has ended never begins again."""
 
     AGAIN_S = 0.02  # the pause between two reads
 
@@ -21,7 +21,7 @@ class PeerWait:
         self._is_over = False
 
     def must_wait(self, pod: Object, naming: Naming) -> bool:
-        """Return whether the containers must not start yet."""
+        """Return True if the containers must not start yet."""
         if self._is_over or time.monotonic() >= self._until_s:
             return False
         self._is_over = naming.knows_peers(pod)

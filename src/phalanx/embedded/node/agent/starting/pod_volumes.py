@@ -40,8 +40,8 @@ class PodVolumes:
         self._is_ready = True
 
     async def renew_tokens(self, pod: Object, now_s: float) -> float | None:
-        """Renew the tokens, and return the time of the next check; None without tokens. If a renewal fails, it is tried
-        again long before the old token expires."""
+        """Renew the tokens, and return the time of the next check; None without tokens. A failed renewal is tried again
+        long before the old token expires."""
         if not self._tokens:
             return None
         try:

@@ -1,11 +1,11 @@
 """Make the root directory of a container with an image, and determine the capabilities of its processes.
 
-The files that a container writes are below the volumes of its pod. These files count as disk usage of the pod, and are
-deleted with the pod. A container that is restarted begins with the files of its image again. If this machine cannot
-mount the layers of an image over each other, the layers are copied.
+The files that a container writes are stored in the folder of its pod's volumes. These files count as disk usage of the
+pod, and are deleted with the pod. After a restart, a container has only the files of its image again. If this machine
+cannot mount the layers of an image over each other, the layers are copied.
 
 A container has Docker's default capabilities, except those that affect the machine (MKNOD, NET_RAW). The container's
-spec may add further capabilities, and may drop some. On a shared machine, containers have no capabilities.
+spec may add and drop capabilities. On a shared machine, containers have no capabilities.
 """
 
 from __future__ import annotations
@@ -99,7 +99,8 @@ _RESOLVER = "/etc/resolv.conf"
 def root_of(
     image: Image, place: Path, isolation: Isolation, spec: Object, pod: Object, devices: tuple[tuple[str, str], ...]
 ) -> Root:
-    """Make the root for one attempt of a container in the folder `place`. Raises EnvironmentFault, OSError."""
+    """Create the root directory for one attempt of a container in the folder `place`. Raises EnvironmentFault,
+    OSError."""
     if isolation.root_refusal:
         raise EnvironmentFault(
             f"image {spec['image']} needs a root of its own, which this machine does not allow "
@@ -138,7 +139,7 @@ def _forget_older(place: Path) -> None:
 
 
 def _take_status(layer: Path, upper: Path) -> None:
-    """Copy the owner and the mode of the image's uppermost folder to the root of the container."""
+    """Copy the owner and the mode of the image's root folder to the root of the container."""
     status = layer.stat()
     upper.chmod(stat.S_IMODE(status.st_mode))
     if os.geteuid() == 0:

@@ -27,12 +27,12 @@ def owner_user(owner: MachineOwner, spec: Object, pod: Object) -> tuple[int, int
 
 
 def requested_user(spec: Object, pod: Object, image: Image) -> tuple[int | None, int | None]:
-    """Return runAsUser and runAsGroup of the container or, where it does not set them, of the pod. Raises
-    EnvironmentFault if the agent may not start processes of this user."""
+    """Return runAsUser and runAsGroup of the container; a value that the container does not set comes from the pod.
+    Raises EnvironmentFault if the agent may not start processes of this user."""
     context = security_context(spec, pod)
     user, group = context.get("runAsUser"), context.get("runAsGroup")
     if os.geteuid() != 0:
-        if image.layers:  # a container with an image maps the user in its user namespace
+        if image.layers:  # the user namespace of a container with an image maps the user
             return None, None
         if (user not in (None, os.geteuid())) or (group not in (None, os.getegid())):
             raise EnvironmentFault(
@@ -45,6 +45,6 @@ def requested_user(spec: Object, pod: Object, image: Image) -> tuple[int | None,
 
 
 def _is_number_of_user(text: str) -> bool:
-    """Return True if the image's user is a number other than root; a name cannot be checked."""
+    """Return True if the image's user is a number other than 0. A name cannot be checked."""
     user = text.partition(":")[0]
     return user.isdigit() and int(user) != 0

@@ -20,7 +20,7 @@ from phalanx.embedded.node.container.durable import write_whole
 FOLDER = "kept-logs"  # the folder of kept logs in the data directory of a node
 _RECORD = "pod.json"
 _NAME = re.compile(r"[a-z0-9][-a-z0-9.]{0,252}")  # names of namespaces, uids and containers; never a path
-_MOST_PODS = 5_000  # a list has at most so many pods of a namespace
+_MOST_PODS = 5_000  # the maximum number of pods of a namespace in a list
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class KeptLogs:
         return sorted(_records(self._folder / namespace), key=lambda pod: (pod.started_s, pod.pod))
 
     def log(self, namespace: str, uid: str, container: str, *, previous: bool = False) -> Path | None:
-        """Return the log of the last attempt of a container, or with `previous` the log of the attempt before; None if
+        """Return the log of the last attempt of a container or, with `previous`, of its last but one attempt; None if
         the log is not kept."""
         if not all(_NAME.fullmatch(part) for part in (namespace, uid, container)):
             return None
@@ -85,7 +85,7 @@ class KeptLogs:
     def _prune(self, namespace: Path, most_bytes: int, now_s: float) -> None:
         known = {pod.uid: pod for pod in _records(namespace)}
         for folder in namespace.iterdir():
-            if folder.name not in known:  # the node agent was killed while moving these logs
+            if folder.name not in known:  # the node agent was killed while it moved these logs
                 shutil.rmtree(folder, ignore_errors=True)
         total = 0
         for number, pod in enumerate(sorted(known.values(), key=lambda pod: -pod.ended_s)):

@@ -1,8 +1,8 @@
 """Read the log of one attempt, in lines `TIME stdout|stderr F|P TEXT`, with the options of `kubectl logs`.
 
 A long log consists of several files, which the shim writes: the newest file, and older files with numbers. The oldest
-file has the highest number. This module reads these files as one log. A reader keeps a file open, because the file may
-be renamed in the meantime.
+file has the highest number. This module reads these files as one log. A reader keeps a file open, because the shim may
+rename the file in the meantime.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ _CHUNK = 1 << 18
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogOptions:
-    """The options of a request for a log (PodLogOptions). `since`: only lines with this time or a later one (RFC 3339
-    times, or their beginnings, can be compared as text). `look_s`: the pause between two reads while following."""
+    """The options of a request for a log (PodLogOptions). `since`: return only lines with this time or a later time
+    (RFC 3339 times, or their beginnings, can be compared as text). `look_s`: the pause between two reads while
+    following."""
 
     follow: bool = False
     tail_lines: int | None = None
@@ -37,14 +38,14 @@ class LogOptions:
 
 def since_text(moment: dt.datetime) -> str:
     """Return the time in the format of the log, so that it can be compared with the times of lines."""
-    with suppress(OverflowError):  # a time in the year 1 or 9999 may be in no year of `datetime` in UTC
+    with suppress(OverflowError):  # in UTC, a time in the year 1 or 9999 may be outside of the range of `datetime`
         moment = moment.astimezone(dt.UTC)
     return moment.replace(tzinfo=None).isoformat(timespec="microseconds") + "000Z"
 
 
 async def read(path: Path, options: LogOptions, ended: Callable[[], bool]) -> AsyncIterator[bytes]:
-    """Yield the text of the log in pieces. With `follow`, continue until `ended` returns True, after which no more
-    output can come."""
+    """Yield the text of the log in pieces. With `follow`, continue until `ended` returns True. After that, no more
+    output can arrive."""
     left = options.limit_bytes
     async for piece in _pieces(path, options, ended):
         if left is not None:
@@ -60,8 +61,8 @@ async def _pieces(path: Path, options: LogOptions, ended: Callable[[], bool]) ->
     try:
         while True:
             over = ended()  # checked first, so that no output after the last read is missed
-            later = _after(path, file)  # also before reading, because a file with a successor does not grow any more
-            rest = b""  # an incomplete line at the end of a file is being written
+            later = _after(path, file)  # also checked before reading: a file with a successor does not grow any more
+            rest = b""  # an incomplete line at the end of a file, which is still being written
             while chunk := file.read(_CHUNK):
                 *lines, rest = (rest + chunk).split(b"\n")
                 yield b"".join(_render(lines, options))
@@ -141,8 +142,8 @@ def _render(lines: list[bytes], options: LogOptions) -> Iterator[bytes]:
 
 
 def _tail_offset(file: BinaryIO, lines: int) -> int:
-    """Return the offset at which the last `lines` lines begin. The file is read backwards, so that the cost does not
-    depend on the size of the whole log."""
+    """Return the offset at which the last `lines` lines begin. The file is read backwards, so that the time does not
+    depend on the size of the log."""
     position = file.seek(0, 2)
     if lines == 0:
         return position

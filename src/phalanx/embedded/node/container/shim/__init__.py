@@ -1,5 +1,5 @@
-"""The shim: the parent process of a container's program. It outlives the agent, and imports only this package of
-Phalanx.
+"""The shim: the parent process of a container's program. It continues after the end of the agent, and imports only this
+package of Phalanx.
 
 fork_server  start shims for the agent, each by a fork of a resident process
 record       the files of a shim, and the identity of a process
@@ -9,5 +9,5 @@ privileges   the user, groups and capabilities of a program
 root         the files of an image as the program's root
 namespaces   the namespaces of the program
 program      from the fork to the exec of the program
-supervisor   the whole life of a shim, from the start to the record of the end
+supervisor   run a shim, from the start of the program to the record of its end
 """

@@ -1,11 +1,11 @@
-"""Start shims. Shims run with the same Python as this process, from compiled modules, and their module path contains
-only this package. A resident process forks one shim for each container (`supervisor.serve`).
+"""Start shims. Shims run the same Python as this process, load compiled modules, and have only this package on their
+module path. A resident process forks one shim for each container (`supervisor.serve`).
 
-A shim enters containers, and forks processes that become containers. A program of an image could make the shim run
-/proc/self/exe, which is the machine's Python interpreter, with the libraries of the image. The program could then
-change the interpreter's file or its mode, if the program's user owns the file (CVE-2019-5736 of runc). To prevent that,
-the shim runs a sealed copy of the interpreter in memory (memfd_create(2), F_ADD_SEALS). All shims of this process share
-the copy, which exists until the last of these shims has ended.
+A shim enters containers, and forks the processes of containers. A malicious image could let such a process run
+/proc/self/exe, which is the machine's Python interpreter, with libraries of the image. The program could then change
+the interpreter's file or its mode, if the program's user owns the file (CVE-2019-5736 of runc). To prevent that, the
+shim runs a sealed copy of the interpreter in memory (memfd_create(2), F_ADD_SEALS). All shims of this process share the
+copy, which exists until the last of these shims has ended.
 """
 
 from __future__ import annotations
@@ -33,23 +33,25 @@ _SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_S
 
 
 def shim_command(*words: str) -> tuple[str, ...]:
-    """Return the command line of a shim, to be run by `interpreter`. `words`: the arguments for `supervisor.main`."""
+    """Return the command line of a shim, which `interpreter` runs. `words`: the arguments for `supervisor.main`."""
     return (sys.executable, *_BARE, _BOOT, str(_ROOT), *words)
 
 
 def interpreter() -> str:
-    """Return the path of the interpreter that runs shims: the sealed copy, or, without one, the machine's own."""
+    """Return the path of the interpreter that runs shims: the sealed copy or, without a copy, the machine's own
+    interpreter."""
     return _copied()[0]
 
 
 def sealing_refusal() -> str:
-    """Return why there is no sealed copy, so that shims run the machine's own interpreter; "" if there is one."""
+    """Return the reason why there is no sealed copy and shims run the machine's own interpreter; "" if there is a
+    sealed copy."""
     return _copied()[1]
 
 
 async def launch(stem: str) -> None:
-    """Start a shim for the container with these files. Return when the start or its failure is recorded. If no shim can
-    be started, return without a record. Raises OSError."""
+    """Start a shim for the container with these files. Wait until the start or its failure is recorded, and return. If
+    no shim can be started, return without a record. Raises OSError."""
     reading, writing = os.pipe2(os.O_CLOEXEC)
     loop, is_told = asyncio.get_running_loop(), asyncio.Event()
     try:
@@ -73,9 +75,9 @@ async def _ask(stem: str, handle: int) -> None:
         try:
             socket.send_fds(forks.channel, [os.fsencode(stem)], [handle])
             return
-        except BlockingIOError:  # many shims start at once, and the process must first read earlier requests
+        except BlockingIOError:  # many shims start at once, and the process has not read earlier requests yet
             await asyncio.sleep(_PAUSE_S)
-        except (BrokenPipeError, ConnectionResetError):  # the process that forks was killed
+        except (BrokenPipeError, ConnectionResetError):  # the process that forks shims was killed
             forks.channel.close()
             forks.process.wait()
             del _forks[path]
@@ -84,7 +86,7 @@ async def _ask(stem: str, handle: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Forks:
-    """The process that forks shims, and the socket to it. It ends when the present process ends."""
+    """The process that forks shims, and the socket to it. It ends when this process ends."""
 
     process: subprocess.Popen[bytes]
     channel: socket.socket
@@ -120,7 +122,7 @@ def _copied() -> tuple[str, str]:
 
 
 def _copy() -> int:
-    """Return a handle on the copy, which stays open. Raises OSError."""
+    """Return a file descriptor of the copy, which stays open. Raises OSError."""
     flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
     try:
         copy = os.memfd_create(_NAME, flags | _MFD_EXEC)

@@ -46,7 +46,7 @@ from phalanx.embedded.node.container.shim.syscalls import (
 
 PASSED_ON = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2}
 _SECRETS = "/var/run/secrets"
-_ACCOUNT = f"{_SECRETS}/kubernetes.io/serviceaccount"  # the mount point of tokens, which any pod may need
+_ACCOUNT = f"{_SECRETS}/kubernetes.io/serviceaccount"  # the mount point of tokens; any pod may need it
 _HANDLES = 1 << 16
 _KINDS = {
     "Directory": stat.S_ISDIR,
@@ -89,8 +89,8 @@ def _namespace(pid: int, name: str) -> int:
 
 
 def isolate(spec: ShimSpec) -> None:
-    """Enter new namespaces for mounts and the host name. Without root this needs a user namespace, which keeps the
-    user's identity. If the program has its own root, the supervisor has already entered a user namespace. Raises
+    """Enter new namespaces for mounts and the host name. Without root this needs a user namespace, in which the user
+    keeps the uid and gid. If the program has its own root, the supervisor has already entered a user namespace. Raises
     SyscallRefused."""
     name, mounts, root = spec.get("host_name", "").encode(), spec["mounts"], spec.get("root")
     flags = (CLONE_NEWNS if mounts or root else 0) | (CLONE_NEWUTS if name else 0)
@@ -109,9 +109,9 @@ def isolate(spec: ShimSpec) -> None:
 
 
 def _mount_all(mounts: list[ShimMount], spec: ShimSpec) -> None:
-    """Make the mounts in this mount namespace: other processes do not see them, while later mounts of the machine
-    appear here as well (mount_namespaces(7)). All sources are opened before the first mount, because a mount may hide
-    another source."""
+    """Make the mounts in this mount namespace: other processes do not see these mounts, but later mounts of the machine
+    appear in this namespace too (mount_namespaces(7)). All sources are opened before the first mount, because a mount
+    may hide another source."""
     mount("separating mounts", "none", "/", None, MS_REC | MS_SLAVE)
     sources = [_opened(one, spec) for one in mounts]
     account = _account_point() if any(one["target"] == _ACCOUNT for one in mounts) else None
@@ -127,8 +127,8 @@ def _mount_all(mounts: list[ShimMount], spec: ShimSpec) -> None:
 
 
 def _mount_here(source: int, one: ShimMount) -> None:
-    """Make the mount by mount(2) with paths. Paths are safe in this case, because the user who chose them is the user
-    of this process."""
+    """Make the mount by mount(2) with paths. Paths are safe in this case, because they were chosen by the user of this
+    process."""
     target = one["target"]
     step(f"making the mount point {target}", partial(_mount_point, os.fstat(source).st_mode, target))
     mount(f"mounting {target}", f"/proc/self/fd/{source}", target, None, MS_BIND | MS_REC)
@@ -137,8 +137,8 @@ def _mount_here(source: int, one: ShimMount) -> None:
 
 
 def _mount_for_user(source: int, one: ShimMount, spec: ShimSpec, account: int | None) -> None:
-    """Make the mount for a confined program with file handles only. With paths, root could be led through mounts of the
-    user, even of /proc, and the user could change a path at the same time."""
+    """Make the mount for a confined program by file descriptors only. Paths would be unsafe: they could lead root
+    through mounts of the user (even of /proc), and the user could change them at the same time."""
     target = one["target"]
     tree = copied_tree(f"taking {one['source']}", source)
     if one["read_only"]:
@@ -153,25 +153,23 @@ def _mount_for_user(source: int, one: ShimMount, spec: ShimSpec, account: int | 
 
 
 def _is_at(handle: int, path: str) -> bool:
-    """Return True if the path still leads to the open file, so that no mount has hidden the file."""
+    """Return True if the path still leads to the open file, that is, if no mount hides the file."""
     with suppress(OSError):
         return os.path.samestat(os.fstat(handle), os.stat(path))
     return False
 
 
 def _account_point() -> int:
-    """Return a handle on the mount point of the service account. Raises SyscallRefused."""
+    """Return a file descriptor of the mount point of the service account. Raises SyscallRefused."""
     if not os.path.isdir(_ACCOUNT):
         _make_account_point()
     return step(f"opening {_ACCOUNT}", partial(os.open, _ACCOUNT, os.O_PATH | os.O_CLOEXEC))
 
 
 def _make_account_point() -> None:
-    """Create the mount point of the service account. For this, a tmpfs is mounted over its parent folder, in which the
-    machine's files stay visible with their permissions.
-
-    The mount point must not exist on the machine itself, because client libraries that find it assume that they run in
-    a pod."""
+    """Create the mount point of the service account. A tmpfs is mounted over its parent folder; the machine's files in
+    this folder stay visible with their permissions. The mount point must not exist on the machine itself: if client
+    libraries find it, they assume that they run in a pod."""
     place = parent if os.path.isdir(parent := os.path.dirname(_ACCOUNT)) else _SECRETS
     step(f"making {place}", partial(os.makedirs, place, exist_ok=True))
     mode = stat.S_IMODE(os.stat(place).st_mode)
@@ -186,8 +184,9 @@ def _make_account_point() -> None:
 
 
 def _opened(one: ShimMount, spec: ShimSpec) -> int:
-    """Return a handle on the source of the mount. The user must be able to reach a path that the user named, on the
-    machine or below a volume. A missing folder below a volume is created as this user. Raises SyscallRefused."""
+    """Return a file descriptor of the source of the mount. If the user named the path, the user must have access to it,
+    on the machine or below a volume. A missing folder below a volume is created with the rights of this user. Raises
+    SyscallRefused."""
     source, below = one["source"], one.get("below", "")
     with rights_of_user(spec if one.get("by_user") else {}):
         handle = step(f"opening {source}", partial(_opened_source, one, spec))
@@ -201,7 +200,7 @@ def _opened(one: ShimMount, spec: ShimSpec) -> int:
 
 
 def _opened_source(one: ShimMount, spec: ShimSpec) -> int:
-    """Return a handle on the source path of the mount. Raises OSError, SyscallRefused."""
+    """Return a file descriptor of the source path of the mount. Raises OSError, SyscallRefused."""
     if not spec.get("confined"):
         return os.open(one["source"], os.O_PATH | os.O_CLOEXEC)
     try:
@@ -221,7 +220,7 @@ def _require_kind(handle: int, one: ShimMount) -> None:
 
 
 def _below(folder: int, path: str, source: str) -> int:
-    """Return a handle on `path` below `folder`, and close `folder`. Raises SyscallRefused."""
+    """Return a file descriptor of `path` below `folder`, and close `folder`. Raises SyscallRefused."""
     try:
         return make_resolved(folder, path, BENEATH | NO_MAGICLINKS)
     except OSError as error:
@@ -253,8 +252,10 @@ def fork_below_init(ended: int) -> None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
         return
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    limit_capabilities((CAP_KILL,))  # the program sees this process, which needs CAP_KILL to forward signals
-    os.closerange(0, ended)  # close the program's and the shim's descriptors, so that no process waits for this one
+    # only CAP_KILL, to forward signals: the program sees this process, and could use its other capabilities
+    limit_capabilities((CAP_KILL,))
+    # close the descriptors of the program and of the shim: an open end would keep their readers waiting
+    os.closerange(0, ended)
     os.closerange(ended + 1, _HANDLES)
 
     def pass_on(number: int, _: object) -> None:
@@ -268,4 +269,4 @@ def fork_below_init(ended: int) -> None:
         pid, status = os.waitpid(-1, 0)
         if pid == program:
             os.write(ended, status.to_bytes(4, "little"))
-            os._exit(0)  # the kernel then ends all processes of the namespace
+            os._exit(0)  # at this exit, the kernel ends all processes of the namespace

@@ -1,9 +1,9 @@
 """Set the user, groups and capabilities of a program.
 
-A program with its own root has only the given capabilities (capabilities(7)). The others are removed from its bounding
-set, so that no program of the image can regain them. Phalanx's own processes in the program's namespace (process 1, and
-processes that enter to run a command) give up the capabilities that they do not need. Otherwise a program that may
-trace these processes could use their capabilities.
+A program with its own root has only the given capabilities (capabilities(7)). All other capabilities are removed from
+its bounding set, so that no program of the image can regain them. Phalanx's own processes in the program's namespace
+(process 1, and processes that enter it to run a command) give up the capabilities that they do not need. Otherwise a
+program could trace these processes and use their capabilities.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from phalanx.embedded.node.container.shim.syscalls import (
     without_capabilities,
 )
 
-_ACCOUNTS_BYTES = 1 << 20  # bytes of an image's /etc/passwd and /etc/group that are read
+_ACCOUNTS_BYTES = 1 << 20  # the maximum number of bytes of an image's /etc/passwd and /etc/group that are read
 _CAPABILITIES = 64
 CAP_KILL = 5
-_ASKED = -1  # with this number, which no user has, setfsuid(2) only returns the present user
+_ASKED = -1  # no user has this number, so setfsuid(2) with it only returns the present user
 
 
 def become_user(spec: ShimSpec) -> None:
-    """Take on the user, the groups and the capabilities of the program. The root directory of this process is already
-    the program's, so the names of users are those of its image. Raises SyscallRefused."""
+    """Switch this process to the user, the groups and the capabilities of the program. The root directory of this
+    process is already that of the program, so user names are looked up in the image. Raises SyscallRefused."""
     user, group, groups = spec.get("user"), spec.get("group"), spec.get("groups")
     named = not spec.get("confined") and not spec.get("user_namespace")
     if (root := spec.get("root")) is not None and named:
@@ -48,7 +48,7 @@ def become_user(spec: ShimSpec) -> None:
 
 
 def hide_from_program(kept: Iterable[int]) -> None:
-    """Reduce this process to the `kept` capabilities until its exec, and hide its memory from unprivileged tracers
+    """Until its exec, reduce this process to the capabilities `kept`, and forbid unprivileged processes to trace it
     (PR_SET_DUMPABLE). Raises SyscallRefused."""
     limit_capabilities(kept)
     call("hiding from the container", libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0))
@@ -67,8 +67,8 @@ def _keep_capabilities(kept: list[int]) -> None:
 
 
 def _of_image(said: str, group: int | None, groups: list[int] | None) -> tuple[int, int, list[int]]:
-    """Return the numbers of the user, the group and the further groups of `USER[:GROUP]`, which may be names or
-    numbers. An image that names a group gives the user no further groups (OCI image-spec, config.md)."""
+    """Return the uid, the gid and the supplementary gids for `USER[:GROUP]`. USER and GROUP may be names or numbers. If
+    the image names a group, the user gets no supplementary groups (OCI image-spec, config.md)."""
     name, _, group_name = said.partition(":")
     user = _number(name or "0", "/etc/passwd", 7)
     row = next((row for row in _accounts("/etc/passwd", 7) if row[2] == str(user)), None)
@@ -109,10 +109,9 @@ def _accounts(path: str, fields: int) -> list[list[str]]:
 @contextmanager
 def rights_of_user(spec: ShimSpec) -> Iterator[None]:
     """While this context is open, files are opened and created with the rights of the program's user (setfsuid(2)), if
-    the program is confined. For other programs the context has no effect.
-
-    In the context, this process also has no capabilities. With the capability to trace processes, a path below
-    /proc/PID could lead into any process. Raises SyscallRefused."""
+    the program is confined. For other programs the context has no effect. In the context, this process also has no
+    capabilities: with the capability to trace processes, a path below /proc/PID could lead into any process. Raises
+    SyscallRefused."""
     if not spec.get("confined"):
         yield
         return

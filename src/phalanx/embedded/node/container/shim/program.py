@@ -1,5 +1,5 @@
-"""The steps between the supervisor's fork and the exec of the program. They run in the new process. Commands that
-`kubectl exec` and probes start in a running container take these steps as well."""
+"""The steps between the supervisor's fork and the exec of the program. They run in the new process. The same steps run
+for commands that `kubectl exec` and probes start in a running container."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ _CANNOT_RUN, _NOT_FOUND = 126, 127  # the exit codes that a shell has in these c
 
 
 def become(spec: ShimSpec, shim: int, streams: tuple[int, int, int], ended: int) -> NoReturn:
-    """Become the program of the container. `streams`: its input and outputs. Raises SyscallRefused."""
+    """Replace this process by the program of the container. `streams`: the descriptors of its input and outputs. Raises
+    SyscallRefused."""
     # The agent may ignore signals, for example SIGHUP under nohup(1). A shell cannot trap a signal that it inherits as
     # ignored.
     for number in (signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ, *PASSED_ON):
@@ -56,7 +57,7 @@ def become(spec: ShimSpec, shim: int, streams: tuple[int, int, int], ended: int)
     if spec.get("root") is not None:  # OCI runtimes also create the directory (config.md, "cwd")
         make_working_directory(spec)
     become_user(spec)
-    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # set after the change of user, which would clear it
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # set after the change of user, because that change would clear it
     if not has_own_processes(spec) and os.getppid() != shim:
         os._exit(1)
     _enter_working_directory(spec)
@@ -108,7 +109,7 @@ def enter(spec: ShimSpec) -> NoReturn:
             _end_as(program)
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         _execute(spec, spec["argv"])
-    except BaseException as error:  # Python's own handling of errors could import modules from the container as root
+    except BaseException as error:  # Python's own error handling could import modules from the container as root
         sys.stderr.write(f"{error}\n")
         sys.stderr.flush()
         os._exit(_NOT_FOUND if "not found" in str(error) else _CANNOT_RUN)
@@ -122,8 +123,8 @@ def _join(pid: int, *, user_namespace: bool) -> None:
 
 
 def _end_as(program: int) -> NoReturn:
-    """Wait for the program and pass signals on to it. Then end with its exit code or, if a signal ended the program,
-    with 128 plus the number of the signal."""
+    """Wait for the program, and forward signals to it. Then exit with its exit code or, if a signal ended the program,
+    with 128 plus the signal number."""
     for number in PASSED_ON:
         signal.signal(number, partial(_pass_on, program))
     _, status = os.waitpid(program, 0)

@@ -1,5 +1,5 @@
-"""The files of a shim: the type of the specification that it reads, and an atomic way to write the others. Processes
-are identified by their pid and their start time."""
+"""The files of a shim: the type of the specification that it reads, and a function that writes the other files
+atomically. A process is identified by its pid and its start time."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class ShimProcess(TypedDict):
 
 
 class ShimSpec(TypedDict, total=False):
-    """The content of STEM.spec.json, as far as the shim reads it. The agent writes the file from `attempt.RunSpec`,
-    which describes the fields. `pid`: the process whose namespaces a command enters (`program.enter`)."""
+    """The fields of STEM.spec.json that the shim reads. The agent writes the file from `attempt.RunSpec`, which
+    describes the fields. `pid`: the process whose namespaces a command enters (`program.enter`)."""
 
     argv: list[str]
     env: dict[str, str]
