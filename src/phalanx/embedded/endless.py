@@ -1,5 +1,5 @@
-"""Run a task for ever, and restart it after an unexpected error. If the error comes from one
-object, the task goes on to serve the other objects."""
+"""Run a task for ever, and restart it after an unexpected error. So an error that one object causes does not prevent
+the task from handling the other objects."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 log = logging.getLogger(__name__)
 
 _FIRST_S, _MOST_S = 1.0, 60.0
-_WELL_S = 300.0  # after this time without an error, the next pause is the shortest again
+_WELL_S = 300.0  # after this time without an error, the next pause is the shortest pause again
 
 
 async def endless(name: str, work: Callable[[], Awaitable[None]], *, first_s: float = _FIRST_S) -> None:
@@ -21,7 +21,7 @@ async def endless(name: str, work: Callable[[], Awaitable[None]], *, first_s: fl
         began_s = loop.time()
         try:
             await work()
-        except Exception:  # a defect, which a user's object may have triggered
+        except Exception:  # a defect; an object of a user may have triggered it
             log.exception("%s: again in %.0f s", name, pause_s)
         if loop.time() - began_s > _WELL_S:
             pause_s = first_s

@@ -1,10 +1,10 @@
-"""Remove trees of files, whatever a user has left in them: deeply nested folders, links, and folders without
+"""Remove trees of files with any content that users may have created: deeply nested folders, links, and folders without
 permissions.
 
-`shutil.rmtree` follows no link, but it is recursive, so a thousand nested folders end it with RecursionError. This
-module moves the subfolders of a folder to the top of the tree before it removes the folder. So the tree becomes flat,
-and every name is relative to an open folder. As root, the module changes no permissions; it only moves and removes
-entries."""
+`shutil.rmtree` does not follow links, but it is recursive, so it fails with RecursionError for a thousand nested
+folders. This module moves the subfolders of a folder to the top of the tree before it removes the folder. So the tree
+becomes flat, and every operation uses a name in an open folder. If the process is root, the module does not change
+permissions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 def remove_tree(path: Path) -> None:
     """Remove a folder with its content, or a file. Entries that cannot be removed (a mount, an immutable file) stay,
-    with the folders above them."""
+    and so do the folders above them."""
     with suppress(OSError):
         if not path.is_dir() or path.is_symlink():
             path.unlink()
@@ -69,9 +69,9 @@ def _lift(name: str, top: int, names: Iterator[int]) -> bool:
 
 
 def _rename(name: str, folder: int, top: int, names: Iterator[int]) -> None:
-    """Move a folder to the top, under a name that no entry there has. Raises OSError."""
+    """Move a folder to the top of the tree, under a new name that is free. Raises OSError."""
     if os.geteuid() != 0:
-        with _opened(name, folder):  # moving a folder writes to it, because its entry `..` changes
+        with _opened(name, folder):  # moving a folder needs write permission in it, because its entry `..` changes
             pass
     while True:
         try:

@@ -1,7 +1,7 @@
 """Import an image from an OCI layout, an archive, a folder, a registry, or a Debian suite.
 
 skopeo reads registries, with their logins and signatures, and debootstrap makes Debian systems. Both programs are
-called without a shell, and no argument that a user gives can be read as an option.
+called without a shell, and arguments from users cannot be parsed as options.
 
 `copy_tree` copies the layers of an image into one tree of files, for machines without overlay mounts, and copies root
 file systems from a folder. A link is copied as a link. Device files and sockets are left out."""
@@ -143,7 +143,7 @@ def _path_and_tag(source: str) -> tuple[Path, str]:
 
 def _is_layout(path: Path) -> bool:
     """Return True if an archive contains an image layout, and False if it contains the files of a root file system. The
-    name of the archive's first member determines this."""
+    name of the archive's first member decides."""
     try:
         with opened(path) as content, tarfile.open(fileobj=content, mode="r|") as archive:
             first = archive.next()
@@ -170,7 +170,7 @@ def _add_layer(store: ImageStore, path: Path, layer: str, diff_id: str, allowanc
 
 
 def _whole(store: ImageStore, name: str, draft: Path, source: str) -> StoredImage:
-    """Store a root file system as an image with one layer, which no other image shares."""
+    """Store a root file system as an image with a single layer, which belongs only to this image."""
     layer = f"root-{uuid.uuid4().hex}"
     store.keep(draft, layer)
     image = LaidOut(digest=layer, execution=Execution(), layers=(), diff_ids=(layer,))

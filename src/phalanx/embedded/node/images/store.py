@@ -1,4 +1,4 @@
-"""Store the images of this machine: a record for each name, and each layer once.
+"""Store the images of this machine: one record for each name, and one folder for each layer.
 
     images/names/HASH.json   the image of one name; written atomically
     images/layers/DIGEST/    the files of a layer, or of a root file system
@@ -48,7 +48,7 @@ def normalized(name: str) -> str:
             "registry.example.org/team/train:1.4"
         )
     path, tag, digest = found["path"], found["tag"], found["digest"]
-    if ":" in path and "/" not in path:  # a part after a colon is a port if a slash follows, and otherwise a tag
+    if ":" in path and "/" not in path:  # the text after a colon is a port if a slash follows, and otherwise a tag
         path, _, tag = path.partition(":")
     first, slash, rest = path.partition("/")
     if not slash:
@@ -66,7 +66,7 @@ _PATIENCE_S, _LOOK_S = 10.0, 0.05
 
 class StoredImage(msgspec.Struct, frozen=True, kw_only=True):
     """The record of an image. `layers`: the names of the layers' folders, the lowest first. `digest`: the digest of the
-    image's configuration; for a root file system, an identifier of its own. `source`: the origin of the image."""
+    image's configuration; for a root file system, a random identifier. `source`: the origin of the image."""
 
     name: str
     digest: str
@@ -137,7 +137,7 @@ class ImageStore:
             raise OSError(0, "the layer is not there", name)
 
     def add(self, record: StoredImage) -> None:
-        """Add the image, in place of one of the same name. Raises OSError."""
+        """Add the image. It replaces an image with the same name. Raises OSError."""
         self._names.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_whole(self._place(record.name), msgspec.json.encode(record))
 

@@ -1,16 +1,15 @@
 """Unpack a tar archive from an untrusted author below a folder.
 
-The first part opens files below a folder with untrusted content: no link and no `..` leads out of the folder
-(openat2(2)). Links are resolved as in a container whose root is the folder, so they cannot lead to files of the
-machine.
+The first part opens files below a folder with untrusted content. Links and `..` cannot lead out of the folder, because
+they are resolved as in a container whose root is the folder (openat2(2)).
 
 The second part unpacks the archive.
 
 - No file or link is made outside the folder: `..` is refused, and links are followed only inside the folder (the first
   part).
-- No device files are made, because a container has its own /dev. Device files are left out and counted.
+- Device files are not created, because a container has its own /dev. They are counted.
 - The size, number and names of unpacked files are bounded, because an archive of some kilobytes can expand to
-  terabytes. The size of the archive's headers, which are read into memory, is bounded, too.
+  terabytes. The size of the archive's headers is bounded too, because they are read into memory.
 
 A layer of an image names deleted files of lower layers by special file names (OCI image-spec, layer.md, Whiteouts).
 These names are converted into the whiteouts of overlayfs."""
@@ -39,7 +38,7 @@ FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 
 @contextmanager
 def folder(path: Path) -> Iterator[int]:
-    """Open the folder for this context, and yield a handle on it. Raises OSError."""
+    """Open the folder for this context, and yield its file descriptor. Raises OSError."""
     handle = os.open(path, FOLDER)
     try:
         yield handle
@@ -48,13 +47,13 @@ def folder(path: Path) -> Iterator[int]:
 
 
 def open_inside(root: int, path: str, flags: int = os.O_RDONLY | os.O_CLOEXEC) -> int:
-    """Return a handle on the file or folder `path` below `root`. Raises OSError."""
+    """Return a file descriptor of the file or folder `path` below `root`. Raises OSError."""
     return open_resolved(root, path, _HOW, flags)
 
 
 def folder_inside(root: int, parts: tuple[str, ...]) -> int:
-    """Return a handle on a folder below `root`. Create the folder and the folders above it if they are missing. Raises
-    OSError."""
+    """Return a file descriptor of a folder below `root`. Create the folder and the folders above it if they are
+    missing. Raises OSError."""
     if len(parts) > _DEEPEST:
         raise OSError(errno.ENAMETOOLONG, f"more than {_DEEPEST} folders deep", "/".join(parts)[:200])
     path = "/".join(parts) or "."
@@ -78,7 +77,7 @@ def read_bounded(root: int, path: str, most_bytes: int) -> bytes:
 _PIECE_BYTES = 1 << 20
 _HEADER_BYTES = 1 << 20  # the maximum size of long names and extended headers
 _LOOK_BYTES = 256 << 20  # the free disk space is checked after this many written bytes
-_KEPT_FREE = 20  # one twentieth of the disk stays free
+_KEPT_FREE = 20  # 1/20 of the disk must stay free
 _WHITEOUT, _OPAQUE = ".wh.", ".wh..wh..opq"
 _LARGE_ID = 1 << 31
 _EXTENDED = (
@@ -99,7 +98,7 @@ class Allowance:
     unlooked_bytes: int = 0
 
     def take_file(self) -> None:
-        """Count a file. Raises PhalanxError if no further file may be unpacked."""
+        """Count a file. Raises PhalanxError if the limit is exceeded."""
         self.files_left -= 1
         if self.files_left < 0:
             raise PhalanxError("it has too many files. Nothing was imported; allow more with --most-files")
@@ -132,13 +131,13 @@ class _Counted:
 
 
 class _Header(tarfile.TarInfo):
-    """A member of an archive with headers of bounded size. Python's own reader would read headers of any size into
-    memory."""
+    """A member of an archive whose headers have a bounded size. The reader of Python's library would read headers of
+    any size into memory."""
 
     def _proc_member(self, archive: tarfile.TarFile) -> object:
         if self.type in _EXTENDED and self.size > _HEADER_BYTES:
             raise tarfile.ReadError(f"a header of {self.size} bytes")
-        return super()._proc_member(archive)  # type: ignore[misc]  # typeshed leaves it out
+        return super()._proc_member(archive)  # type: ignore[misc]  # typeshed does not declare the method
 
 
 def unpack(source: IO[bytes], target: Path, allowance: Allowance, *, layer: bool) -> str:
@@ -146,7 +145,8 @@ def unpack(source: IO[bytes], target: Path, allowance: Allowance, *, layer: bool
     PhalanxError."""
     counted = _Counted(source, allowance, target)
     try:
-        with folder(target) as root, tarfile.open(fileobj=counted, mode="r|", tarinfo=_Header) as archive:  # type: ignore[call-overload]  # typeshed leaves tarinfo out of streams
+        # type: ignore[call-overload] # typeshed does not declare tarinfo for streams
+        with folder(target) as root, tarfile.open(fileobj=counted, mode="r|", tarinfo=_Header) as archive:
             files = _Files(root, allowance, target, layer=layer)
             while (member := archive.next()) is not None:
                 archive.members = []  # otherwise the archive keeps all members in memory
@@ -225,16 +225,16 @@ class _Files:
             raise tarfile.ReadError(f"{member.name[:200]} is of the unknown type {member.type!r}")
 
     def _copy(self, content: IO[bytes], file: IO[bytes], *, sparse: bool) -> None:
-        """Copy the content of a file. The bytes of a normal file were counted when the archive was read. The holes of a
-        sparse file are not in the archive, so such a file is counted here."""
+        """Copy the content of a file. The bytes of a normal file are counted while the archive is read. The holes of a
+        sparse file are not in the archive, so this function counts the bytes of a sparse file."""
         while piece := content.read(_PIECE_BYTES):
             if sparse:
                 self._allowance.take_bytes(len(piece), self._target)
             file.write(piece)
 
     def _set(self, path: str, member: tarfile.TarInfo) -> None:
-        """Set the owner (only as root), the mode and the time of a file. If the process is not root, the user can
-        always open the files, whatever mode the archive has for them."""
+        """Set the owner (only as root), the mode and the time of a file. If the process is not root, the mode is
+        extended so that the user can always open the files."""
         follow = path.count("/") == 4  # a path /proc/self/fd/N is a link to an open folder
         if self._is_root:
             if not (0 <= member.uid < _LARGE_ID and 0 <= member.gid < _LARGE_ID):
@@ -244,7 +244,7 @@ class _Files:
             least = 0 if self._is_root else 0o700 if member.isdir() else 0o400
             os.chmod(path, (member.mode & 0o7777) | least)
         if capability := member.pax_headers.get("SCHILY.xattr.security.capability"):
-            with suppress(OSError):  # not every file system and not every user can set it
+            with suppress(OSError):  # some file systems and some users cannot set this value
                 os.setxattr(path, "security.capability", capability.encode("utf-8", "surrogateescape"))
         with suppress(OSError, OverflowError):
             os.utime(path, (member.mtime, member.mtime), follow_symlinks=follow)
@@ -254,7 +254,7 @@ class _Files:
         if name == _OPAQUE:
             attribute = "trusted.overlay.opaque" if self._is_root else "user.overlay.opaque"
             os.setxattr(f"/proc/self/fd/{above}", attribute, b"y")
-        elif not name.startswith(_WHITEOUT * 2):  # files with two prefixes belong to aufs
+        elif not name.startswith(_WHITEOUT * 2):  # files with two prefixes are internal files of aufs
             gone = name.removeprefix(_WHITEOUT)
             if gone in ("", ".", ".."):
                 raise tarfile.ReadError(f"the whiteout {name!r} names no file")
@@ -271,8 +271,8 @@ def _parts(name: str) -> tuple[str, ...]:
 
 
 def _make_way(name: str, above: int) -> None:
-    """Remove a file or an empty folder. Raises FileNotFoundError if there is none, and another OSError for a folder
-    that is not empty."""
+    """Remove a file or an empty folder. Raises FileNotFoundError if it does not exist, and another OSError if the
+    folder is not empty."""
     if stat.S_ISDIR(os.stat(name, dir_fd=above, follow_symlinks=False).st_mode):
         os.rmdir(name, dir_fd=above)
     else:

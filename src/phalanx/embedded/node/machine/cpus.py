@@ -1,11 +1,11 @@
 """Assign exclusive CPUs to containers, by the static policy of the kubelet's CPU manager (pkg/kubelet/cm/cpumanager),
 if the settings enable it.
 
-A pod is Guaranteed if in all its containers the limits of cpu and memory equal the requests. A container of such a pod
-that requests a whole number of CPUs gets this number of CPUs for itself. All other containers run on the remaining
-CPUs; at least one CPU always remains. If any NUMA node has enough free CPUs, all CPUs of the container come from one
-NUMA node: among the nodes with enough free CPUs, the one with the fewest. The threads of one core are assigned together
-where possible. The record of a pod on disk contains its CPUs.
+A pod is Guaranteed if the limits of cpu and memory equal the requests in all its containers. If a container of such a
+pod requests a whole number of CPUs, it gets this number of exclusive CPUs. All other containers run on the remaining
+CPUs; at least one CPU always remains. If there are NUMA nodes with enough free CPUs, all CPUs of the container come
+from one of them: the NUMA node with the fewest free CPUs. The threads of one core are assigned together where possible.
+The record of a pod on disk contains its CPUs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ _SYSTEM = Path("/sys/devices/system/cpu")
 
 
 def machine_cpus(system: Path = _SYSTEM) -> tuple[Cpus, ...]:
-    """Return the CPUs that this process may use, by NUMA node, with the threads of a core next to each other."""
+    """Return the CPUs that this process may use: one tuple for each NUMA node, in which the threads of a core are
+    adjacent."""
     nodes: dict[int, list[int]] = {}
     for cpu in sorted(os.sched_getaffinity(0), key=lambda cpu: (_core(cpu, system), cpu)):
         nodes.setdefault(_numa_node(cpu, system), []).append(cpu)
@@ -62,8 +63,8 @@ def _is_guaranteed(container: Object) -> bool:
 
 def allot_cpus(spec: Object, nodes: Sequence[Cpus], taken: Iterable[int]) -> dict[str, Cpus]:
     """Choose the exclusive CPUs of a pod: name of a container -> its CPUs. `nodes`: the machine's CPUs by NUMA node.
-    `taken`: the CPUs that other pods have. Raises LookupError, with the numbers of requested and of free CPUs, if there
-    are too few."""
+    `taken`: the CPUs that other pods have. Raises LookupError, with the numbers of requested and of free CPUs, if too
+    few CPUs are free."""
     used, found = set(taken), dict[str, Cpus]()
     asked, left = exclusive_cpus(spec), sum(cpu not in used for node in nodes for cpu in node)
     if asked and sum(asked.values()) >= left:

@@ -1,4 +1,4 @@
-"""Record Events like the kubelet. If the same occurrence is reported again, the count of its Event is increased.
+"""Record Events like the kubelet. If an Event is reported again, its count is increased.
 
 Events only inform users, so the loss of an Event does no harm. One task writes the Events from a bounded queue, and a
 failed write is not repeated.
@@ -19,7 +19,7 @@ from phalanx.embedded.node.pod.status import at
 log = logging.getLogger(__name__)
 
 _QUEUE = 10_000
-_REMEMBERED = 4096  # only so many Events are remembered, so that their counts can be increased
+_REMEMBERED = 4096  # the maximum number of Events that are stored to increase their counts
 
 
 class Occurrences:
@@ -31,7 +31,7 @@ class Occurrences:
         self._seen: OrderedDict[str, tuple[str, int]] = OrderedDict()  # object, reason and message -> event name, count
 
     def tell(self, about: Object, reason: str, message: str, *, kind: str = "Normal", container: str = "") -> None:
-        """Queue an Event about an object. `container`: the fieldPath of the container that it concerns, such as
+        """Queue an Event about an object. `container`: the fieldPath of the container that the Event is about, such as
         spec.containers{main}; "" for the whole object."""
         try:
             self._queue.put_nowait((about, kind, reason, message, container, time.time()))

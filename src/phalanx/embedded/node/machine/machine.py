@@ -24,8 +24,8 @@ KUBERNETES = "v1.36.2"  # the version whose kubelet this node imitates
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """A GPU of NVIDIA. `index`: its number for CUDA_VISIBLE_DEVICES. `uuid`, `device_file`: "" for a simulated device;
-    otherwise the GPU's uuid, and the file that its users open."""
+    """A GPU of NVIDIA. `index`: its number for CUDA_VISIBLE_DEVICES. `uuid`, `device_file`: the GPU's uuid, and the
+    file that its users open; both are "" for a simulated GPU."""
 
     index: str
     uuid: str = ""
@@ -70,7 +70,7 @@ def huge_pages(folder: Path = Path("/sys/kernel/mm/hugepages")) -> dict[int, int
 
 
 def find_gpus() -> tuple[Gpu, ...]:
-    """Return the GPUs that nvidia-smi lists; empty if it is missing or fails."""
+    """Return the GPUs that nvidia-smi lists; empty if nvidia-smi is missing or fails."""
     fields = "index,uuid,name,memory.total,pci.bus_id"
     try:
         answer = subprocess.run(
@@ -97,8 +97,8 @@ def _gpu(line: str) -> Gpu:
 
 
 def _device_file(bus: str) -> str:
-    """Return the device file of the GPU in a PCI slot. The file's name has the number that the driver gave to the GPU.
-    Return "" if the number is unknown."""
+    """Return the device file of the GPU in a PCI slot. The file name has the driver's number of the GPU. Return "" if
+    the number is unknown."""
     domain, _, rest = bus.lower().partition(":")
     text = _text(f"/proc/driver/nvidia/gpus/{domain[-4:]}:{rest}/information")
     minor = next((line.split(":")[1].strip() for line in text.splitlines() if line.startswith("Device Minor")), "")

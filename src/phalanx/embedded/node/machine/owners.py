@@ -1,4 +1,5 @@
-"""Find the Unix users of pods on a shared machine. A namespace belongs to a Unix user, and its pods run as that user.
+"""Find the Unix users of pods on a shared machine. Each namespace belongs to a Unix user, and its pods run as this
+user.
 
 The annotations `phalanx.dev/uid` and `phalanx.dev/gid` of the namespace name the user. Only clients that may write
 namespaces can write these annotations. `phalanx login` writes them for the user who logs in, and an administrator may
@@ -32,14 +33,14 @@ class MachineOwner:
 
     @property
     def variables(self) -> dict[str, str]:
-        """Return the environment variables that a login of the user would set."""
+        """Return the environment variables that a login shell of the user would have."""
         named = {"USER": self.name, "LOGNAME": self.name} if self.name else {}
         return {"HOME": self.home or "/", **named}
 
 
 class Owners:
-    """The Unix users that own namespaces. The caller reads the owner at each start of a container, so a container has
-    the groups that its owner has at that time."""
+    """The Unix users that own namespaces. The caller reads the owner at each start of a container, so a container gets
+    the present groups of its owner."""
 
     def __init__(self, namespaces: Informer) -> None:
         self._namespaces = namespaces

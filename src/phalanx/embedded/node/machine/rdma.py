@@ -1,9 +1,9 @@
 """Divide the handles and objects of RDMA cards among containers, by the rdma controller of cgroups.
 
-A card has a limited number of handles (opened devices) and objects (queue pairs, memory regions and others), and one
-program may take them all. The node offers the configured numbers as the extended resources `rdma/hca_handle` and
-`rdma/hca_object`. Each container is limited to its request, which is zero by default. The kernel counts for each card
-separately. So if the machine has several cards, a container may use the requested number on each card.
+A card has a limited number of handles (opened devices) and objects (queue pairs, memory regions and others), and a
+single program could take all of them. The node offers the configured numbers as the extended resources
+`rdma/hca_handle` and `rdma/hca_object`. Each container is limited to its request, which is zero by default. The kernel
+has a separate counter for each card. So a container may use the requested number on each card of the machine.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Write the Node object, its heartbeat and its Lease, which show the cluster that this node is alive.
+"""Write the Node object, its heartbeat and its Lease. They show that this node is alive.
 
 As in the kubelet, the Lease in kube-node-lease is small and renewed often. The status is written when it changes, and
 every few minutes. A deleted Node is registered again.
@@ -35,8 +35,9 @@ _CONDITIONS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registration:
-    """The registration of one node. `conditions`: further conditions as (type, status, reason, message). `pressures`:
-    the present pressure conditions, such as DiskPressure; each is added and removed by the part that measures it."""
+    """The registration of one node. `conditions`: additional conditions as (type, status, reason, message).
+    `pressures`: the present pressure conditions, such as DiskPressure; each of them is added and removed by the module
+    that measures it."""
 
     name: str
     labels: Mapping[str, str]
@@ -62,8 +63,8 @@ class Registration:
         return kind, "True", f"KubeletHas{kind}", f"kubelet has {words} pressure"
 
     def status(self, old: Mapping[str, Any], now_s: float) -> dict[str, Any]:
-        """Return the status of the node. `old`: the earlier status; a condition whose status is the same keeps its time
-        of transition."""
+        """Return the status of the node. `old`: the earlier status; the transition time of a condition changes only if
+        the condition's status has changed."""
         since = {(one["type"], one["status"]): one["lastTransitionTime"] for one in old.get("conditions") or ()}
         status: dict[str, Any] = {
             "capacity": dict(self.resources),
@@ -92,7 +93,7 @@ class Registration:
 
 
 async def tell_pressure(connection: Connection, registration: Registration, old: Object) -> Object:
-    """Write the present conditions of the node if they differ from those in `old`. Return the node after that. Raises
+    """Write the present conditions of the node if they differ from those in `old`. Return the resulting Node. Raises
     ApiError."""
     status = registration.status(old.get("status") or {}, time.time())
     known = {(one["type"], one["status"]) for one in (old.get("status") or {}).get("conditions") or ()}

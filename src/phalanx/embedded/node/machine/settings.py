@@ -19,8 +19,8 @@ class Patience:
     # CrashLoopBackOff and ImagePullBackOff: pkg/kubelet/kubelet.go, MaxContainerBackOff and backOffPeriod.
     backoff_first_s: float = 10.0
     backoff_most_s: float = 300.0
-    # The start of a container whose ConfigMap is missing, or whose volume could not be set up, is tried again after
-    # this time.
+    # After this time, the start of a container is tried again if a ConfigMap was missing, or a volume could not be set
+    # up.
     config_retry_s: float = 5.0
     # The interval of the measurements of pods' disk usage.
     disk_look_s: float = 10.0
@@ -35,7 +35,8 @@ class NodeSettings:
 
     data_dir: Path
     name: str = ""  # "" for the machine's host name
-    resources: Mapping[str, str] = field(default_factory=dict)  # replaces or adds amounts, for example {"cpu": "6"}
+    # amounts that replace or extend those of the machine, for example {"cpu": "6"}
+    resources: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     images: Mapping[str, Image] = field(default_factory=dict)  # the images other than `host`
     device_plugins: Path | None = None  # the folder in which device plugins register; None if there are no plugins
@@ -45,7 +46,7 @@ class NodeSettings:
     shared: bool = False
     fenced: bool = False  # True if users of a shared machine cannot connect to other users' pods (fence.py)
     default_memory_bytes: int | None = None  # for containers without a limit; 0: no limit; None: see kernel_limits
-    disk_reserve_bytes: int | None = None  # evict pods if less space is free; None: 1 GiB or 5 %
+    disk_reserve_bytes: int | None = None  # pods are evicted if fewer bytes are free; None: 1 GiB or 5 % of the disk
     max_pods: int = 110
     kept_log_bytes: int = 256 << 20  # the limit on logs of deleted pods in each namespace; 0: keep none
     kept_log_s: float = 30 * 86400.0
@@ -64,8 +65,8 @@ class NodeSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedSettings:
-    """The settings of simulated nodes. `nodes`: their number; all are equal. `time_scale`: the factor by which pods run
-    faster: with 10, a pod of 200 s ends after 20 s."""
+    """The settings of simulated nodes. `nodes`: the number of nodes; all nodes are equal. `time_scale`: the factor by
+    which pods run faster. With 10, a pod of 200 s ends after 20 s."""
 
     nodes: int = 100
     cpu: str = "100"

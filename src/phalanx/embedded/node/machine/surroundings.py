@@ -45,23 +45,23 @@ class Surroundings:
     cgroups: Cgroups
     home: Networks
     naming: Naming
-    fence: NetworkFence | None  # None: pods may reach every address
+    fence: NetworkFence | None  # None: pods may connect to every address
     images: ImageStore
     isolation: Isolation
     owners: Owners | None  # None if the machine is not shared: pods run as the agent, or as their spec states
     tell: Occurrences
     shared_cpus: set[int]  # the CPUs of containers without exclusive CPUs; empty: all CPUs
     pressures: set[str]  # the node's conditions that report a problem now (Registration)
-    observe: Callable[[Object], Any]  # adds the answer to a write to the cache, before the watch reports the change
+    observe: Callable[[Object], Any]  # adds the response of a write to the cache, before the watch delivers the change
 
     def device_files(self, gpus: Sequence[str]) -> tuple[str, ...]:
-        """Return the device files of these GPUs, and those that all NVIDIA GPUs share."""
+        """Return the device files of these GPUs, and the device files that are common to all NVIDIA GPUs."""
         own = [gpu.device_file for gpu in self.gpus if gpu.index in gpus and gpu.device_file]
         return tuple(path for path in (*own, *(SHARED_FILES if own else ())) if os.path.exists(path))
 
     def others_files(self, own: Iterable[str]) -> tuple[str, ...]:
-        """Return the device files that a container must not open: the files of devices that are assigned by name,
-        without the container's `own` files."""
+        """Return the device files that a container must not open: the files of all devices that are assigned by id,
+        except the container's `own` files."""
         files = {gpu.device_file for gpu in self.gpus if gpu.device_file} | self.devices.known_files
         return tuple(sorted(files - set(own)))
 
@@ -80,8 +80,9 @@ class Surroundings:
         return KeptLogs(self.settings.data_dir, self.settings.kept_log_bytes, self.settings.kept_log_s)
 
     def image(self, name: str) -> Image | None:
-        """Return the image of this name: parts of this machine, or imported files; None if there is none. `host` with a
-        tag, which some clients add to every name, is `host` unless such an image was imported. Raises OSError."""
+        """Return the image of this name, which consists of files of this machine or of imported files; None if there is
+        none. Some clients add a tag to every name: `host` with a tag is `host`, unless an image with this name was
+        imported. Raises OSError."""
         if name == HOST_IMAGE:
             return HOST
         tagged = HOST if name.startswith(f"{HOST_IMAGE}:") else None

@@ -3,12 +3,12 @@ docs/decisions/0050 has the reasons.
 
 All pods share the machine's network, so every program can reach every listening address. But the kernel records the
 owner of each socket. Each connection over the loopback device gets a mark that names the user of the client. When a
-listener of a *fenced* user answers (by the second packet of the TCP handshake), the kernel drops this packet unless the
-mark names the same user. So only processes of the same user can connect to the listener, whatever address it has.
+listener of a *fenced* user sends the second packet of the TCP handshake, the kernel drops this packet unless the mark
+names the same user. So only processes of the same user can connect to the listener, at any address.
 
-Only a pod's user may answer at the address of the pod. Only root, which forwards connections, may answer at the address
-of a service. So a program of another user gets no connection at the address of a pod or service, even if it listens on
-all addresses or was the first to listen at this address.
+Only the user of a pod may accept connections at the address of the pod. Only root, which forwards connections, may
+accept connections at the address of a service. So a program of another user gets no connection at the address of a pod
+or service, even if it listens on all addresses or was the first to listen on this address.
 
 Connections of root do not count as connections of the listener's user, because programs of root forward connections of
 any user (services, `kubectl port-forward`, probes). There is one exception: root's connections to the address of a pod
@@ -40,7 +40,7 @@ TABLE = "inet phalanx"
 _CLAIM = Path("/run/phalanx-network.lock")
 _LOOK_S = 10.0
 _STRANGER = 1
-_OF_USER = 1 << 31  # this bit of a mark stands for a fenced user; the other bits are the user's number
+_OF_USER = 1 << 31  # this bit of a mark means that the user is fenced; the other bits are the user's number
 # Time-outs of connections over loopback in seconds, so that closed connections do not fill the kernel's table.
 _BRIEF = "syn_sent : 10, syn_recv : 10, fin_wait : 10, close_wait : 10, last_ack : 5, time_wait : 1, close : 1"
 log = logging.getLogger(__name__)
@@ -104,8 +104,8 @@ def _named(what: str, sort: str, elements: Iterable[str]) -> str:
 
 
 class NetworkFence:
-    """The rules of the kernel that separate users. `refusal`: why rules cannot be loaded; "" if they can. `redirect`:
-    the rules for services' addresses."""
+    """The rules of the kernel that separate users. `refusal`: the reason why rules cannot be loaded; "" if they can be
+    loaded. `redirect`: the rules for services' addresses."""
 
     def __init__(self, services: str, claim: Path = _CLAIM) -> None:
         """`services`: the network of the services' addresses. `claim`: the lock file of the agent that writes the
@@ -125,8 +125,8 @@ class NetworkFence:
             self.refusal = str(error)
 
     def note(self, uid: str, pod: Fenced) -> None:
-        """Remember a pod that an earlier agent process started. The rules in the kernel already cover the pod, and
-        rules that are loaded later will cover it as well."""
+        """Record a pod that an earlier agent process started. The rules in the kernel already include the pod; rules
+        that are loaded later will include it as well."""
         self._pods[uid] = pod
 
     async def admit(self, uid: str, pod: Fenced) -> None:
@@ -137,7 +137,7 @@ class NetworkFence:
             await self._apply()
 
     def forget(self, uid: str) -> None:
-        """Forget the pod, which has ended. Rules that are loaded later do not contain it."""
+        """Remove the pod, which has ended. Rules that are loaded later do not include it."""
         self._pods.pop(uid, None)
 
     def close(self) -> None:

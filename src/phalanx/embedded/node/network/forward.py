@@ -3,22 +3,22 @@ the connections to a ready pod.
 
 All addresses in 127.0.0.0/8 belong to this machine. So the service with the cluster IP 10.96.x.y gets the address
 127.96.x.y without a change of the machine's network, and the name of the service resolves to this address (see
-`names`). The pods of a service get its connections in turn, as in kube-proxy's former userspace mode. The service
-`kubernetes` in `default` forwards to the API server.
+`names`). The connections of a service are distributed over its pods round-robin, as in kube-proxy's former userspace
+mode. The service `kubernetes` in `default` forwards to the API server.
 
 The connections of each service, and of all services together, are bounded, because the scheduler in the same process
 also needs file descriptors.
 
-Ports below 1024 need root. If a port cannot be opened, this is reported once, and the service's name still resolves. If
+Ports below 1024 need root. If a port cannot be opened, an error is logged once; the service's name still resolves. If
 the kernel supports redirects, all services share one socket instead (see `Redirect`).
 
-`Redirect` serves the addresses of all services by one socket, to which the kernel redirects their connections (nft(8),
-dnat).
+`Redirect` serves the addresses of all services with one socket: the kernel redirects all their connections to it
+(nft(8), dnat).
 
 A socket that listens at a service's address and port would prevent all programs of the machine from listening on that
 port at all addresses (bind(2), EADDRINUSE): the service's own pod, other pods, sshd. So every user with the right to
-create services could block any port of the machine. The socket of `Redirect` has an unused port. For each connection,
-the original destination is read from the kernel (SO_ORIGINAL_DST).
+create services could block any port of the machine. The socket of `Redirect` has an otherwise unused port. The kernel
+reports the original destination of each connection (SO_ORIGINAL_DST).
 
 The functions `load`, `is_loaded` and `nft` call nft(8) to load rules into the kernel, and to check that they are
 loaded."""
@@ -41,7 +41,7 @@ from phalanx.errors import PhalanxError
 
 
 async def load(text: str) -> None:
-    """Load the rules into the kernel, all of them or none. Raises PhalanxError."""
+    """Load the rules into the kernel. If one rule is refused, no rule is loaded. Raises PhalanxError."""
     await nft(text, "-f", "-")
 
 
@@ -88,13 +88,13 @@ class Redirect:
         self._services, self._rule = services, ""
 
     async def open(self, accept: Accept) -> asyncio.Server:
-        """Redirect connections from now on, and call `accept` with each of them and its original destination. Raises
+        """Start to redirect connections. Call `accept` with each connection and its original destination. Raises
         OSError, PhalanxError."""
 
         async def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             try:
                 place = _asked(writer.get_extra_info("socket"))
-            except OSError:  # not redirected: the client connected to the socket's own port
+            except OSError:  # the client connected directly to the port of this socket
                 writer.transport.abort()
             else:
                 await accept(place, reader, writer)
@@ -132,8 +132,9 @@ _MOST_OF_ONE, _FILES_OF_ONE = 1024, 2  # the limit on connections of a service; 
 
 
 def most_connections() -> int:
-    """Return the limit on the connections of all services together. Connections up to this limit use at most half of
-    the file descriptors of this process. The limit of this process is not raised, because pods inherit it."""
+    """Return the limit on the connections of all services together. This number of connections uses at most half of the
+    file descriptors of this process. The process does not raise its own limit on file descriptors, because pods would
+    inherit it."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return soft // 2 // _FILES_OF_ONE
 
@@ -154,7 +155,8 @@ class Forwarder:
         self._most = most_connections() if most is None else most
 
     async def show(self, targets: Mapping[Place, Targets]) -> None:
-        """From now on, forward connections to exactly these service addresses, each to one of the address's targets."""
+        """Set the service addresses, with their targets. A connection to an address is forwarded to one of its
+        targets."""
         self._targets = targets
         await self._open_door()
         if self._door is not None:
@@ -200,16 +202,16 @@ class Forwarder:
         try:
             if targets:
                 await _join(reader, writer, targets[next(self._turn) % len(targets)])
-        except OSError:  # no program listens, or one side disconnected: close the client's connection
+        except OSError:  # no program listens, or one side has disconnected; the client's connection is closed
             pass
         finally:
             writer.close()
             self.give_back(place[0])
 
     def take(self, address: str) -> bool:
-        """If the service at `address` may have another connection, count this connection and return True. A service may
-        have one if not all connections are in use, or if the service has less than its equal share of all
-        connections."""
+        """If the service at `address` may have another connection, count this connection and return True. It may have
+        another connection if the limit for all services is not reached, or if it has fewer connections than an equal
+        share of this limit."""
         mine = self._open[address]
         others = len(self._open) - (address in self._open)
         may = mine < _MOST_OF_ONE and (self._open.total() < self._most or mine < self._most // (others + 1))
@@ -225,7 +227,7 @@ class Forwarder:
 
 
 async def _join(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, target: Place) -> None:
-    """Pass bytes in both directions until both sides have closed the connection. Raises OSError."""
+    """Copy bytes in both directions until both sides have closed the connection. Raises OSError."""
     from_pod, to_pod = await asyncio.open_connection(*target)
     try:
         async with asyncio.TaskGroup() as group:

@@ -4,24 +4,22 @@ service.
 The names are those of the DNS specification of Kubernetes (github.com/kubernetes/dns, docs/specification.md), with the
 shorter forms that a pod's search path allows. A headless service resolves to the addresses of its ready pods, or of all
 pods with `publishNotReadyAddresses`. A service with a cluster IP resolves to the address at which the node forwards to
-one of its pods (see `forward`). The functions are pure: they compute records from pods and services.
+one of its pods (see `forward`). The functions compute records from pods and services, and have no side effects.
 
 Pods of other nodes have no address on this machine, so the records contain only this node's pods.
 
-`create` and `show` write a pod's /etc/hosts, which changes while programs read it.
-
-The file is mounted into containers, so it cannot be replaced by a new file, and a program could read a half-written
-file. So each line has a slot of a whole number of blocks. A new line is first written as a comment. It takes effect
-when its first byte, the comment sign, is overwritten. A line is removed by making it a comment again. So a concurrent
-reader sees either the old or the new state. Free slots are reused, so the file does not grow with the number of past
-pods.
+`create` and `show` write a pod's /etc/hosts, while programs may read it. The file is mounted into containers, so it
+must be changed in place, and a program could read a half-written line. So each line is padded to a whole number of
+blocks. A new line is first written as a comment. The line takes effect when its first byte, the comment sign, is
+overwritten. A line is removed by writing the comment sign again. So a concurrent reader sees either the old or the new
+state. The space of removed lines is reused, so the file does not grow with the number of past pods.
 
 `Networks` assigns addresses in 127.0.0.0/8 to pods and services. All addresses in this network belong to the machine.
 Every pod has its own address, so that two pods may listen on the same port. Every service with a cluster IP has its own
-address, too. A node on this machine claims a pair of networks, one for pods and one for services, for as long as it
+address as well. A node on this machine claims a pair of networks, one for pods and one for services, for as long as it
 runs. Each pair has a number. A node of a user claims one of the numbers 0 to 31 by a socket in the abstract namespace
-(unix(7)), which the kernel removes when the process ends. Any user may take such a name. So root has numbers of its
-own, 32 to 63. A node of root claims one by a lock on a file in a folder that only root may write."""
+(unix(7)), which the kernel removes when the process ends. Any user could take such a name, so root has its own numbers,
+32 to 63. A node of root claims a number by a lock on a file in a folder that only root may write."""
 
 from __future__ import annotations
 
@@ -38,10 +36,10 @@ from typing import Any
 
 from phalanx.errors import PhalanxError
 
-_MOST = 32  # the maximum number of clusters of root, and of clusters of all other users together
+_MOST = 32  # the maximum number of clusters of root; also the maximum number of clusters of all other users together
 _PODS, _SERVICES = IPv4Address("127.64.0.0"), IPv4Address("127.96.0.0")
 _SIZE = 1 << 16
-_ROOTS = 64 * _SIZE  # clusters of root have the addresses from 127.128.0.0 and 127.160.0.0 on
+_ROOTS = 64 * _SIZE  # clusters of root have the addresses that begin at 127.128.0.0 and 127.160.0.0
 _CLAIMS = Path("/run")
 
 
@@ -57,8 +55,8 @@ class Networks:
         return self.number % _MOST * _SIZE + (_ROOTS if self.number >= _MOST else 0)
 
     def pod_address(self, taken: Iterable[str], after: str = "") -> str | None:
-        """Return the first free address after `after`, so that an address is not reused soon after its pod has ended;
-        None if all are taken."""
+        """Return the first free address after `after`; None if all are taken. The search begins after the last assigned
+        address, so that the address of an ended pod is not reused soon."""
         used, first = set(taken), _PODS + self._offset
         last = int(IPv4Address(after)) - int(first) if after else 0
         begin = last if 0 < last < _SIZE - 1 else 0
@@ -176,7 +174,7 @@ def _is_ready(pod: Object) -> bool:
     return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
 
-# --- names of a pod itself ------------------------------------------------------------------------------------------
+# --- names that a pod has for itself --------------------------------------------------------------------------------
 
 
 def host_name(pod: Object) -> str:
@@ -200,8 +198,8 @@ def full_name(pod: Object) -> str:
 def own_lines(pod: Object, address: str) -> list[str]:
     """Return the lines of /etc/hosts for the pod's own names, and for the aliases of its spec.
 
-    The name of the pod's node is one of these names. Some programs get the list of their job's nodes, as in Slurm. Such
-    a program checks whether the first node is its own machine, and if so, listens at that name."""
+    The name of the pod's node is one of these names: programs that get a list of their job's nodes (as in Slurm) check
+    whether the first node is their own machine, and then listen at this name."""
     names = dict.fromkeys((address, full_name(pod), _short(pod), pod["spec"].get("nodeName") or ""))
     own = " ".join(name for name in names if name)
     aliases = [" ".join([one["ip"], *(one.get("hostnames") or ())]) for one in pod["spec"].get("hostAliases") or ()]

@@ -1,8 +1,9 @@
-"""Keep the hosts files of this node's pods up to date, and the pods to which services with a cluster IP forward.
+"""Keep two things up to date: the hosts files of this node's pods, and the pods to which services with a cluster IP
+forward.
 
 Everything is derived from the caches of pods and services (level-triggered): after any change all records are computed
-again, and only differences are written. Addresses are read from the pods' status, so a name resolves once the API has
-the address.
+again, and only differences are written. Addresses are read from the status of pods, so a name resolves as soon as the
+API has the address.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from phalanx.embedded.node.network.names import TERMINAL, Networks, Object, Reco
 
 log = logging.getLogger(__name__)
 
-_GATHER_S = 0.02  # changes are gathered because the pods of a gang become ready one after the other
+# changes within this time are handled together, because the pods of a gang become ready one after the other
+_GATHER_S = 0.02
 _MACHINE = Path("/etc/hosts")
 _HTTPS = 443
 
@@ -46,7 +48,7 @@ class Naming:
         self._redirect = fence.redirect if fence is not None and not fence.refusal else None
         self._pods = pods
         self._mine: dict[str, Object] = {}  # uid -> pod
-        self._given: dict[str, str] = {}  # uid -> address, until the status contains it
+        self._given: dict[str, str] = {}  # uid -> the address of a pod whose status does not contain the address yet
         self._shown: dict[str, tuple[str, ...]] = {}  # uid -> the lines in the pod's hosts file
         self._changed = asyncio.Event()
         pods.subscribe(self._take)
@@ -58,8 +60,8 @@ class Naming:
         self._changed.set()
 
     def knows_peers(self, pod: Object) -> bool:
-        """Return True if the names below the pod's `subdomain` are known. Two things must be known for this: the
-        service, and the address of each pod of the same controller that is or may be placed on this node."""
+        """Return True if the names below the pod's `subdomain` are known. This is so if the service exists, and each
+        pod of the same controller that is on this node or may be bound to it has a known address."""
         meta, domain = pod["metadata"], pod["spec"].get("subdomain")
         controller = _controller(meta)
         if not domain or not controller:
@@ -151,7 +153,7 @@ class Naming:
                 for port in service["spec"].get("ports") or ():
                     if (port.get("protocol") or "TCP") == "TCP":
                         found[address, port["port"]] = _targets(port, behind)
-        # The address belongs to the API server, even if a Service claims it.
+        # The API server keeps this address, even if a Service has it.
         return found | {(self._home.api_address, _HTTPS): (api,)}
 
 
@@ -167,7 +169,8 @@ def _targets(port: Mapping[str, Any], behind: Sequence[tuple[Object, str]]) -> T
 
 
 def _number(pod: Object, wanted: int | str) -> int:
-    """Return the number of a named container port, or the number itself; 0 if the pod has no port of that name."""
+    """Return the number of a container port that is given by name or number; 0 if the pod has no port with this
+    name."""
     if isinstance(wanted, int):
         return wanted
     named = (port for one in pod["spec"]["containers"] for port in one.get("ports") or ())

@@ -1,15 +1,15 @@
 """Decide whether a node admits a pod that was bound to it, like the kubelet (pkg/kubelet/lifecycle/predicate.go).
 
 The API server accepts the binding of any pod to any node. The node rejects a pod that does not fit into its free
-resources, or whose node affinity does not match the node. A rejected pod is Failed and stays so, with the reasons and
-messages of the kubelet.
+resources, or whose node affinity does not match the node. A rejected pod gets the final phase Failed, with the reason
+and the message of the kubelet.
 
 The second part computes the resources that a pod requests of its node, like the kubelet's admission.
 
 The rule is PodRequests of k8s.io/component-helpers/resource. Containers run at the same time, so their requests are
 added. Init containers run one after another, so only the largest request counts, together with those of the sidecars
-that start before it (KEP-753). If the pod as a whole requests a resource (KEP-2837), this request replaces the sum for
-the resource. The pod's overhead is always added."""
+that start before it (KEP-753). If the pod has a pod-level request for a resource (KEP-2837), this request replaces the
+sum for the resource. The pod's overhead is always added."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def demand(spec: Mapping[str, Any]) -> Amounts:
 
 
 def requests(container: Mapping[str, Any]) -> Amounts:
-    """Return the requests of a container or pod. A limit without a request counts as the request."""
+    """Return the requests of a container or pod. For a resource with a limit and no request, the limit counts as the
+    request."""
     resources = container.get("resources") or {}
     both = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
     return {name: amount(name, text) for name, text in both.items()}
@@ -60,7 +61,7 @@ def limits(container: Mapping[str, Any]) -> Amounts:
 
 
 def oom_score(pod: Mapping[str, Any], container: Mapping[str, object], memory_bytes: int) -> int:
-    """Return the container's oom_score_adj by the kubelet's rule (pkg/kubelet/qos/policy.go): when memory is short, the
+    """Return the container's oom_score_adj by the kubelet's rule (pkg/kubelet/qos/policy.go): if memory runs out, the
     kernel first kills containers with small memory requests. `memory_bytes`: the memory of the machine. Raises
     QuantityError."""
     match (pod.get("status") or {}).get("qosClass"):
@@ -85,12 +86,12 @@ def field_path(pod: Mapping[str, Any], name: str) -> str:
 
 
 def is_ephemeral(pod: Mapping[str, Any], name: str) -> bool:
-    """Return True if the container is ephemeral, that is, was added to a running pod in order to inspect the pod."""
+    """Return True if the container is ephemeral, that is, if a user added it to the running pod for debugging."""
     return any(one["name"] == name for one in pod["spec"].get("ephemeralContainers") or ())
 
 
 def is_sidecar(container: Mapping[str, object]) -> bool:
-    """Return True if the init container is a sidecar, that is, keeps running together with the main containers."""
+    """Return True if the init container is a sidecar, that is, if it runs at the same time as the main containers."""
     return container.get("restartPolicy") == "Always"
 
 
@@ -118,8 +119,8 @@ class Rejection:
 
 def admit(pod: Object, node: Object, allocatable: Amounts, used: Amounts) -> Rejection | None:
     """Return the rejection of the pod; None if the node admits it. `allocatable`: the amounts that the agent offers.
-    Amounts that other programs have added to the node's status count as well. `used`: the sum of the admitted pods'
-    requests."""
+    For a resource that only another program has added to the node's status, the amount in the status is used. `used`:
+    the sum of the admitted pods' requests."""
     asked, told = demand(pod["spec"]), (node.get("status") or {}).get("allocatable") or {}
     for name in sorted(asked, key=lambda name: (_ORDER.index(name) if name in _ORDER else len(_ORDER), name)):
         if name not in allocatable and name not in told and _is_extended(name):
@@ -199,8 +200,8 @@ def _compare(found: str | None, operator: str, values: list[str]) -> bool:
 
 
 def _tolerates(spec: Object, node: Object) -> bool:
-    """Return True if the pod tolerates the NoExecute taints of the node. Like the kubelet, the node checks only these;
-    the scheduler checks the other taints."""
+    """Return True if the pod tolerates the NoExecute taints of the node. Like the kubelet, the node checks only
+    NoExecute taints; the scheduler checks all other taints."""
     taints = [taint for taint in node.get("spec", {}).get("taints") or () if taint["effect"] == "NoExecute"]
     return all(any(_covers(one, taint) for one in spec.get("tolerations") or ()) for taint in taints)
 

@@ -14,8 +14,8 @@ _SHARING = "gpu-fraction-container-name"  # annotation of KAI: the container tha
 
 
 def told_devices(pod: Object, ids: Sequence[str]) -> tuple[str, ...]:
-    """Return the devices that the scheduler chose for the pod, if this node has all of them. NUMA zones and cores,
-    which have a slash in their names, are left out, because this module does not assign them."""
+    """Return the devices that the scheduler chose for the pod, if this node has all of them. The scheduler also chooses
+    NUMA zones and cores. Their names have a slash; they are left out, because this module does not assign them."""
     text = (pod["metadata"].get("annotations") or {}).get(DEVICES, "")
     told = tuple(one for one in text.split(",") if one and "/" not in one)
     return told if set(told) <= set(ids) else ()
@@ -32,8 +32,8 @@ def allot_devices(
 ) -> dict[str, tuple[str, ...]] | None:
     """Choose the GPUs of a pod's containers: name of a container -> ids, lowest first. Return None if too few GPUs are
     free. Init containers use the GPUs of the pod's other containers. `told`: the GPUs that the scheduler chose for the
-    pod, and that other pods may share. A container that requests no number of GPUs sees all GPUs in `told`. `sharing`:
-    the name of the only container that sees the GPUs in `told`. If the name is empty or unknown, all containers see
+    pod, and that other pods may share. A container without a request for GPUs sees all GPUs in `told`. `sharing`: the
+    name of the only container that sees the GPUs in `told`. If the name is empty or unknown, all containers see
     them."""
     asked = sum(requests(container).get(GPU, 0) for container in spec["containers"])
     if told and not asked:

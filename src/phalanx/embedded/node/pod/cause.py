@@ -1,8 +1,9 @@
-"""Explain why a pod ended, from the ends of its containers, its object and its node. Pure functions.
+"""Explain why a pod ended, from the ends of its containers, its object and its node. The functions have no side
+effects.
 
-The kernel does not report to a parent process who has sent a signal to its child. The node records its own signals with
-their reasons, and the kernel counts its out-of-memory kills. Any other SIGKILL came from a user of the machine or from
-the program itself, and the text states that.
+The kernel does not report to a parent process which process has sent a signal to its child. The node records its own
+signals with their reasons, and the kernel counts its out-of-memory kills. Any other SIGKILL came from a user of the
+machine or from the program itself, and the text states that.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from phalanx.embedded.node.pod.lifecycle import Known
 
 Object = Mapping[str, Any]
 DELETED_BY = "phalanx.dev/deleted-by"  # annotation, written by the API server: the user who deleted the object
-_PREEMPTED = "phalanx.dev/preempted"  # annotation, written by the scheduler before it has a pod evicted
-_REASONS = ("Completed", "Error", "OOMKilled", "StartError")  # reasons with a text of their own
+_PREEMPTED = "phalanx.dev/preempted"  # annotation: the scheduler writes it before it evicts a pod
+_REASONS = ("Completed", "Error", "OOMKilled", "StartError")  # reasons for which this module has its own text
 _MIB = 1 << 20
 # If the peak memory of a container was below its limit by more than this amount, and by more than a tenth of the limit,
 # the limit was not the reason for an out-of-memory kill.
@@ -26,7 +27,8 @@ _LEFT_BYTES = 16 * _MIB
 
 
 def pod_cause(pod: Object, known: Mapping[str, Known]) -> str:
-    """Return how each failed container of the pod ended, with the end of its log; "" if none failed."""
+    """Return a text about each failed container of the pod: how it ended, and the end of its log. Return "" if none
+    failed."""
     both = [*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"]]
     states = [(one, known[one["name"]].state) for one in both]
     failed = [(one, end) for one, end in states if isinstance(end, Exited) and end.exit_code]
@@ -39,7 +41,7 @@ def _told(how: str, end: Exited) -> str:
 
 
 def container_cause(container: Object, end: Exited) -> str:
-    """Return in one line how a container ended."""
+    """Return one line about the end of a container."""
     if end.reason == "OOMKilled":
         return out_of_memory(container, end)
     if end.reason == "StartError":
@@ -73,7 +75,8 @@ def out_of_memory(container: Object, end: Exited) -> str:
 
 
 def deletion_cause(pod: Object) -> str:
-    """Return the user or program that deleted the pod, and the purpose, as far as the pod's object shows."""
+    """Return a text with the user or program that deleted the pod, and with the purpose, if the pod's object contains
+    them."""
     meta, status = pod["metadata"], pod.get("status") or {}
     notes = meta.get("annotations") or {}
     if who := notes.get(DELETED_BY):

@@ -1,7 +1,8 @@
 """Build a container's environment and command line, as the kubelet does (pkg/kubelet/kubelet_pods.go).
 
-`$(NAME)` refers to earlier entries; an unknown name is left unchanged, and `$$(NAME)` is an escape. If an object is
-missing, the error has the kubelet's text, and the container waits with the reason CreateContainerConfigError.
+`$(NAME)` is replaced by the value of an earlier entry. A reference to an unknown name stays unchanged. `$$(NAME)`
+becomes the text `$(NAME)`. If an object is missing, the container waits with the reason CreateContainerConfigError and
+the kubelet's message.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ def expand(text: str, known: Mapping[str, str]) -> str:
 
 
 def command_line(container: Object, known: Mapping[str, str], image: Image = HOST) -> tuple[str, ...]:
-    """Return the command line of a container. Raises EnvironmentFault if it is empty, which is possible because the
-    image `host` has no entry point."""
+    """Return the command line of a container. Raises EnvironmentFault if it is empty, because the image `host` has no
+    entry point."""
     argv = tuple(expand(word, known) for word in command_words(image, container))
     if not argv:
         raise EnvironmentFault(
@@ -53,7 +54,8 @@ def command_line(container: Object, known: Mapping[str, str], image: Image = HOS
 
 
 def with_addresses(pod: Object, pod_ip: str, host_ip: str) -> dict[str, object]:
-    """Return the pod as the downward API shows it, with its addresses, even if its status was not written yet."""
+    """Return a copy of the pod whose status has the addresses, for the downward API. The status in the API may not have
+    them yet."""
     addresses = {"hostIP": host_ip, "hostIPs": [{"ip": host_ip}], "podIP": pod_ip, "podIPs": [{"ip": pod_ip}]}
     return {**pod, "status": {**(pod.get("status") or {}), **addresses}}
 
@@ -161,7 +163,7 @@ def _escape(text: str) -> str:
 
 
 def resource_field(ref: Object, container: Object, pod: Object, allocatable: Mapping[str, str]) -> str:
-    """Return requests.X or limits.X of a container in units of the divisor, rounded up. A missing limit is the
+    """Return requests.X or limits.X of a container in units of the divisor, rounded up. For a missing limit, use the
     allocatable amount of the node."""
     if name := ref.get("containerName"):
         named = [one for one in pod["spec"]["containers"] if one["name"] == name]

@@ -1,11 +1,11 @@
-"""Compute the next steps of a pod's containers. This is a pure function of the pod's spec and the known state of each
-container.
+"""Compute the next steps of a pod's containers. The steps depend only on the pod's spec, the known state of each
+container, and the time.
 
 The rules are those of the kubelet (pkg/kubelet/kuberuntime, computePodActions). Init containers run one after the
 other; the sidecars among them are started in order and keep running. Then the main containers run at the same time. The
 restart policy determines whether an ended container is restarted, after a pause that doubles from the second restart
-on. When the last main container has ended for good, the sidecars are stopped. Ephemeral containers start at once, in
-any phase of the pod, and are never restarted.
+on. When all main containers have ended and none will be restarted, the sidecars are stopped. Ephemeral containers start
+at once, in any phase of the pod, and are never restarted.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ Object = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerStateWaiting:
-    """The state of a container that cannot start: the reason and the message for its status. The start is tried again
-    at `retry_s` (Unix time)."""
+    """The state of a container that cannot start: the reason and the message for its status. `retry_s`: the Unix time
+    of the next attempt to start it."""
 
     reason: str
     message: str
@@ -32,8 +32,8 @@ class ContainerStateWaiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """The known facts about a container: the state of its newest attempt (None: it was never started), the attempt
-    before, and the reason why the next attempt waits."""
+    """The known facts about a container. `state`: the state of its newest attempt; None if it was never started.
+    `previous`: the end of the attempt before it. `waiting`: the reason why the next attempt waits."""
 
     number: int = 0  # the number of the newest attempt, which is the restartCount
     state: State | None = None
@@ -42,7 +42,7 @@ class Known:
     started: bool = False  # True if the startup probe and the postStart hook have succeeded
     waiting: ContainerStateWaiting | None = None
     image_id: str = ""  # the digest of the image, if the image has files
-    failures: int = 0  # restarts since the last long run, which determine the pause
+    failures: int = 0  # the number of restarts since the last long run, which determines the pause
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ class Steps:
 
 
 def steps(spec: Object, known: Mapping[str, Known], now_s: float, back_off: BackOff, *, stopping: bool) -> Steps:
-    """Return the next steps of a pod. `stopping`: True if the pod must end: it is deleted, was rejected, or has
+    """Return the next steps of a pod. `stopping`: True if the pod must end, because it is deleted, was rejected, or has
     exceeded its deadline."""
     if stopping:
         return _wind_down(spec, known)
@@ -109,8 +109,8 @@ def _is_over(state: State | None, policy: str) -> bool:
 
 
 def _wind_down(spec: Object, known: Mapping[str, Known]) -> Steps:
-    """Return the steps that end a pod: stop all containers except sidecars at once, and then the sidecars, one after
-    the other, the last one first."""
+    """Return the steps that end a pod: stop all containers except sidecars at the same time; then stop the sidecars one
+    by one, in the reverse order of their start."""
     init = spec.get("initContainers") or ()
     others = [one["name"] for one in every_container(spec) if one not in init or not is_sidecar(one)]
     if up := _running(others, known):
@@ -133,7 +133,8 @@ class _Collector:
         self._wakes: list[float] = []
 
     def want(self, name: str) -> None:
-        """If the container does not run, start it now, or note the time when its pause is over."""
+        """If the container does not run, add it to the containers to start. During its pause, add the end of the pause
+        to the times of checks instead."""
         one = self._known[name]
         if isinstance(one.state, RunningAttempt | Planned):
             return

@@ -1,6 +1,6 @@
-"""Store the facts that the agent must remember about an admitted pod, in a file in the pod's folder.
+"""Store those facts about an admitted pod that the agent needs after a restart, in a file in the pod's folder.
 
-A pod with a record has been admitted. It stays admitted after a restart of the agent, and is not checked again."""
+A pod with a record has been admitted. After a restart of the agent, it is still admitted, and is not checked again."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _INDEX = "batch.kubernetes.io/job-completion-index"
 class PodRecord:
     """The record of an admitted pod. `devices`: container -> the ids of the GPUs that only this container may use;
     `named`: container -> resource -> the ids of its other devices; `cpus`: container -> its exclusive CPUs. `failure`:
-    why the node ended the pod (reason, message). `disrupted`: True if the reason for ending the pod was outside the
-    pod. `owner`, `owner_uid`: KIND/NAME and uid of its controller. `labels`: the labels, with the completion index, by
-    which kept logs are found after the pod is deleted."""
+    (reason, message) for which the node ended the pod; None if the node did not end it. `disrupted`: True if the reason
+    for ending the pod was outside the pod. `owner`, `owner_uid`: KIND/NAME and uid of its controller. `labels`: the
+    labels, and the completion index; after the deletion of the pod, its kept logs are found by them."""
 
     uid: str
     namespace: str

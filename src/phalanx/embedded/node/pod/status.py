@@ -1,4 +1,5 @@
-"""Compute the status of a pod like the kubelet, from the known state of its containers. The functions are pure.
+"""Compute the status of a pod like the kubelet, from the known state of its containers. The functions have no side
+effects.
 
 Phases and conditions follow pkg/kubelet/kubelet_pods.go (getPhase) and pkg/kubelet/status/generate.go.
 """
@@ -23,9 +24,10 @@ _NO_TRACE = "The container could not be located when the pod was terminated"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodStatusFacts:
-    """The facts in the status of a pod that are not about single containers. `failure`: why the node ended the pod
-    (reason, message). `cause`: how the containers ended, if the pod failed by itself. `disrupted`: the message of the
-    condition DisruptionTarget, if the pod was ended for a reason outside it."""
+    """The facts in the status of a pod that are not about single containers. `failure`: (reason, message) for which the
+    node ended the pod; None if the node did not end it. `cause`: a text about the ends of the containers, if the pod
+    failed by itself. `disrupted`: the message of the condition DisruptionTarget; "" if the pod was not ended for a
+    reason outside of it."""
 
     pod_ip: str
     host_ip: str
@@ -53,7 +55,7 @@ def pod_status(
     spec = pod["spec"]
     init, main = spec.get("initContainers") or [], spec["containers"]
     before = (pod.get("status") or {}).get("phase")
-    phase = before if before in TERMINAL else _phase(spec, known, place, over)  # an end is final
+    phase = before if before in TERMINAL else _phase(spec, known, place, over)  # a final phase never changes
     context = _Context(pod=pod, known=known, place=place, over=phase in TERMINAL, now_s=now_s)
     status: dict[str, Any] = {
         "phase": phase,
@@ -82,7 +84,7 @@ def pod_status(
 
 
 def rejected(pod: Object, reason: str, message: str, now_s: float) -> dict[str, object]:
-    """Return the status of a pod that the node rejects. The pod is Failed, and stays so."""
+    """Return the status of a pod that the node rejects. The phase is Failed, which is final."""
     status: dict[str, Any] = {"phase": "Failed", "reason": reason, "message": f"Pod was rejected: {message}"}
     status["startTime"] = at(now_s)
     if generation := pod["metadata"].get("generation"):
@@ -103,7 +105,7 @@ def _phase(spec: Object, known: Mapping[str, Known], place: PodStatusFacts, over
         return "Pending"
     if any(isinstance(state, RunningAttempt) or restarts(state, policy) for state in main):
         return "Running"
-    # All main containers ended for good; sidecars still terminate.
+    # No main container will run again, but sidecars are still terminating.
     return "Running" if _sidecar_up(spec, known) else "Pending"
 
 
@@ -114,7 +116,7 @@ def _sidecar_up(spec: Object, known: Mapping[str, Known]) -> bool:
 
 def _initialized(spec: Object, known: Mapping[str, Known]) -> bool:
     """Return True if every init container has succeeded (or has started, if it is a sidecar). After the start of a main
-    container it is always True."""
+    container, always return True."""
     if any(known[one["name"]].state is not None for one in spec["containers"]):
         return True
     return not _uninitialized(spec, known)
@@ -172,8 +174,8 @@ def _old(pod: Object, kind: str) -> Object:
 
 
 def _condition(pod: Object, kind: str, value: bool, why: tuple[str, str], now_s: float) -> dict[str, object]:
-    """Return the condition. If its status has not changed, its time of transition stays the same. A null in a strategic
-    merge patch removes an old reason."""
+    """Return the condition. Its transition time changes only if its status has changed. A null value removes an old
+    reason in a strategic merge patch."""
     old, status = _old(pod, kind), "True" if value else "False"
     since = old.get("lastTransitionTime") if old.get("status") == status else None
     return {
@@ -278,7 +280,7 @@ class _Context:
 
 
 def container_id(uid: str, name: str, number: int) -> str:
-    """Return the id of an attempt, which is the same after a restart of the agent."""
+    """Return the id of an attempt. The id does not change with a restart of the agent."""
     return f"phalanx://{hashlib.sha256(f'{uid}/{name}/{number}'.encode()).hexdigest()}"
 
 

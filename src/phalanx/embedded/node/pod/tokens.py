@@ -1,7 +1,7 @@
 """Renew the token files of service accounts in pods, long before the tokens expire.
 
-The age of a token is the age of its file, so it is known even after a restart of the agent. The new file replaces the
-old one atomically in the same directory, because the containers have mounted this directory.
+The modification time of the file is the age of the token, so the age is known even after a restart of the agent. The
+new file replaces the old one atomically in the same directory, because the containers have mounted this directory.
 
 A token is renewed after four fifths of its lifetime, but at the latest after a day
 (pkg/kubelet/token/token_manager.go)."""
@@ -43,7 +43,7 @@ class TokenFile:
         with os.fdopen(handle, "w") as file:
             file.write(token)
         new.chmod(mode)
-        if self.path.exists():  # keep the file's owner
+        if self.path.exists():  # the new file gets the owner of the old file
             os.chown(new, self.path.stat().st_uid, self.path.stat().st_gid)
         new.rename(self.path)
 

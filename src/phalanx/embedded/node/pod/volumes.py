@@ -1,9 +1,9 @@
 """Create a pod's volumes as directories of this machine, and the mounts of its containers.
 
-Files of ConfigMaps, Secrets and the downward API are written once, before the first container starts, below a directory
-that only the agent's user may enter; a container sees them through its mounts. A tmpfs (emptyDir with medium Memory) is
-in /dev/shm, where any user may write. So it is below a directory that the agent has created and that only the agent's
-user may enter.
+Files of ConfigMaps, Secrets and the downward API are written once, before the first container starts. They are below a
+directory that only the agent's user may enter; a container sees them through its mounts. A tmpfs (emptyDir with medium
+Memory) is in /dev/shm, in which any user may write. So the agent creates a directory in /dev/shm that only its own user
+may enter, and puts the tmpfs into it.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ async def set_up(
     *,
     confined: bool = False,
 ) -> None:
-    """Create every volume of the pod below `root`. `confined`: True if the pod belongs to another user than the
-    agent's. Its hostPath volumes are then checked when they are mounted, with that user's rights. Raises
+    """Create every volume of the pod below `root`. `confined`: True if the pod runs as another user than the agent. Its
+    hostPath volumes are then checked later, when they are mounted with the rights of this user. Raises
     EnvironmentFault, ApiError, OSError."""
     os.makedirs(root, mode=0o700, exist_ok=True)
     sources = _Sources(pod, allocatable, look_up, token, confined=confined)
@@ -58,10 +58,11 @@ async def set_up(
 
 
 def give(root: Path, user: int, group: int) -> None:
-    """Make the pod's user the owner of every file in its volumes. The folder `root` itself still belongs to the agent.
-    Raises OSError."""
+    """Make the pod's user the owner of every file in its volumes. The owner of the folder `root` itself does not
+    change. Raises OSError."""
     for place in root.iterdir() if root.exists() else ():
-        if place.is_symlink() and not _is_in_memory(place.resolve()):  # the volume of a claim outlives the pod
+        # the volume of a claim continues to exist after the pod
+        if place.is_symlink() and not _is_in_memory(place.resolve()):
             _give_claimed(place.resolve(), root, user, group)
             continue
         for _, folders, files, handle in os.fwalk(place.resolve()):
@@ -83,8 +84,8 @@ def _give_claimed(place: Path, root: Path, user: int, group: int) -> None:
 
 
 def claimed_folder(root: Path) -> Path:
-    """Return the folder of volumes that outlive their pods. This folder is next to the folder of the pods. `root`: the
-    folder of a pod's volumes."""
+    """Return the folder of the volumes that continue to exist after their pods. It is in the same directory as the
+    folder of the pods. `root`: the folder of a pod's volumes."""
     return root.parent.parent.parent.resolve() / "volumes"
 
 
@@ -117,7 +118,7 @@ def remove(root: Path) -> None:
             remove_tree(real)
             with suppress(OSError):  # the folder still contains other volumes of the pod
                 real.parent.rmdir()
-        link.unlink()  # delete the link first, so that the volume of a claim itself stays
+        link.unlink()  # delete only the link, so that the volume of a claim stays
     remove_tree(root)
 
 
@@ -149,8 +150,8 @@ def mounts(container: Object, pod: Object, root: Path, env: Mapping[str, str]) -
 
 
 def _source_of(volume: Object, root: Path) -> tuple[str, bool]:
-    """Return the path of a volume. Also return True if an administrator created the volume by hand, because users may
-    then own parts of its path."""
+    """Return the path of a volume, and True if an administrator created the volume by hand. Users may own parts of the
+    path of such a volume."""
     if host := volume.get("hostPath"):
         return str(Path(host["path"])), False
     place = root / volume["name"]
@@ -246,7 +247,7 @@ class _Sources:
                 case {"serviceAccountToken": inner}:
                     account = self.pod["spec"].get("serviceAccountName") or "default"
                     text = await self._token(self.pod["metadata"]["namespace"], account, inner)
-                    found[inner["path"]] = (text.encode(), mode)  # any user of the container may read the file
+                    found[inner["path"]] = (text.encode(), mode)  # readable by any user of the container
                 case _:
                     raise EnvironmentFault(f"projected source {', '.join(part)} is not supported here")
         return found
@@ -257,7 +258,7 @@ async def _make(volume: Object, place: Path, sources: _Sources) -> None:
         case {"emptyDir": {"medium": str(medium)}} if medium.startswith("HugePages"):
             raise EnvironmentFault(
                 f"emptyDir of medium {medium} is not supported on this node; programs use huge pages by mmap "
-                "or shmget here, and ask them as hugepages-2Mi or hugepages-1Gi"
+                "or shmget here, and request them as hugepages-2Mi or hugepages-1Gi"
             )
         case {"emptyDir": source}:
             _make_empty(place, (source or {}).get("medium") == "Memory", sources.pod["metadata"]["uid"])
@@ -302,8 +303,8 @@ def _make_empty(place: Path, in_memory: bool, uid: str) -> None:
 
 
 def _own_folder(place: Path) -> Path:
-    """Create a directory that only the agent may enter. Raises EnvironmentFault if another user created it first, which
-    is possible because the uid of a pod is known before its start."""
+    """Create a directory that only the agent may enter. Raises EnvironmentFault if another user has created it before.
+    (The uid of a pod is known before its start.)"""
     with suppress(FileExistsError):
         place.mkdir(mode=0o700)
     found = place.lstat()

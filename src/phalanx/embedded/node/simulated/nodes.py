@@ -1,14 +1,14 @@
 """Simulate nodes, for tests at scale: pods become Ready as soon as they are bound, and end after a given time.
 
 A pod with the annotation `phalanx.dev/run-seconds` becomes Succeeded this number of seconds after *all* pods of its job
-are ready. So a job of which only some pods are placed runs for ever, like a real job whose workers wait for each other.
-A pod without the annotation runs for ever. `stages` groups and counts the pods of jobs.
+are ready. So if only some pods of a job are bound, the job never ends, like a real job whose workers wait for each
+other. A pod without the annotation runs for ever. `stages` groups and counts the pods of jobs.
 
 A Node for KWOK (annotation `kwok.x-k8s.io/node: fake`) is simulated too: it becomes Ready with its own allocatable
 amounts, and its pods end by KWOK's stages (`stages`).
 
-A simulated pod costs little: one PATCH makes it Running and Ready, and another one makes it Succeeded. A fixed number
-of writers sends these PATCHes from one queue. Pods are admitted by the same code as in the real agent.
+A simulated pod needs only two writes: one PATCH makes it Running and Ready, and another PATCH makes it Succeeded. A
+fixed number of writers sends these PATCHes from one queue. Pods are admitted by the same code as in the real agent.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ Write = Callable[[], Awaitable[None]]
 
 
 async def retire(connection: Connection, nodes: int) -> None:
-    """Delete simulated nodes of an earlier run in excess of `nodes`, because their Leases are not renewed any more.
-    Controllers replace their pods, which never ran, on other nodes. Raises ApiError."""
+    """Delete the simulated nodes of an earlier run whose number is above `nodes`, because their Leases are not renewed
+    any more. Controllers create new pods for the pods of these nodes. Raises ApiError."""
     kept = {_name(number) for number in range(nodes)}
     listing = await connection.list(NODES, labelSelector=f"{SIMULATED}=true")
     for name in sorted({one["metadata"]["name"] for one in listing["items"]} - kept):
@@ -93,9 +93,9 @@ class SimulatedNodes:
         self._nodes: dict[str, _Node] = {}
         self._charged: dict[str, tuple[str, Amounts]] = {}  # pod uid -> node, requests
         self._gangs = SimulatedGangs(self._run_out)
-        self._begun: set[str] = set()  # uids of pods whose first PATCH was begun
+        self._begun: set[str] = set()  # uids of pods whose first PATCH was started
         self._finishing: set[str] = set()
-        self._ending: dict[str, StageEnding] = {}  # pod uid -> its end, for pods whose run time has begun
+        self._ending: dict[str, StageEnding] = {}  # uid -> the end of a pod whose run time has begun
         self._deleting: set[str] = set()
         self._due: list[tuple[float, str]] = []  # a heap of (the time at which a pod finishes, its uid)
         self._pod_keys: dict[str, str] = {}  # uid -> namespace/name
@@ -150,7 +150,7 @@ class SimulatedNodes:
                 await asyncio.sleep(_RETRY_S)
 
     def _take_node(self, change: Change) -> None:
-        """Simulate a node that was created for KWOK, or by a simulated provider, as soon as its object exists."""
+        """Begin to simulate a node that was created for KWOK or by a simulated provider."""
         node = change.new or change.old
         assert node is not None
         name = node["metadata"]["name"]
@@ -165,7 +165,7 @@ class SimulatedNodes:
             self._push(lambda: self._play(node, resources))
 
     async def _play(self, node: Object, resources: Mapping[str, str]) -> None:
-        """Write the status once, with the node Ready. If the node was deleted in the meantime, do not create it
+        """Write a status in which the node is Ready. If the node was deleted in the meantime, do not create it
         again."""
         name, old = node["metadata"]["name"], node.get("status") or {}
         info = {**_INFO, **{key: text for key, text in (old.get("nodeInfo") or {}).items() if text}}
@@ -239,8 +239,8 @@ class SimulatedNodes:
             node.charge(asked, 1)
 
     def _let_go(self, uid: str) -> None:
-        """Subtract the pod's requests from the used amounts of its node. The pod does not count as ready in its job any
-        more."""
+        """Subtract the pod's requests from the used amounts of its node. The pod no longer counts as a ready pod of its
+        job."""
         if uid in self._charged:
             name, asked = self._charged.pop(uid)
             if name in self._nodes:
@@ -257,8 +257,8 @@ class SimulatedNodes:
     # --- run times ------------------------------------------------------------------------------------------------
 
     def _run_out(self, pod: Object) -> None:
-        """Schedule the end of the pod, because all pods of its job are ready. The run time may have started before this
-        process did."""
+        """Schedule the end of the pod, because all pods of its job are ready. The run time may have begun before the
+        start of this process."""
         node = self._nodes.get(pod["spec"]["nodeName"])
         ends = ending(pod, fake=node is not None and node.fake)
         if ends is None:
@@ -266,7 +266,8 @@ class SimulatedNodes:
         self._ending[pod["metadata"]["uid"]] = ends
         seconds = ends.after_s / self._settings.time_scale
         since_s, now_s = _ready_since_s(pod), time.time()
-        begun_s = since_s if since_s < self._born_s - 1 else now_s  # because times in the API are whole seconds
+        # a difference below 1 s is ignored, because times in the API are whole seconds
+        begun_s = since_s if since_s < self._born_s - 1 else now_s
         heapq.heappush(self._due, (begun_s + seconds, pod["metadata"]["uid"]))
         self._due_changed.set()
 
@@ -348,7 +349,7 @@ def _ready_since_s(pod: Object) -> float:
     return dt.datetime.fromisoformat(times[0]).timestamp() if times and times[0] else time.time()
 
 
-# --- statuses: merge patches, so lists are given whole --------------------------------------------------------------
+# --- statuses (merge patches, which must contain complete lists) ----------------------------------------------------
 
 
 def _conditions(pod: Object, now_s: float, ready: str, reason: str | None = None) -> list[dict[str, object]]:

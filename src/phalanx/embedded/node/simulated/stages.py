@@ -1,15 +1,15 @@
-"""The stages of simulated pods: when all pods of a job are ready, and when and how each pod ends.
+"""The stages of simulated pods: the moment when all pods of a job are ready, and the end of each pod.
 
 The first part groups simulated pods by job, and finds out when all pods of a job are ready. The pods of a job have the
 same gang label (`phalanx.dev/job`, on the pods or on their Jobs) or, without it, the same controller. The number of
-pods is `phalanx.dev/min-available` of the pods. Without it, the number is the sum of min-available or parallelism over
-the Jobs of the gang, as soon as there are `phalanx.dev/job-roles` Jobs. These options may be labels or annotations. If
-both exist, the label applies.
+pods of a job is the value of `phalanx.dev/min-available` on the pods. Without this value, it is the sum of
+min-available or parallelism over the Jobs of the gang; the sum is known when `phalanx.dev/job-roles` Jobs exist. These
+options may be labels or annotations. If both exist, the label applies.
 
 The second part decides how a pod ends: by Phalanx's annotation, or by KWOK's default stages. `phalanx.dev/run-seconds`
 sets how long a pod runs after all pods of its job are ready. KWOK's stage `pod-complete` ends pods on a KWOK node if
 their owner is a Job of any API group. It ends such a pod at once, or after the delay in an annotation. KWOK's stage
-`pod-container-running-failed` fails pods with the label of this stage. Stages that users define are not read.
+`pod-container-running-failed` fails pods with the label of this stage. Stages that users define are not supported.
 
 Source: kustomize/stage/pod/{fast,general,chaos} of KWOK v0.8.0.
 """
@@ -42,8 +42,8 @@ class _Gang:
 
 
 class SimulatedGangs:
-    """The gangs of simulated pods. `begin` is called for each pod of a gang when the gang is complete, and at once for
-    a pod that joins later."""
+    """The gangs of simulated pods. `begin`: a function that is called for each pod of a gang when the gang is complete.
+    For a pod that is added later, it is called at once."""
 
     def __init__(self, begin: Callable[[Object], None]) -> None:
         self._begin = begin
@@ -66,8 +66,8 @@ class SimulatedGangs:
             self._check(key)
 
     def is_over(self, uid: str) -> None:
-        """Record that a pod has ended or is being deleted. If no pod of the gang is left, the gang starts again with
-        its next pod."""
+        """Record that a pod has ended or is being deleted. When the last pod of a gang has ended, the gang is removed;
+        its next pod begins a new gang."""
         if (key := self._key_of.pop(uid, None)) is None:
             return
         self._gangs[key].ready.pop(uid, None)
@@ -113,7 +113,7 @@ class SimulatedGangs:
         return _job_key(job) if job is not None else str(owner["uid"])
 
     def _wanted(self, key: str, pod: Object) -> int | None:
-        """Return how many pods the complete gang has; None as long as the number is unknown."""
+        """Return the number of pods of the complete gang; None as long as it is unknown."""
         owner = _controller(pod)
         if text := _said(pod["metadata"], _MIN_AVAILABLE):
             return int(text)
@@ -173,7 +173,7 @@ _DURATION: Final = re.compile(rf"(?:{_PART.pattern}){{1,8}}|0")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageEnding:
     """The end of a simulated pod. `after_s`: the time to the end, from the moment when all pods of its job are ready.
-    `alone`: True to count from the moment when this pod is ready."""
+    `alone`: True if `after_s` counts from the moment when this pod is ready."""
 
     after_s: float
     phase: str = "Succeeded"
@@ -195,7 +195,7 @@ def is_provided(node: Object) -> bool:
 
 
 def ending(pod: Object, *, fake: bool) -> StageEnding | None:
-    """Return how a pod ends; None if it runs for ever. `fake`: True if its node was created for KWOK."""
+    """Return the end of a pod; None if it runs for ever. `fake`: True if its node was created for KWOK."""
     meta = pod["metadata"]
     words: Mapping[str, Any] = meta.get("annotations") or {}
     if (meta.get("labels") or {}).get(_FAIL) == "true":

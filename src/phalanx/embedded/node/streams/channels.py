@@ -32,7 +32,7 @@ class Channels:
         self._text = False
 
     async def open(self, request: web.Request) -> web.WebSocketResponse:
-        """Answer the handshake. Raises `web.HTTPException` if the request is not a handshake."""
+        """Respond to the handshake. Raises `web.HTTPException` if the request is not a handshake."""
         await self._socket.prepare(request)
         self._text = "base64" in (self._socket.ws_protocol or "")
         return self._socket

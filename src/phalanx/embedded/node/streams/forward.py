@@ -27,7 +27,7 @@ Send = Callable[[bytes], Awaitable[None]]
 
 
 class Line:
-    """A connection to a port of the pod. `give` takes data from the client; None marks the end of the data."""
+    """A connection to a port of the pod. `give` is called with data from the client; None marks the end of the data."""
 
     def __init__(self, address: str, port: int) -> None:
         self._address, self._port = address, port
@@ -35,17 +35,19 @@ class Line:
         self._is_over = False
 
     async def give(self, data: bytes | None) -> None:
-        """Pass data on to the pod. Wait while the pod reads slowly. Data after the end of the connection is dropped."""
+        """Send data to the pod. If the pod reads slowly, wait. Data after the end of the connection is dropped."""
         if not self._is_over:
             await self._given.put(data)
 
     async def run(self, send: Send, fail: Send) -> None:
-        """Pass data in both directions until both sides have ended. `fail` sends the text of an error to the client."""
+        """Copy data in both directions until both sides have ended. `fail`: a function that sends an error text to the
+        client."""
         try:
             await self._connect(send, fail)
         finally:
             self._is_over = True
-            while not self._given.empty():  # so that `give` does not wait for a connection that has ended
+            # empty the queue, so that `give` does not wait for a connection that has ended
+            while not self._given.empty():
                 self._given.get_nowait()
 
     async def _connect(self, send: Send, fail: Send) -> None:
@@ -99,7 +101,7 @@ async def _tunnel(request: web.Request, address: str) -> web.StreamResponse:
 
 
 class _Tunnel:
-    """The SPDY streams of one client, with the connections that they belong to."""
+    """The SPDY streams of one client, with their connections."""
 
     def __init__(self, socket: web.WebSocketResponse, address: str, group: asyncio.TaskGroup) -> None:
         self._socket, self._address, self._group = socket, address, group

@@ -22,8 +22,8 @@ from phalanx.embedded.node.streams.session import Feed, Session, pieces
 from phalanx.embedded.node.streams.spdy import PROTOCOLS as SPDY
 from phalanx.embedded.node.streams.spdy import SpdyChannels
 
-_LAST_WORDS_S = 0.5  # how long to wait for the last output: an orphaned child may keep the pipe open for ever
-_LOOK_S = 0.02  # the interval of checks for new output; short, because users wait for their keys to appear
+_LAST_WORDS_S = 0.5  # the maximum wait for the last output, because an orphaned child may keep the pipe open for ever
+_LOOK_S = 0.02  # the interval of checks for new output; it is short, because users see their keys only after a check
 _SUCCESS = {"status": "Success"}
 AnyChannels: TypeAlias = Channels | SpdyChannels
 
@@ -84,7 +84,7 @@ async def execute(request: web.Request, attempt: Attempt) -> web.StreamResponse:
 
 
 async def _serve(channels: AnyChannels, session: Session) -> int | None:
-    """Pass input and output on until the command ends. Return its exit code; None if the client has disconnected."""
+    """Forward input and output until the command ends. Return its exit code; None if the client has disconnected."""
     output = asyncio.gather(
         *(
             _pump(channels, number, source)
@@ -119,7 +119,7 @@ async def _pump(channels: AnyChannels, number: int, source: int) -> None:
 
 
 async def _hear(channels: AnyChannels, session: Session) -> None:
-    """Pass the client's input on to the session until the client disconnects."""
+    """Forward the client's input to the session until the client disconnects."""
     async for channel, data in channels.messages():
         if channel == STDIN:
             await session.write(data)
@@ -132,7 +132,7 @@ async def _hear(channels: AnyChannels, session: Session) -> None:
 
 
 async def attach(request: web.Request, attempt: Attempt) -> web.StreamResponse:
-    """Pass the output of the container on to the client, until the container ends."""
+    """Forward the output of the container to the client, until the container ends."""
     spec, stdin = attempt.spec, _flag(request, "stdin")
     if stdin and not spec.stdin:
         name = request.match_info["container"]

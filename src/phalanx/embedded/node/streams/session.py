@@ -1,7 +1,7 @@
 """Run a command in the environment, mounts and control groups of a running container, with pipes or a terminal.
 
-The process is created in the same way as for probes (`container.exec`). For the reasons that are stated there,
-asyncio's subprocesses are not used. When the client disconnects, the process and its process group are ended.
+The process is created in the same way as for probes (`container.exec`). It is not created by asyncio, for the reasons
+in that module. When the client disconnects, the process and its process group are ended.
 
 `Feed` sends input to a running container. It writes to the named pipe that the container's supervisor reads
 (`container.shim.streams`)."""
@@ -30,7 +30,7 @@ _LET_GO_S = 1.0
 
 
 class Session:
-    """A running command. The caller must `close` it in any case."""
+    """A running command. The caller must call `close` in all cases."""
 
     def __init__(self, process: subprocess.Popen[bytes], stdin: int, stdout: int, stderr: int, *, tty: bool) -> None:
         self._process, self._tty = process, tty
@@ -149,8 +149,7 @@ Three = tuple[int, int, int]
 
 def _terminal() -> tuple[Three, Three]:
     """Open a terminal. Return two triples of file descriptors for input, output and errors: the ends of this process,
-    and the ends of the command. In the first triple, -1 stands for errors, because a terminal has no separate error
-    output."""
+    and the ends of the command. The first triple has -1 for errors, because a terminal has no separate error output."""
     ours, its = pty.openpty()
     return (ours, ours, -1), (its, its, its)
 
@@ -188,8 +187,8 @@ def _joining(spec: RunSpec, tty: bool) -> Callable[[], None]:
 
 
 class Feed:
-    """Sends input to a container. Input that the container does not read any more is dropped. The caller must `close`
-    it in any case."""
+    """Sends input to a container. Input that the container does not read any more is dropped. The caller must call
+    `close` in all cases."""
 
     def __init__(self, pipe: Path) -> None:
         self._pipe = -1

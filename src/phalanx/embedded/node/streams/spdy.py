@@ -1,14 +1,13 @@
-"""SPDY/3.1 for port-forward, exec and attach. The module has the protocol, and uses its streams as the channels of a
-command.
+"""SPDY/3.1 for port-forward, exec and attach: the protocol, and the use of its streams as the channels of a command.
 
-The first part is the protocol, as far as it is needed: streams with headers, data, half-closed streams, pings. Newer
+The first part implements the needed part of the protocol: streams with headers, data, half-closed streams, pings. Newer
 clients send SPDY inside a WebSocket (`SPDY/3.1+portforward.k8s.io`). For older clients, the API server puts the SPDY
-data into a WebSocket. Flow control is left out on both sides, as in the library of Kubernetes (moby/spdystream).
-Headers are compressed by one zlib stream for each direction, with the dictionary of the draft.
+data into a WebSocket. Neither side uses flow control, as in the library of Kubernetes (moby/spdystream). Headers are
+compressed by one zlib stream for each direction, with the dictionary of the draft.
 
-The second part uses the streams of a connection as the channels of an exec or attach, for older clients. For each
-channel the client opens a stream with a header `streamType`. The command starts when all streams of the query are open.
-The end of a command is reported on the error stream, as a `v1.Status`.
+The second part uses the streams of a connection as the channels of an exec or attach, for older clients. The client
+opens one stream for each channel, with the header `streamType`. The command starts when all streams that the query
+requests are open. The end of a command is reported on the error stream, as a `v1.Status`.
 
 Sources: SPDY Protocol - Draft 3.1 (sections 2.2 to 2.6); k8s.io/cri-streaming, remotecommand/httpstream.go, and
 client-go/tools/remotecommand.
@@ -60,7 +59,7 @@ DICTIONARY = (
 
 
 class SpdyBroken(Exception):
-    """Raised if the client does not speak SPDY/3.1, or sends more than is allowed."""
+    """Raised if the client does not follow SPDY/3.1, or exceeds a limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +89,7 @@ class Reset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pinged:
-    """A frame: a ping, to which the server must send `answer`."""
+    """A frame: a ping. `answer`: the frame that the server must send in response."""
 
     answer: bytes
 
@@ -137,7 +136,7 @@ class SpdyConnection:
                     return Reset(stream=int.from_bytes(body[:4]) & 0x7FFFFFFF)
                 case 6:  # PING
                     return Pinged(answer=_control(PING, 0, body))
-                case 8:  # HEADERS must be decompressed to keep the state of the compression
+                case 8:  # HEADERS: must be decompressed, because the following headers depend on it
                     self._headers(body[4:])
         except (zlib.error, struct.error, UnicodeDecodeError) as error:
             raise SpdyBroken(str(error)) from None
@@ -187,13 +186,13 @@ def _text(plain: bytes, at: int) -> tuple[str, int]:
 
 # --- channels ---------------------------------------------------------------------------------------------------------
 
-PROTOCOLS = ("SPDY/3.1+v5.channel.k8s.io", "SPDY/3.1+v4.channel.k8s.io")  # over SPDY, these two versions are the same
+PROTOCOLS = ("SPDY/3.1+v5.channel.k8s.io", "SPDY/3.1+v4.channel.k8s.io")  # over SPDY, both versions are equal
 _CHANNELS = {"stdin": STDIN, "stdout": STDOUT, "stderr": STDERR, "error": ERROR, "resize": RESIZE}
 _OPENING_S = 30.0
 
 
 class SpdyChannels:
-    """The channels of a command, with the same methods as `Channels`, over SPDY. Call `open` first. `asked`: the
+    """The channels of a command over SPDY. The methods are those of `Channels`. Call `open` first. `asked`: the
     channels that the client will open."""
 
     def __init__(self, asked: frozenset[int]) -> None:
@@ -205,7 +204,7 @@ class SpdyChannels:
         self._early: deque[tuple[int, bytes]] = deque()
 
     async def open(self, request: web.Request) -> web.WebSocketResponse:
-        """Answer the handshake and wait for the streams; close the connection if the client does not open them in
+        """Respond to the handshake, and wait for the streams. Close the connection if the client does not open them in
         time."""
         await self._socket.prepare(request)
         with suppress(TimeoutError):
@@ -238,7 +237,7 @@ class SpdyChannels:
             heard = await self._hear()
 
     async def _hear(self) -> deque[tuple[int, bytes]] | None:
-        """Return the data in the next message; None if the client has disconnected or does not speak SPDY."""
+        """Return the data in the next message; None if the client has disconnected or does not follow SPDY."""
         message = await self._socket.receive()
         if message.type is not WSMsgType.BINARY:
             return None

@@ -1,10 +1,12 @@
-"""Build the root of a container with an image: the layers, and above them the container's writes (overlayfs).
+"""Build the root of a container with an image: the layers of the image, and above them a directory for the container's
+writes (overlayfs).
 
-Mounts from the machine (volumes, device files, /sys) are copied while the machine's root is still present. Then the
-image's tree becomes the root, and the machine's root is unmounted. Only then are the copies moved to their places, so
-that links in the image cannot lead outside of it. Root creates mount points only in the image's own tree. A mount point
-inside a volume, which may be a directory of the machine, is created with the rights of the confined program's user.
-`mount_point` uses openat2(2) to find out whether a mount point is in the image's tree or in a volume.
+Mounts from the machine (volumes, device files, /sys) are first copied, while the machine's root is still mounted. Then
+the image's tree becomes the root, and the machine's root is unmounted. The copies are attached to their mount points
+last, so that links in the image cannot lead to files of the machine. As root, this module creates mount points only in
+the image's own tree. A mount point inside a volume, which may be a directory of the machine, is created with the rights
+of the confined program's user. `mount_point` uses openat2(2) to find out whether a mount point is in the image's tree
+or in a volume.
 
 A container sees the parts of the machine that OCI runtime-spec, config-linux.md, lists: /proc of its own processes,
 /sys read-only, the usual files of /dev, and its own devices. Files of /proc and /sys about the machine are hidden or
@@ -58,8 +60,8 @@ _READ_ONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-tr
 
 
 def make_root(spec: ShimSpec, root: ShimRoot, volumes: list[tuple[int, ShimMount]]) -> None:
-    """Build the container's root, and make it the root of this process. `volumes`: a pair for each mount: an open
-    file descriptor of its source, and its settings. Raises SyscallRefused."""
+    """Build the container's root, and make it the root of this process. `volumes`: for each mount, a pair of an open
+    file descriptor of its source and its settings. Raises SyscallRefused."""
     user_namespace = bool(spec.get("user_namespace"))
     mount("separating mounts", "none", "/", None, MS_REC | MS_SLAVE)
     copies = [(_copied(handle, one), one["target"]) for handle, one in volumes]
@@ -99,8 +101,8 @@ def _copied_path(path: str) -> int:
 
 
 def _processes(stage: str) -> int:
-    """Mount a new /proc for the container, and return a handle on this mount. In a user namespace, the kernel allows
-    this mount only if the machine's /proc is fully visible."""
+    """Mount a new /proc for the container, and return a file descriptor of this mount. In a user namespace, the kernel
+    allows this mount only if the machine's /proc is fully visible."""
     mount("mounting /proc", "proc", stage, "proc", _PROC)
     tree = _copied_path(stage)
     call("mounting /proc", libc.umount2(os.fsencode(stage), MNT_DETACH))
@@ -108,8 +110,8 @@ def _processes(stage: str) -> int:
 
 
 def _mount_layers(root: ShimRoot, *, user_namespace: bool) -> None:
-    """Mount the layers of the image over each other. The kernel gets the layers as handles, because their paths may be
-    too long or contain a colon."""
+    """Mount the layers of the image over each other. The layers are passed to the kernel as file descriptors, because
+    their paths may be too long or contain a colon."""
     if not root["layers"]:  # the stage already contains all files
         mount("mounting the root", root["stage"], root["stage"], None, MS_BIND | MS_REC)
         mount("mounting the root", "none", root["stage"], None, MS_BIND | MS_REMOUNT | MS_NODEV)
@@ -124,7 +126,8 @@ def _mount_layers(root: ShimRoot, *, user_namespace: bool) -> None:
 
 
 def _folder(path: str) -> int:
-    """Return a handle on a directory of the image, and create it if it is missing. A link at this path is refused."""
+    """Return a file descriptor of a directory of the image, and create the directory if it is missing. A link at this
+    path is refused."""
     with suppress(FileExistsError):
         os.mkdir(path, 0o755)
     if not stat.S_ISDIR(os.lstat(path).st_mode):
@@ -139,10 +142,11 @@ def _attach(target: str, tree: int, point: int) -> None:
 
 
 def mount_point(target: str, spec: ShimSpec, *, file: bool = False, own: tuple[tuple[str, int, int], ...] = ()) -> int:
-    """Return a handle on the directory (or, with `file`, the file) `target` of the container, and create it if it is
-    missing. Root creates it in the container's own tree. In any other tree, it is created with the user's rights.
-    `own`: the directories of the container's own tree, with their handles and the flags for following links. Raises
-    SyscallRefused."""
+    """Return a file descriptor of the directory (or, with `file`, the file) `target` of the container, and create the
+    target if it is missing. It is created as root in the container's own tree, and with the user's rights in any other
+    tree.
+    `own`: the directories of the container's own tree, with their file descriptors and the flags for following links.
+    Raises SyscallRefused."""
     what = f"making the mount point {target}"
     target = f"/{target.lstrip('/')}"
     for place, folder, resolve in own:
@@ -164,8 +168,8 @@ class _Elsewhere(Exception):
 
 
 def _own_point(folder: int, path: str, resolve: int, *, file: bool) -> int:
-    """Return a handle on a path in the container's own tree, and create it if it is missing. Raises _Elsewhere,
-    OSError."""
+    """Return a file descriptor of a path in the container's own tree, and create the path if it is missing. Raises
+    _Elsewhere, OSError."""
     try:
         return make_resolved(folder, path, resolve | NO_XDEV | NO_MAGICLINKS, file=file)
     except OSError as error:
@@ -190,7 +194,7 @@ def _make_proc(processes: int, *, hide: bool) -> None:
 def _make_dev(devices: list[tuple[int, str]], *, user_namespace: bool) -> None:
     os.close(_folder("/dev"))
     mount("mounting /dev", "tmpfs", "/dev", "tmpfs", MS_NOSUID, "mode=755,size=65536k")
-    for tree, path in devices:  # volumes are mounted only later
+    for tree, path in devices:  # volumes are mounted later
         _attach(path, tree, mount_point(path, {}, file=not stat.S_ISDIR(os.fstat(tree).st_mode)))
     for name, target in _LINKS.items():
         os.symlink(target, f"/dev/{name}")

@@ -20,12 +20,12 @@ DATA, RESIZE, END = range(3)  # types of frames: input, the size of the terminal
 FRAME_MOST = 4000
 _HEAD = 3
 _END_OF_TRANSMISSION = b"\x04"
-_LINE_MOST = 16 * 1024  # longer lines are cut into parts, as in the log format of CRI
+_LINE_MOST = 16 * 1024  # longer lines are split into parts, as in the log format of CRI
 
 
 class Log:
-    """A log file to which whole lines are appended. When it reaches its size limit, a new file is begun, and the older
-    files are renamed to STEM.log.1, .2 and so on."""
+    """A log file to which whole lines are appended. When the file reaches its size limit, a new file is created, and
+    the older files are renamed to STEM.log.1, .2 and so on."""
 
     def __init__(self, path: str) -> None:
         self._path, self._file, self._size = path, -1, 0
@@ -45,7 +45,8 @@ class Log:
                     data = data[written:]
                     self._size += written
             except OSError:
-                os.ftruncate(self._file, before)  # remove a partly written line: the next line would continue it
+                # remove a partly written line, because the next line would be appended to it
+                os.ftruncate(self._file, before)
                 self._size = before
             if self._size > _LOG_BYTES:
                 self._turn()
@@ -61,8 +62,8 @@ class Log:
 
 
 class ShimStream:
-    """An output of the program, written as lines `TIME NAME F|P TEXT`. `prompt`: True for a terminal, where incomplete
-    lines are passed on at once."""
+    """An output of the program, which is written to the log as lines `TIME NAME F|P TEXT`. `prompt`: True for a
+    terminal, whose incomplete lines are written at once."""
 
     def __init__(self, name: str, source: int, log: Log, *, prompt: bool = False) -> None:
         self.source, self._prompt = source, prompt
@@ -115,20 +116,21 @@ class Input:
 
     def __init__(self, path: str, target: int, *, tty: bool) -> None:
         os.mkfifo(path, 0o600)
-        self.source = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)  # also for writing, so that it never ends
+        # also opened for writing, so that a read never finds the end of the pipe
+        self.source = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         self.target, self._tty = target, tty
         self._frames, self._pending, self._over = b"", b"", False
         os.set_blocking(target, False)
 
     def watch(self, poll: select.poll) -> None:
-        """Let `poll` wait for frames. While the program has not read earlier data, let it wait until the program can
-        take more."""
+        """Let `poll` wait for frames. While the program has not read earlier data, let `poll` wait until the program
+        can take more data."""
         poll.register(self.source, 0 if self._pending else select.POLLIN)
         if self._pending:
             poll.register(self.target, select.POLLOUT)
 
     def pump(self, poll: select.poll) -> None:
-        """Pass on the data that can be written without waiting."""
+        """Write the data to the program that can be written without waiting."""
         poll.unregister(self.source)
         if self._pending:
             poll.unregister(self.target)

@@ -1,17 +1,17 @@
-"""The supervisor of one container, which is the main part of the shim. The supervisor is started for the node agent,
-outlives the agent, and does not depend on Kubernetes.
+"""The supervisor of one container, which is the main part of the shim. The node agent starts the supervisor. The
+supervisor continues after the end of the agent, and does not depend on Kubernetes.
 
-The agent has a process that forks supervisors (`serve`). This process has imported all modules that a supervisor needs.
-So the start of a supervisor takes only the time of a fork, and all supervisors share the memory of Python. The process
-that forks ends with the agent; the supervisors continue.
+A child process of the agent forks supervisors (`serve`). It imports all modules that a supervisor needs. So the start
+of a supervisor takes only the time of a fork, and all supervisors share the memory of these modules. This process ends
+with the agent; the supervisors continue.
 
 STEM is the common beginning of the paths of a container's files. STEM.spec.json defines the program. The supervisor
 writes three files, each atomically: STEM.run.json (the process and its start time; durable *before* the program
 starts), STEM.log (the output, in lines with time stamps, as container runtimes write it) and STEM.exit.json (the end).
 
-STEM.lock is held (flock(2)) from before the start until the end is recorded. So if a process gets the lock, no shim
-runs; no process id is needed to find that out. A shim that finds STEM.run.json starts no program, so a container is
-never started twice, however often the agent is killed.
+The shim holds a lock on STEM.lock (flock(2)) from before the start of the program until the end is recorded. So a
+process that gets the lock knows that no shim runs, without looking for process ids. A shim that finds STEM.run.json
+starts no program, so a container is never started twice, even if the agent is killed many times.
 
 SIGTERM is forwarded to the program's process group; SIGUSR1 kills all processes. Orphaned processes of the program
 become children of the supervisor (PR_SET_CHILD_SUBREAPER), and end with the program, as in a container's PID namespace.
@@ -20,11 +20,11 @@ If the supervisor is killed, the kernel kills the program (PR_SET_PDEATHSIG).
 A *confined* program runs as another user, under a supervisor that is root. The program gets new namespaces for
 processes, mounts and IPC, with its own /proc and /dev/shm, and cannot gain rights (PR_SET_NO_NEW_PRIVS). Every path
 that its user chose is opened, or created, with that user's rights (setfsuid(2)) before the mount. Process 1 of its
-namespace is Phalanx's. This process forwards signals and reaps ended processes, so that programs that do not expect to
-be process 1 end in the same way as outside a container.
+namespace is a process of Phalanx. It forwards signals and reaps ended processes, because many programs do not work
+correctly as process 1.
 
-A program with its own *root* sees the files of its image instead of the machine's (`root`), and is isolated in the same
-way, confined or not. The supervisor imports only the other modules of this folder.
+A program with its own *root* sees the files of its image instead of the machine's files (`root`), and is isolated in
+the same way as a confined program. The supervisor imports only the other modules of this folder.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ from phalanx.embedded.node.container.shim.syscalls import (
 )
 
 _STEM_BYTES = 1 << 16
-_POLL_MS = 1000  # signals wake the loop up; the timeout is for a signal that the kernel merged with another one
+_POLL_MS = 1000  # a signal wakes the loop; the timeout is needed because the kernel may merge two signals into one
 _NOBODY = 65534
 START_FAILED = 128  # the exit code of a container that could not be started, as containerd reports it
 
@@ -105,7 +105,8 @@ class Shim:
         shim = os.getpid()
         if has_own_processes(self.spec):
             separate_processes(self.spec)
-            signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)  # because process 1 ignores signals without a handler
+            # blocked, because process 1 ignores signals without a handler
+            signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)
         self.main = os.fork()
         if self.main == 0:
             try:
@@ -125,7 +126,8 @@ class Shim:
         os.write(go[1], b"g")
         os.close(go[1])
         with os.fdopen(failed[0], "rb") as file:
-            problem = file.read().decode(errors="replace")  # the file ends at the exec, which closes its other end
+            # the pipe ends at the exec of the program, which closes the other end
+            problem = file.read().decode(errors="replace")
         return streams, problem
 
     def _standard_streams(self) -> tuple[tuple[int, int, int], list[ShimStream]]:
@@ -185,8 +187,7 @@ class Shim:
                 os.kill(self.main, number)
 
     def _kill(self) -> None:
-        """Kill every child. The children of killed processes then become children of this process, and the next call
-        kills them."""
+        """Kill every child. Their own children then become children of this process, and the next call kills them."""
         self.killing = True
         if self.status is None:
             self._pass_on(signal.SIGKILL)
@@ -217,7 +218,7 @@ def separate_processes(spec: ShimSpec) -> None:
         return
     if spec.get("user_namespace"):
         root = spec["root"]
-        assert root is not None  # a confined program never needs a user namespace, because its agent is root
+        assert root is not None  # a confined program never needs a user namespace, because the agent runs as root
         enter_user_namespace(root.get("user_id", 0), root.get("group_id", 0))
     call("separating processes", libc.unshare(CLONE_NEWPID))
 
@@ -271,7 +272,7 @@ def probe(source: str, target: str, user_namespace: bool) -> str:
 
 
 def probe_confined(folder: str) -> str:
-    """Return "" if this process can make mounts for another user with file handles only, otherwise the reason why it
+    """Return "" if this process can make mounts for another user by file descriptors only, otherwise the reason why it
     cannot."""
     spec: ShimSpec = {"mounts": [{"source": folder, "target": "/", "read_only": True}], "confined": True}
     spec |= {"user": _NOBODY, "group": _NOBODY, "groups": [_NOBODY]}
@@ -288,7 +289,7 @@ def probe_root(root: ShimRoot, user_namespace: bool) -> str:
     try:
         separate_processes(spec)
         told, tell = os.pipe()
-        if os.fork() == 0:  # a namespace has a /proc only with a process 1
+        if os.fork() == 0:  # /proc can be mounted only if the PID namespace has a process 1
             try:
                 isolate(spec)
             except BaseException as error:  # report any error to the parent, and end this fork
@@ -302,7 +303,7 @@ def probe_root(root: ShimRoot, user_namespace: bool) -> str:
 
 
 def main(words: list[str]) -> None:
-    """Fork supervisors, or run one of the other actions that need a separate process."""
+    """Run the action that `words` names in this process: fork supervisors, run a probe, or enter a container."""
     match words:
         case ["--serve"]:
             serve()
@@ -327,7 +328,8 @@ def _answer(text: str) -> None:
 def serve() -> None:
     """Fork a supervisor for each STEM that comes over the socket at descriptor 0, until its other end is closed.
 
-    With each STEM comes a descriptor. The supervisor closes it when the container is on record, started or failed."""
+    Each STEM comes with a file descriptor. The supervisor closes the descriptor when the start of the container or its
+    failure is recorded."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps supervisors that end
     channel = socket.socket(fileno=0)
     gc.collect()
@@ -336,7 +338,7 @@ def serve() -> None:
         message, handles, _, _ = socket.recv_fds(channel, _STEM_BYTES, 1)
         if not message:
             return
-        with suppress(OSError):  # no process can be created, and the agent finds out that the container was not started
+        with suppress(OSError):  # if no process can be created, the agent notices that the container was not started
             if os.fork() == 0:
                 _begin(message.decode(errors="surrogateescape"), handles[0])
         for handle in handles:

@@ -1,8 +1,8 @@
-"""System calls that Python does not have, with error messages.
+"""System calls that Python does not offer, with error messages.
 
-open_tree(2) copies a mount by a handle, and move_mount(2) attaches it. The root may be changed between the two, so that
-no link of an image can redirect the source of a mount. The numbers of these calls are the same on all architectures
-except Alpha (include/uapi/asm-generic/unistd.h).
+open_tree(2) copies a mount and returns a file descriptor of the copy, and move_mount(2) attaches the copy. The root may
+be changed between both calls, so that no link of an image can redirect the source of a mount. The numbers of these
+calls are the same on all architectures except Alpha (include/uapi/asm-generic/unistd.h).
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ class _How(ctypes.Structure):
 
 
 def open_resolved(folder: int, path: str, resolve: int, flags: int = _HANDLE) -> int:
-    """Return a handle on `path`, followed from `folder` as `resolve` allows (openat2(2)). Raises OSError."""
+    """Return a file descriptor of `path`, resolved from `folder` with the restrictions `resolve` (openat2(2)). Raises
+    OSError."""
     how = _How(flags, 0, resolve)
     found = int(libc.syscall(_OPENAT2, folder, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how)))
     if found < 0:
@@ -77,9 +78,9 @@ def open_resolved(folder: int, path: str, resolve: int, flags: int = _HANDLE) ->
 
 
 def make_resolved(folder: int, path: str, resolve: int, *, file: bool = False) -> int:
-    """Return a handle on `path`, and create its missing directories and, with `file`, an empty file at the end. Each
-    directory is created through the handle of its parent directory, so that a link that changes in the meantime cannot
-    redirect the path. Raises OSError."""
+    """Return a file descriptor of `path`, and create its missing directories and, with `file`, an empty file at its
+    end. Each directory is created relative to the file descriptor of its parent, so that a link that changes in the
+    meantime cannot redirect the path. Raises OSError."""
     path = path.strip("/") or "."
     try:
         return open_resolved(folder, path, resolve)
@@ -97,13 +98,13 @@ def make_resolved(folder: int, path: str, resolve: int, *, file: bool = False) -
 
 
 def copied_tree(what: str, handle: int) -> int:
-    """Return a handle on a copy of the mount at `handle` and of all mounts below it. Raises SyscallRefused."""
+    """Return a file descriptor of a copy of the mount at `handle` and of all mounts below it. Raises SyscallRefused."""
     flags = _OPEN_TREE_CLONE | _OPEN_TREE_CLOEXEC | _AT_EMPTY_PATH | _AT_RECURSIVE
     return call(what, libc.syscall(_OPEN_TREE, handle, b"", flags))
 
 
 def attach(what: str, tree: int, point: int) -> None:
-    """Attach a detached copy of a mount to the directory of the handle `point`. Raises SyscallRefused."""
+    """Attach a detached copy of a mount to the directory of the file descriptor `point`. Raises SyscallRefused."""
     flags = _MOVE_MOUNT_F_EMPTY_PATH | _MOVE_MOUNT_T_EMPTY_PATH
     call(what, libc.syscall(_MOVE_MOUNT, tree, b"", point, b"", flags))
 
@@ -116,7 +117,8 @@ def make_read_only(what: str, tree: int) -> None:
 
 
 def _capabilities() -> tuple[Any, Any]:
-    """Return arguments for capset(2) that stand for the present capabilities of this process. Raises SyscallRefused."""
+    """Return the arguments for capset(2) that describe the present capabilities of this process. Raises
+    SyscallRefused."""
     head = (ctypes.c_uint32 * 2)(_CAPABILITIES_VERSION_3, 0)
     sets = (ctypes.c_uint32 * 6)()  # effective, permitted, inheritable for capabilities 0 to 31, and then for 32 to 63
     call("reading capabilities", libc.capget(head, sets))
@@ -149,7 +151,7 @@ def limit_capabilities(kept: Iterable[int]) -> None:
 
 
 def pivot_root_to_here() -> None:
-    """Make the current directory, a mount, the root. The old root is unmounted. Raises SyscallRefused."""
+    """Make the current directory, which must be a mount, the root, and unmount the old root. Raises SyscallRefused."""
     number = {"x86_64": 155, "aarch64": 41, "riscv64": 41, "ppc64le": 203, "s390x": 217}.get(os.uname().machine)
     if number is None:
         raise SyscallRefused(f"pivot_root: not known for the architecture {os.uname().machine}")

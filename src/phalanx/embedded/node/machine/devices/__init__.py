@@ -1,6 +1,6 @@
-"""Assign devices with names, from several sources, to containers.
+"""Assign devices with ids, from several sources, to containers.
 
 pool        the devices of all sources, and their health; devices that a file lists
 plugins     serve device plugins like the kubelet; the messages between the kubelet and device plugins
-gpus        parts of NVIDIA GPUs, and AMD GPUs
+gpus        find parts of NVIDIA GPUs, and AMD GPUs
 """

@@ -1,8 +1,8 @@
-"""Find AMD GPUs and parts of NVIDIA GPUs. The node offers AMD GPUs, which the driver amdkfd lists, as the resource
+"""Find AMD GPUs and parts of NVIDIA GPUs. The driver amdkfd lists AMD GPUs; the node offers them as the resource
 `amd.com/gpu`.
 
-The driver lists the machine's processors below /sys/class/kfd/kfd/topology/nodes. An entry with SIMD units is a GPU,
-and states the number of its render file (/dev/dri/renderD128 …). Programs of ROCm open the render file and /dev/kfd,
+The driver lists the machine's processors below /sys/class/kfd/kfd/topology/nodes. An entry with SIMD units is a GPU; it
+has the number of the GPU's render file (/dev/dri/renderD128 …). Programs of ROCm open the render file and /dev/kfd,
 which all GPUs share. The programs see the GPUs that ROCR_VISIBLE_DEVICES names (ROCm documentation, "GPU isolation
 techniques"): by the unique id if the GPU has one, otherwise by the index. If AMD's device plugin registers, its devices
 of this resource replace these GPUs.
@@ -11,10 +11,10 @@ NVIDIA's Multi-Instance GPUs (MIG): GPUs that are divided into instances with th
 
 A GPU in MIG mode is not offered as a whole. Instead the node offers its instances, with one resource for each profile,
 for example `nvidia.com/mig-1g.10gb`. The names are those of NVIDIA's device plugin with the strategy "mixed". The node
-finds the instances once, at its start. To divide a GPU in another way, drain the node, and restart the agent
-afterwards. CUDA_VISIBLE_DEVICES names the instance that a program uses. Containers without an instance of a GPU cannot
-open the device file of the GPU and those of its instances (/dev/nvidia-caps, numbered in mig-minors). Containers with
-different instances of one GPU are separated only by CUDA_VISIBLE_DEVICES."""
+finds the instances once, at its start. After an administrator divides a GPU in another way, the agent must be
+restarted; the node must be drained first. CUDA_VISIBLE_DEVICES names the instance that a program uses. Containers
+without an instance of a GPU cannot open the device file of the GPU and those of its instances (/dev/nvidia-caps,
+numbered in mig-minors). Containers with different instances of one GPU are separated only by CUDA_VISIBLE_DEVICES."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ _SHARED_FILE = "/dev/kfd"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AmdGpu:
-    """A GPU of AMD. `index`: its number among the machine's GPUs, as ROCm counts them. `unique_id`: "" if the GPU has
-    none."""
+    """A GPU of AMD. `index`: its number among the machine's GPUs, as ROCm counts them. `unique_id`: its unique id; ""
+    if it has none."""
 
     index: int
     unique_id: str
@@ -58,7 +58,7 @@ def _gpus(places: Sequence[Path]) -> Iterator[AmdGpu]:
     for place in places:
         said = _properties(place / "properties")
         if said.get("simd_count", 0) == 0:
-            continue  # a processor and no GPU
+            continue  # the entry is that of a processor, not of a GPU
         unique = said.get("unique_id", 0)
         render = f"/dev/dri/renderD{said.get('drm_render_minor', 0)}"
         yield AmdGpu(index=index, unique_id=f"{unique:016x}" if unique else "", render_file=render)
@@ -137,7 +137,7 @@ def _instances(lines: Sequence[str]) -> Iterator[MigInstance]:
 
 
 def instance_files(gpu_file: str, minors: Path = _MINORS) -> tuple[str, ...]:
-    """Return the files of all instances of the GPU whose own file is `gpu_file`."""
+    """Return the device files of all instances of the GPU with the device file `gpu_file`."""
     found = []
     with suppress(OSError):
         for line in minors.read_text().splitlines():

@@ -1,11 +1,11 @@
-"""Serve device plugins like the kubelet (v1beta1), so that the plugins of GPU, FPGA and RDMA vendors can register
-unchanged.
+"""Serve device plugins like the kubelet (v1beta1), so that unchanged plugins of GPU, FPGA and RDMA vendors can
+register.
 
 A plugin is a separate program. It serves a socket in the node's folder, and calls Register on the node's socket
-(`kubelet.sock`) with its socket's name and its resource. The node calls its ListAndWatch, whose stream reports the
-devices and their health, and Allocate before it starts a container with devices. When the stream ends, the node does
-not offer the devices until the plugin registers again. Plugins watch the node's socket. When the socket is created
-again, as after a restart of the kubelet, they register again.
+(`kubelet.sock`) with its socket's name and its resource. The node calls the plugin's ListAndWatch, whose stream reports
+the devices and their health. Before the node starts a container with devices, it calls Allocate. When the stream ends,
+the node does not offer the devices until the plugin registers again. Plugins watch the node's socket. When the socket
+is created again (as after a restart of the kubelet), the plugins register again.
 
 A program that may write to the folder can offer devices, and can choose mounts of the containers that use them. So the
 folder must belong to root or to the agent's user.
@@ -81,7 +81,7 @@ class DevicePlugin:
         self._channel: Any = None
 
     async def watch(self) -> None:
-        """Offer the plugin's devices until its stream ends."""
+        """Offer the plugin's devices until the plugin's stream ends."""
         async with grpc.aio.insecure_channel(f"unix:{self._socket}") as self._channel:
             try:
                 async for told in self._call("ListAndWatch", "Empty", "ListAndWatchResponse", stream=True):
@@ -151,7 +151,7 @@ class _Registration:
             log.warning("a device plugin was refused: %s", error)
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         before = self._watched.pop(request.resource_name, None)
-        if before is not None:  # the plugin was restarted, and its old socket does not exist any more
+        if before is not None:  # the plugin has restarted, and its old socket does not exist any more
             before.cancel()
         self._watched[request.resource_name] = self._group.create_task(plugin.watch())
         return message("Empty")()
@@ -171,8 +171,8 @@ class _Registration:
 
 
 async def serve_plugins(folder: Path, pool: DevicePool) -> None:
-    """Let device plugins register, until cancelled. Raises PhalanxError or OSError if other users may write to the
-    folder, or if a kubelet uses the folder."""
+    """Accept registrations of device plugins, until cancelled. Raises PhalanxError or OSError if other users may write
+    to the folder, or if a kubelet uses the folder."""
     async with asyncio.TaskGroup() as group, _serving(folder, _Registration(folder, pool, group)):
         log.info("device plugins register at %s", folder / SOCKET)
         await asyncio.Event().wait()

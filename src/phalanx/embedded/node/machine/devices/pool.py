@@ -1,11 +1,11 @@
-"""Manage the devices of one node, except whole NVIDIA GPUs. These devices are extended resources in which each device
-has an id.
+"""Manage the devices of one node, except whole NVIDIA GPUs. A device is one unit of an extended resource, and has an
+id.
 
-A source of devices, for example a device plugin, offers a resource. The source reports its devices and their health
-when it starts and at each change. It also returns the environment variables, mounts and device files of a container
-that uses some of the devices. The node's capacity is the number of healthy devices. The node records the devices of
-each pod, and assigns no device twice. If the source of a resource ends, the node's capacity of this resource becomes
-zero. Containers keep the devices that they have.
+A source of devices, for example a device plugin, offers a resource. The source reports its devices and their health at
+its start and at each change. For a container with some of the devices, the source returns environment variables, mounts
+and device files. The node's capacity is the number of healthy devices. The node records the devices of each pod, and
+assigns no device twice. If the source of a resource ends, the node's capacity of this resource becomes zero. Containers
+keep the devices that they have.
 
 A file may list devices of any generic resource of this machine, such as licences, boards or instruments:
 
@@ -14,9 +14,9 @@ A file may list devices of any generic resource of this machine, such as licence
       - {id: left, devices: [/dev/ttyUSB0], env: {SCOPE: left}}
       - {id: right, devices: [/dev/ttyUSB1], env: {SCOPE: right}}
 
-A device is healthy as long as its files exist. So an unplugged device is removed, and is offered again when it is
-plugged in. The list is read again when it changes. If the new list is invalid, the error is reported, and the earlier
-devices stay."""
+A device is healthy as long as its files exist. So an unplugged device is not offered until it is plugged in again. The
+list is read again when its file changes. If the new list is invalid, the error is reported, and the earlier list stays
+in use."""
 
 from __future__ import annotations
 
@@ -66,19 +66,19 @@ class DeviceSource(Protocol):
 
 
 class DevicePool:
-    """The devices of the node. `capacity`: the node's capacity, which the pool updates. `changed`: called and awaited
-    after each change of the capacity."""
+    """The devices of the node. `capacity`: the node's capacity, which the pool updates. `changed`: a coroutine function
+    that is called after each change of the capacity."""
 
     def __init__(self, capacity: MutableMapping[str, str], changed: Callable[[], Awaitable[None]]) -> None:
         self._capacity, self._changed = capacity, changed
         self._own = frozenset(capacity)  # resources that the node itself offers
         self._healthy: dict[str, Ids] = {}
         self._sources: dict[str, DeviceSource] = {}
-        self.known_files: set[str] = set()  # device files that only containers with the device may open
+        self.known_files: set[str] = set()  # only containers with the device may open these device files
 
     @property
     def resources(self) -> frozenset[str]:
-        """Return the names of all resources that were ever offered."""
+        """Return the names of all resources that sources offer now or offered earlier."""
         return frozenset(self._healthy)
 
     def require_free(self, resource: str) -> None:
@@ -153,8 +153,8 @@ class ListedDevices:
         return frozenset(path for one in self._devices.values() for path in one.devices)
 
     async def allocate(self, ids: Ids) -> GrantedDevices:
-        """Return the files and the environment of these devices. If several set the same variable, their values are
-        joined by commas."""
+        """Return the files and the environment of these devices. If several devices set the same variable, their values
+        are joined by commas."""
         env: dict[str, str] = {}
         mine = [self._devices[one] for one in ids if one in self._devices]
         if len(mine) != len(ids):
