@@ -33,7 +33,7 @@ async def serve(kubeconfig: str | None) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m phalanx.embedded.controllers", description=__doc__)
     parser.add_argument("--kubeconfig", help="default: $KUBECONFIG, else ~/.kube/config")
-    parser.add_argument("--verbose", action="store_true", help="log what is tried again, and why")
+    parser.add_argument("--verbose", action="store_true", help="log each retry with its reason")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO if arguments.verbose else logging.WARNING, format="%(asctime)s %(message)s")
     uvloop.run(serve(arguments.kubeconfig))

@@ -1,8 +1,9 @@
-"""Keep the status of PodDisruptionBudgets up to date. The first part computes how many disruptions a
-PodDisruptionBudget allows now. Its functions are pure.
+"""Keep the status of PodDisruptionBudgets up to date. The first part computes the number of disruptions that a
+PodDisruptionBudget allows now; its functions have no side effects.
 
-The eviction API decrements `disruptionsAllowed` at each eviction. It adds the evicted pod to `disruptedPods`, where the
-pod stays until its deletion is observed, for two minutes at most (k8s.io/kubernetes/pkg/controller/disruption).
+At each eviction, the eviction API decrements `disruptionsAllowed` and adds the pod to `disruptedPods`. The pod is
+removed from this list when its deletion is observed, or after two minutes
+(k8s.io/kubernetes/pkg/controller/disruption).
 
 The second part is the disruption controller, which writes this status. The eviction API reads the status to allow or
 refuse evictions."""
@@ -31,15 +32,15 @@ DISRUPTED_FOR_S = 120.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """The expected number of pods, and the required number of healthy ones."""
+    """The expected number of pods, and the required number of healthy pods."""
 
     pods: int
     healthy: int
 
 
 def needs_scale(spec: Mapping[str, object]) -> bool:
-    """Return True if the bound of the budget (minAvailable, maxUnavailable) refers to the desired replicas of the pods'
-    controllers, and not to the number of existing pods."""
+    """Return True if the bound of the budget (minAvailable, maxUnavailable) is relative to the desired replicas of the
+    pods' controllers. Otherwise it is relative to the number of existing pods."""
     return spec.get("maxUnavailable") is not None or isinstance(spec.get("minAvailable"), str)
 
 
@@ -55,8 +56,8 @@ def expected(spec: Mapping[str, Any], pods: int, scale: int) -> Expected:
 
 
 def disrupted(budget: Object, pods: Sequence[Object], now_s: float) -> dict[str, str]:
-    """Return the evicted pods that must be counted as deleted although their deletion has not begun yet: name -> time
-    of the eviction. After `DISRUPTED_FOR_S` an eviction is ignored."""
+    """Return the evicted pods whose deletion was not observed yet: name -> time of the eviction. They count as deleted.
+    Evictions that are older than `DISRUPTED_FOR_S` are ignored."""
     listed: dict[str, str] = budget.get("status", {}).get("disruptedPods") or {}
     staying = {pod["metadata"]["name"] for pod in pods if not is_deleting(pod)}
     return {name: at for name, at in listed.items() if name in staying and seconds(at) + DISRUPTED_FOR_S > now_s}

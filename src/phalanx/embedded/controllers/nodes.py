@@ -1,19 +1,19 @@
 """Taint nodes that stop reporting, and evict pods that do not tolerate a taint of their node. `NodeHealth` sets the
-Ready condition of a node that stopped reporting to Unknown. It also adds and removes the taints that follow from the
-conditions of a node.
+Ready condition of a node that stopped reporting to Unknown. It also adds and removes the taints for the conditions of a
+node.
 
 A node renews its Lease in kube-node-lease. A node is lost if its Lease has not changed for the grace period
 (k8s.io/kubernetes/pkg/controller/nodelifecycle). The controller measures this time with its own clock, because the
-clocks of nodes may differ. A node without a Lease is left unchanged. Admission gives new nodes the taint
-not-ready:NoSchedule, which the controller removes when the node is Ready.
+clocks of nodes may differ. A node without a Lease is not changed. Admission adds the taint not-ready:NoSchedule to new
+nodes; the controller removes it when the node is Ready.
 
 `TaintEviction` deletes the pods on nodes with NoExecute taints. Pods that tolerate the taint for a limited time are
 deleted after that time.
 
-A lost node gets the taint unreachable:NoExecute, which every pod tolerates for five minutes by a toleration from
-admission. Then the controller deletes the pod. The pod stays *terminating* until the node comes back and confirms the
-end of the pod, or until the node is removed and `pod_gc` marks the pod as failed. No controller deletes such a pod by
-force, because the pod may still run (k8s.io/kubernetes/pkg/controller/tainteviction)."""
+A lost node gets the taint unreachable:NoExecute. Admission gives each pod a toleration for this taint for five minutes.
+After that, the controller deletes the pod. The pod stays *terminating* until the node comes back and confirms the end
+of the pod, or until the node is removed and `pod_gc` marks the pod as failed. No controller removes such a pod with a
+grace period of 0, because the pod may still run (k8s.io/kubernetes/pkg/controller/tainteviction)."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class NodeHealth:
 
     def _node_changed(self, change: Change) -> None:
         if change.new is None:
-            # This is a new node with the name of an earlier one, so earlier renewals do not count.
+            # This is a new node with the name of a deleted node, so earlier renewals do not count.
             self._sightings.pop((change.old or {})["metadata"]["name"], None)
         elif taints_of(change.new) != _taints(change.new):
             self.queue.add(change.new["metadata"]["name"])
@@ -146,7 +146,8 @@ class NodeHealth:
 
 
 def unknown_conditions(node: Object, now: str) -> list[dict[str, Any]]:
-    """Return the new form of those conditions of a lost node that do not have the status Unknown yet."""
+    """Return the changed conditions of a lost node: all conditions that do not have the status Unknown yet, with this
+    status."""
     changed = []
     for kind in _HEALTH:
         entry = condition(node, kind)
@@ -167,10 +168,8 @@ def unknown_conditions(node: Object, now: str) -> list[dict[str, Any]]:
 
 
 def taints_of(node: Object) -> list[dict[str, Any]]:
-    """Return the taints that the node must have: all taints that other clients have set, and the taints that follow
-    from the node's conditions.
-
-    A node that never reported the condition Ready keeps the taints that admission gave to it."""
+    """Return the taints that the node must have: all taints that other clients have set, and the taints for the node's
+    conditions. A node that never reported the condition Ready keeps the taints from admission."""
     present, ready = _taints(node), _status_of(node, "Ready")
     wanted: list[tuple[str, str]] = []
     if ready is None:
@@ -271,7 +270,7 @@ class TaintEviction:
 
 def stay_s(tolerations: Sequence[Mapping[str, Any]], taints: Sequence[Taint], now_s: float) -> float | None:
     """Return the seconds for which a pod may stay on the tainted node; None: without limit; 0: not at all. The
-    toleration with the shortest time decides. The time counts from the addition of the oldest of the taints."""
+    toleration with the shortest time applies. The time counts from the addition of the oldest of the taints."""
     ends: list[float] = []
     for taint in taints:
         matching = [one for one in tolerations if _tolerates(one, taint)]

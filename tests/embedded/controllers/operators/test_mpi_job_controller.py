@@ -170,7 +170,7 @@ def test_somebody_else_s_objects_are_left_alone(api_server: ServerProcess) -> No
             events = (await here.connection.request("GET", f"/api/v1/namespaces/{here.namespace}/events"))["items"]
             return [one["message"] for one in events if one["involvedObject"]["name"] == "m"]
 
-        await here.until(event, lambda found: any("m-config that it has not made" in text for text in found))
+        await here.until(event, lambda found: any("m-config that it did not create" in text for text in found))
         there = await here.get(CONFIG_MAPS, "m-config")
         assert there is not None
         assert there["data"] == {"a": "b"}

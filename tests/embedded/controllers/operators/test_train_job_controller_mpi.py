@@ -159,7 +159,7 @@ def test_somebody_elses_secret_is_not_taken(api_server: ServerProcess) -> None:
         await here.make(RUNTIMES["TrainingRuntime"], "deepspeed", spec=runtime()["spec"])
         await here.make(TRAIN_JOBS, "t", spec={"runtimeRef": REFERENCE})
         status = await until_said(here, "Failed", "False", of=TRAIN_JOBS, name="t")
-        assert "there is a Secret t-mpi-ssh-auth that it has not made" in status["conditions"][0]["message"]
+        assert "there is a Secret t-mpi-ssh-auth that it did not create" in status["conditions"][0]["message"]
         assert await here.get(JOB_SETS, "t") is None
 
     scenario(api_server, play)

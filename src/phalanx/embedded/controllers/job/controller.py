@@ -1,19 +1,19 @@
 """The Job controller. It watches Jobs and their pods, and reconciles each Job one step at a time.
 
 One step consists of these actions: claim the Job's pods, read them (`view_of`), `decide`, create or delete pods,
-`track`, write the status, remove the finalizers of counted pods, `settle`, and write the status again if it changed. A
-crash between two writes does no harm, because the next reconciliation starts from the objects in the API.
+`track`, write the status, remove the finalizers of counted pods, `settle`, and write the status again if it changed.
+The controller may crash between two writes, because the next reconciliation starts from the objects in the API.
 
 A change of a Job's spec is reconciled immediately. Changes of its pods are collected for a second, as in
-kube-controller-manager, so that ten pods that start together cost one write of the status. The creation of a Job's
-first pods is collected in the same way, so the status of a Job that ends within that second is written once.
+kube-controller-manager, so that ten pods that start together cause only one write of the status. The creation of a
+Job's first pods is collected in the same way, so the status of a Job that ends within that second is written once.
 
 A new Job that is suspended is not reconciled for a quarter of a second. If there is capacity, the scheduler resumes the
-Job in this time. The scheduler's write then meets no conflict, because the Job still has the version that the scheduler
-read. The status of such a Job never states that the Job was suspended.
+Job within this time. Its write then causes no conflict, because the Job still has the resourceVersion that the
+scheduler read. In this case the status never states that the Job was suspended.
 
-If the API server did not answer the creation of a pod, the pod may exist. Before the next decision, the controller then
-lists the Job's pods from the API server and not from the cache.
+If the API server did not respond to the creation of a pod, the pod may exist or not. So before the next decision, the
+controller lists the Job's pods at the API server instead of reading the cache.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _OURS = {None, "kubernetes.io/job-controller"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSettings:
-    """The times of the controller. `batch_s`: the time for which changes of pods are gathered. `settle_s`: the time
+    """The times of the controller. `batch_s`: the time for which changes of pods are collected. `settle_s`: the time
     before a new, suspended Job is reconciled. `pace`: the delays before failed pods are replaced."""
 
     batch_s: float = 1.0
@@ -82,7 +82,8 @@ class JobController:
         self._actions, self._gangs = IndexedPods(calls, index, recorder), Gangs(calls)
         self._streaks: dict[str, Streak] = {}
         self._begun: dict[str, str] = {}  # uid -> the startTime of a Job whose status is not written yet
-        self._doubtful: set[str] = set()  # uids of Jobs for which the creation of a pod was not answered
+        # uids of Jobs for which the API server did not respond to the creation of a pod
+        self._doubtful: set[str] = set()
         self._own_selectors: dict[str, set[str]] = {}  # namespace -> keys of Jobs with a selector of their own
         retry, workers = self._settings.retry, self._settings.workers
         self._queue = WorkQueue("job", self.look, workers=workers, retry=retry)
@@ -141,7 +142,7 @@ class JobController:
                 self._queue.add_after(key, self._settings.batch_s)
 
     def _job_of(self, pod: Object) -> Object | None:
-        """Return the Job that controls the pod, if it is still the one with that uid."""
+        """Return the Job that controls the pod; None if no Job with the uid in the owner reference exists."""
         owner = controller_of(pod)
         if owner is None or owner["kind"] != "Job" or not owner["apiVersion"].startswith("batch/"):
             return None
@@ -149,7 +150,7 @@ class JobController:
         return job if job is not None and uid_of(job) == owner["uid"] else None
 
     def _is_orphan(self, pod: Object, job: Object | None) -> bool:
-        """Return True if no Job will remove this pod's finalizer: the pod has no controller, or the pod is being
+        """Return True if no Job will remove this pod's finalizer. Either the pod has no controller, or it is being
         deleted and its Job is finished or does not exist any more."""
         owner = controller_of(pod)
         if owner is None:
@@ -167,8 +168,8 @@ class JobController:
     # --- reconciliation of one Job -------------------------------------------------------------------------------
 
     async def look(self, key: str) -> None:
-        """Take the next step of a Job. Raises ApiError if the step must be retried. Any other exception is a defect,
-        which is shown as a condition of the Job until a step succeeds."""
+        """Perform the next step of a Job. Raises ApiError if the step must be retried. Any other exception is a defect;
+        a condition of the Job shows it until a step succeeds."""
         job = self._jobs.objects.get(key)
         if job is None or job["spec"].get("managedBy") not in _OURS or is_finished(job):
             return
@@ -176,7 +177,7 @@ class JobController:
             await self._step(key, job)
         except ApiError:
             raise
-        except Exception as error:  # the Job's owner sees any error as a condition
+        except Exception as error:  # any error is shown to the Job's owner as a condition
             await self._mark(job, "True", broken_message(error))
             raise
         if any(one["type"] == BROKEN and one["status"] == "True" for one in conditions_of(job)):
@@ -187,7 +188,7 @@ class JobController:
         if not set_condition(status, BROKEN, value, BROKEN, message, self._clock()):
             return
         body = {"metadata": {"uid": uid_of(job)}, "status": {"conditions": status["conditions"]}}
-        with suppress(ApiError):  # the defect is logged and recorded as an Event in any case
+        with suppress(ApiError):  # the defect is also logged and recorded as an Event
             await self._calls.patch(JOBS, job, body, subresource="status")
 
     async def _step(self, key: str, job: Object) -> None:
@@ -223,10 +224,10 @@ class JobController:
         return Done(), []
 
     async def _count(self, key: str, view: JobObservation, tracked: Track, streak: Streak) -> list[ApiError]:
-        """Do the three writes that the module `track` describes. If the Job can end without a further step, its last
-        status needs only one write, because pods of a finished Job are never counted again. These pods keep their
-        finalizers until they are deleted; then the API server drops the finalizers. `_job_changed` removes the
-        finalizers of pods that are being deleted already."""
+        """Perform the three writes that the module `track` describes. If the Job can end now, one write of its last
+        status is enough, because pods of a finished Job are never counted again. These pods keep their finalizers until
+        they are deleted; the API server ignores the finalizers then. For pods that are already being deleted,
+        `_job_changed` removes the finalizers."""
         job = view.job
         status, notes = settle(tracked, (), view.spec, self._clock())
         if is_finished({"status": status}):
@@ -248,8 +249,8 @@ class JobController:
         return errors
 
     async def _write_status(self, key: str, job: Object, status: JobStatus) -> Object | None:
-        """Write the status, and return the Job; None after a conflict or if the Job was deleted. The Job is then
-        reconciled again."""
+        """Write the status, and return the Job. After a conflict, or if the Job was deleted, return None and reconcile
+        the Job again."""
         try:
             return await self._calls.replace(JOBS, {**job, "status": status}, "status")
         except ApiRefusal as refusal:
@@ -289,8 +290,8 @@ def conditions_of(job: Object) -> list[JobCondition]:
 
 
 def _only_begun(view: JobObservation, tracked: Track) -> bool:
-    """Return True if the Job has just got its first pods and nothing else in its status changes, so that the write of
-    the status can wait. The status of a Job with a deadline is written at once, because the deadline counts from its
+    """Return True if the status of the Job changes only by the creation of its first pods, so that the write of the
+    status can wait. The status of a Job with a deadline is written at once, because the deadline counts from its
     startTime."""
     status = view.status
     return (
@@ -304,7 +305,7 @@ def _only_begun(view: JobObservation, tracked: Track) -> bool:
 
 
 def _asks_anew(old: Object, new: Object) -> bool:
-    """Return True if the spec changed, or the Job is being deleted, so that the Job must be reconciled at once."""
+    """Return True if the Job must be reconciled at once, because its spec has changed or it is being deleted."""
     return old["metadata"].get("generation") != new["metadata"].get("generation") or is_deleting(old) != is_deleting(
         new
     )

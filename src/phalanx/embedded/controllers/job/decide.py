@@ -1,15 +1,17 @@
-"""Decide the next actions for a Job: pods to create, pods to delete, or the end of the Job. The functions are pure.
+"""Decide the next actions for a Job: pods to create, pods to delete, or the end of the Job. The functions have no side
+effects.
 
 The checks have the order of kube-controller-manager's syncJob, because the first check that applies determines the
 reported reason: an end that has already begun, the pod failure policy, the backoff limit, the deadline, failed indexes,
-the success policy. Pods are created or deleted only if no check applies. One step never both deletes and creates pods.
+the success policy. Pods are created or deleted only if no check applies. A step either deletes or creates pods, but
+never both.
 
 The second part computes the back-off of a Job before it replaces failed pods: 10 s, 20 s, 40 s … from the end of the
 last failed pod.
 
 Each success resets the back-off to its first value (KEP-3850 for one index; k8s.io/kubernetes/pkg/controller/job for
-the Job). The back-off is kept in memory only, as in kube-controller-manager. So a restart of the controller loses the
-present delay. Failures that are already counted in the Job's status are not lost."""
+the Job). As in kube-controller-manager, the back-off is only in memory. So the present delay is lost when the
+controller restarts, but the failures that are counted in the Job's status are not."""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ from phalanx.embedded.controllers.runtime.pod_state import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """The first back-off delay and the longest one, in seconds. The defaults are DefaultJobPodFailureBackOff and
+    """The first and the longest back-off delay, in seconds. The defaults are DefaultJobPodFailureBackOff and
     MaxJobPodFailureBackOff of kube-controller-manager."""
 
     first_s: float = 10.0
@@ -68,7 +70,7 @@ class Streak:
     last_s: float = 0.0
 
     def after(self, succeeded: Sequence[Object], failed: Sequence[Object]) -> Streak:
-        """Return the streak after more pods have finished. It counts the failures after the newest success."""
+        """Return the streak after more pods have finished. If a pod has succeeded, only later failures count."""
         if not succeeded:
             if not failed:
                 return self
@@ -83,8 +85,7 @@ PODS_PER_LOOK = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """The reason for which a Job ends. `kind`: SuccessCriteriaMet or FailureTarget, the condition before the final
-    one."""
+    """The reason why a Job ends. `kind`: SuccessCriteriaMet or FailureTarget, the condition before the final one."""
 
     kind: str
     reason: str
@@ -94,9 +95,9 @@ class Ending:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobStep:
     """The next step of a Job. `create`: for each pod to create, its completion index; None if the Job is not Indexed.
-    `uncounted`: True to remove the finalizer of the deleted pods first, so that they count neither as successes nor as
-    failures. `again_after_s`: the seconds after which the Job is reconciled again even if nothing changes; None if only
-    a change causes the next reconciliation."""
+    `uncounted`: True to remove the finalizers of the deleted pods first, so that the pods count neither as successes
+    nor as failures. `again_after_s`: the seconds after which the Job is reconciled again even without a change; None if
+    only a change causes the next reconciliation."""
 
     ending: Ending | None = None
     delete: tuple[Object, ...] = ()
@@ -173,15 +174,15 @@ def _failure(reason: str, message: str) -> Ending:
 
 
 def _with_cause(message: str, view: JobObservation) -> str:
-    """Return the message of kube-controller-manager, followed by the cause of the first failure among the pods that are
-    not counted yet (or, if none of them states a cause, among all pods)."""
+    """Return the message of kube-controller-manager, followed by the cause of the first failure. The cause is searched
+    first in the pods that are not counted yet, and then in all pods."""
     cause = failure_cause(view.new_failed) or failure_cause(view.pods)
     return f"{message}; {cause}" if cause else message
 
 
 def _restarted_too_often(view: JobObservation) -> bool:
-    """Return True if the backoff limit is reached with restartPolicy OnFailure. The kubelet then restarts containers in
-    the same pod, so their restarts are counted."""
+    """Return True if the Job has the restartPolicy OnFailure and the backoff limit is reached. With this policy, the
+    restarts of containers count, because the kubelet restarts them in the same pod."""
     if view.spec["template"]["spec"].get("restartPolicy") != "OnFailure":
         return False
     total = sum(restarts(pod) for pod in view.pods if phase(pod) in {"Pending", "Running"})
@@ -218,7 +219,8 @@ def _manage(view: JobObservation, streak: Streak, pace: Pace, now_s: float) -> J
 
 def _wanted(view: JobObservation) -> int:
     parallelism: int = view.spec.get("parallelism", 1)
-    if view.completions is None:  # a work queue: after the first success its pods run to their end, and no pod is added
+    # a work queue: after the first success, its running pods continue, and no pod is created
+    if view.completions is None:
         return len(view.active) if view.succeeded else parallelism
     return max(0, min(parallelism, view.completions - view.succeeded))
 
@@ -236,8 +238,8 @@ def _to_create(
 
 
 def _free_indexes(view: JobObservation, count: int) -> list[int]:
-    """Return the `count` lowest indexes that are not completed, failed or active. With podReplacementPolicy Failed,
-    indexes of terminating pods are left out, too."""
+    """Return the `count` lowest indexes that are not completed, failed or active. With podReplacementPolicy Failed, the
+    indexes of terminating pods are left out as well."""
     taken = list(view.active)
     if replaces_only_failed(view.spec):
         taken += [pod for pod in view.pods if is_terminating(pod)]
@@ -247,8 +249,8 @@ def _free_indexes(view: JobObservation, count: int) -> list[int]:
 
 
 def _surplus(view: JobObservation, at_least: int) -> tuple[Object, ...]:
-    """Return the pods to delete, at least `at_least`. Pods without a valid index and pods whose index another pod keeps
-    are always among them. If these are too few, pods are added in the order of `removal_rank`."""
+    """Return the pods to delete: all misplaced pods (`_misplaced`), and then more pods, in the order of `removal_rank`,
+    until there are `at_least` pods."""
     misplaced = _misplaced(view) if view.indexed else []
     if at_least <= len(misplaced):
         return tuple(misplaced)
@@ -258,8 +260,8 @@ def _surplus(view: JobObservation, at_least: int) -> tuple[Object, ...]:
 
 
 def _misplaced(view: JobObservation) -> list[Object]:
-    """Return the active pods of an Indexed Job that have no valid index, or an index that another pod keeps. Of several
-    pods with one index, the most advanced pod keeps it."""
+    """Return the misplaced pods of an Indexed Job: active pods without a valid index, and active pods whose index
+    another pod keeps. Among several pods with the same index, the most advanced pod keeps it."""
     keepers: dict[int, Object] = {}
     wrong: list[Object] = []
     for pod in view.active:

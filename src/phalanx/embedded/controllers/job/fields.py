@@ -1,7 +1,7 @@
 """The fields of Jobs that the Job controller reads and writes, with their types (k8s.io/api/batch/v1).
 
-The objects are plain dictionaries, as they come from the API. A field that new code of this package reads must be added
-here."""
+The objects are plain dictionaries, as received from the API. If new code in this package reads a field, the field must
+be added to this module."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class JobCondition(TypedDict, total=False):
 
 
 class UncountedPods(TypedDict, total=False):
-    """The uids of pods that have ended, and are not yet in the counters of the status."""
+    """The uids of pods that have ended, but are not yet in the counters of the status."""
 
     failed: list[str]
     succeeded: list[str]

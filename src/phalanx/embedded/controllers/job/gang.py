@@ -1,9 +1,8 @@
 """Create the Workload and the PodGroup of a Job whose pods must start together (scheduling.k8s.io/v1alpha2).
 
-Such a Job (a *gang*) is Indexed, runs all its pods at once, and names the default scheduler. For Jobs that name another
-scheduler, that scheduler forms gangs by its own rules. The names of both objects are derived from the Job's uid, so a
-repeated creation makes no second object. The Job owns both objects, and its pods name the group in
-`spec.schedulingGroup`.
+Such a Job (a *gang*) is Indexed, runs all its pods at once, and names the default scheduler. Another scheduler forms
+gangs of its Jobs by its own rules. The names of both objects are derived from the Job's uid, so a repeated creation
+does not create a second object. The Job owns both objects, and its pods name the group in `spec.schedulingGroup`.
 
 Source: KEP-5547 and pkg/controller/job of Kubernetes 1.36 (gate EnableWorkloadWithJob)."""
 
@@ -35,8 +34,8 @@ def is_gang(job: Object) -> bool:
 
 
 class Gangs:
-    """Creates the Workloads and PodGroups of gangs. It remembers the created objects of a Job until `forget` is called
-    after the deletion of the Job."""
+    """Creates the Workloads and PodGroups of gangs. It stores the names of the created objects of a Job until `forget`
+    is called after the deletion of the Job."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
@@ -46,8 +45,8 @@ class Gangs:
         self._made.pop(uid, None)
 
     async def group_of(self, job: Object) -> str:
-        """Return the name of the PodGroup for the pods of `job`, and create it if it does not exist; "" if the Job is
-        no gang."""
+        """Return the name of the PodGroup for the pods of `job`, and create the PodGroup if it does not exist; "" if
+        the Job is not a gang."""
         if not is_gang(job):
             return ""
         uid = uid_of(job)

@@ -1,7 +1,7 @@
 """Write the pods of Jobs: create pods in growing batches, delete, adopt and release pods, and remove their finalizers.
 
-Pods are created in batches of 1, 2, 4, 8 … (slow start). After a batch in which a creation failed, no further batch
-begins. So a quota or a webhook that refuses all pods of a Job gets one request and not a thousand
+Pods are created in batches of 1, 2, 4, 8 … (slow start). After a batch with a failed creation, no other batch begins.
+So if a quota or a webhook refuses all pods of a Job, it gets one request instead of a thousand
 (k8s.io/kubernetes/pkg/controller, SlowStartInitialBatchSize).
 
 `PodMaker` makes a pod from the template of a Job. It sets the name, the labels, the completion index, the owner and the
@@ -35,7 +35,7 @@ from phalanx.embedded.controllers.runtime.pod_state import (
 )
 from phalanx.embedded.controllers.runtime.recorder import EventRecorder
 
-_MOST_OF_A_PREFIX = 58  # a label has at most 63 characters, and the server appends five
+_MOST_OF_A_PREFIX = 58  # a label has at most 63 characters, and the server appends five characters
 _INDEX_VARIABLE = {
     "name": "JOB_COMPLETION_INDEX",
     "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": f"metadata.labels['{INDEX}']"}},
@@ -43,7 +43,7 @@ _INDEX_VARIABLE = {
 
 
 class PodMaker:
-    """Create the pods of one Job. Their common parts are created once and shared, so callers must not change a pod."""
+    """Builds the pods of one Job. The pods share their common parts, so callers must not change a pod."""
 
     def __init__(self, job: Object, group: str = "") -> None:
         """`group`: the name of the PodGroup that the pods name; "" for none."""
@@ -130,8 +130,8 @@ class IndexedPods:
         self, view: JobObservation, indexes: Sequence[int | None], group: str = ""
     ) -> tuple[int, list[ApiError]]:
         """Create pods for these indexes. Return the number of created pods, and the errors. After a batch with an
-        error, no further batch begins. `group`: the PodGroup that the pods name. No Event is recorded for the first
-        pods of a Job, because the status of the Job shows that they were created."""
+        error, no other batch begins. `group`: the PodGroup that the pods name. The first pods of a Job get no Event,
+        because the status of the Job shows their creation."""
         counted = view.status.get("succeeded") or view.status.get("failed")
         is_routine = not view.pods and not counted
         created = 0
@@ -203,7 +203,7 @@ class IndexedPods:
         return None
 
     async def _still_there(self, job: Object) -> bool:
-        """Return True if the Job exists and is not being deleted. The Job is read from the API server and not from the
+        """Return True if the Job exists and is not being deleted. The Job is read from the API server instead of the
         cache, because a deleted Job must not adopt pods that the garbage collector has just orphaned."""
         meta = job["metadata"]
         fresh = await self._calls.get(JOBS, meta["name"], meta["namespace"])
@@ -231,13 +231,14 @@ def slow_start(indexes: Sequence[int | None]) -> Iterator[Sequence[int | None]]:
 
 
 def is_unknown(errors: Sequence[ApiError]) -> bool:
-    """Return True if the API server did not answer one of the writes, so that the write may have happened."""
+    """Return True if the API server did not respond to one of the writes. Such a write may have been performed or
+    not."""
     return any(isinstance(error, ApiUnknown) for error in errors)
 
 
 def _namespace_ends(error: ApiError) -> bool:
-    """Return True if the API server refused a pod because the namespace is terminating. The API server then refuses all
-    further pods, too, so no Event is needed."""
+    """Return True if the API server refused a pod because the namespace is terminating. The API server will also refuse
+    all other pods, so no Event is needed."""
     causes = error.details.get("causes") or () if isinstance(error, ApiRefusal) else ()
     return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
 

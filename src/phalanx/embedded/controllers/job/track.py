@@ -1,15 +1,15 @@
-"""Compute the status of a Job, and count each of its finished pods exactly once. The functions are pure.
+"""Compute the status of a Job, and count each of its finished pods exactly once. The functions have no side effects.
 
-A finalizer keeps the pod in the API until the pod is counted. The count takes three writes, and the controller may
+A finalizer keeps the pod in the API until the pod is counted. Counting a pod takes three writes, and the controller may
 crash between any two of them (KEP-2307):
 
 1. `track`: the uid of the pod is added to status.uncountedTerminatedPods (or its index to completedIndexes). The same
    write contains all other changes of the status, and the first of the two end conditions;
 2. the finalizer is removed from the pod;
 3. `settle`: one write removes the uid from the list and increments the counter. If the controller crashed between 2 and
-   3, the next `track` does this first.
+   3, the next `track` begins with step 3.
 
-The last condition (Complete, Failed) is written only when nothing is uncounted and no pod is terminating.
+The last condition (Complete, Failed) is written only when all pods are counted and no pod is terminating.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from phalanx.embedded.controllers.job.fields import (
 from phalanx.embedded.controllers.job.view import JobObservation, has_failed, judge, valid_index
 from phalanx.embedded.controllers.runtime.pod_state import completion_index, is_tracked, phase, uid_of
 
-MOST_UNCOUNTED = 500  # so the lists in the status stay below about 20 KB
+MOST_UNCOUNTED = 500  # keeps the lists in the status below about 20 KB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """The result of a step: how many pods were deleted, how many of these were ready, and how many pods were
-    created."""
+    """The result of a step: the number of deleted pods, the number of ready pods among these, and the number of created
+    pods."""
 
     deleted: int = 0
     deleted_ready: int = 0
@@ -69,7 +69,7 @@ class Track:
 
 
 def track(view: JobObservation, step: JobStep, done: Done, now_s: float, begun: str | None = None) -> Track:
-    """Return the status after `step` was carried out, and the pods whose finalizer may be removed once this status is
+    """Return the status after `step` was performed, and the pods whose finalizers may be removed after this status is
     written. `begun`: the startTime, if the Job began in an earlier step."""
     status = _copied(view.status)
     active = len(view.active) - done.deleted + done.created
@@ -151,8 +151,8 @@ def set_condition(status: JobStatus, kind: str, value: str, reason: str, message
 
 
 def _copied(status: JobStatus) -> JobStatus:
-    """Return a copy of the status, in which only the parts that this module changes are copied. copy.deepcopy would
-    take half the time of a reconciliation."""
+    """Return a copy of the status. Only the parts that this module changes are copied, because copy.deepcopy would take
+    half of the time of a reconciliation."""
     uncounted, lists = status.get("uncountedTerminatedPods") or {}, UncountedPods()
     for kind in ENDED:
         if kind in uncounted:
@@ -164,7 +164,7 @@ def _copied(status: JobStatus) -> JobStatus:
 
 
 def _count(status: JobStatus, field: Counter, value: int) -> None:
-    """Set a counter in the status. A counter that is zero is removed, as by omitempty of the Go type."""
+    """Set a counter in the status. A counter with the value 0 is removed, like a field with omitempty in Go."""
     if value:
         status[field] = value
     else:
@@ -172,15 +172,15 @@ def _count(status: JobStatus, field: Counter, value: int) -> None:
 
 
 def _ending(view: JobObservation, step: JobStep, done: Done, active: int) -> Ending | None:
-    if step.ending is not None:  # only after every active pod was deleted
+    if step.ending is not None:  # the end follows only after every active pod was deleted
         return step.ending if done.deleted == len(view.active) else None
     return COMPLETIONS_REACHED if is_complete(view, active) else None
 
 
 def _suspend_or_resume(status: JobStatus, suspended: bool, now_s: float) -> tuple[TrackNote, ...]:
-    """Remove startTime when the Job is suspended, and set it again at the resumption, because the deadline counts
-    active time. (Before Kubernetes 1.36, startTime stayed, and a client that changed the template of a suspended Job
-    had to remove it first.)"""
+    """Remove startTime when the Job is suspended, and set it again when the Job is resumed, because only active time
+    counts towards the deadline. (Before Kubernetes 1.36, startTime was not removed, and a client had to remove it
+    before a change of a suspended Job's template.)"""
     if suspended:
         if set_condition(status, "Suspended", "True", "JobSuspended", "Job suspended", now_s):
             status.pop("startTime", None)
@@ -192,8 +192,8 @@ def _suspend_or_resume(status: JobStatus, suspended: bool, now_s: float) -> tupl
 
 
 def _list_finished(view: JobObservation, status: JobStatus, ending: Ending | None) -> tuple[tuple[Object, ...], bool]:
-    """Add finished pods to the lists in the status. Return the pods whose finalizer may be removed after that, and True
-    if the lists are full."""
+    """Add finished pods to the lists in the status. Return the pods whose finalizers may be removed afterwards, and
+    True if the lists are full."""
     uncounted, fresh, release = status["uncountedTerminatedPods"], 0, []
     in_order = sorted(view.pods, key=lambda pod: completion_index(pod) or 0) if view.indexed else view.pods
     for pod in in_order:
@@ -220,7 +220,7 @@ def _may_release(view: JobObservation, pod: Object, ending: Ending | None) -> bo
 
 def _list_for(view: JobObservation, pod: Object, ending: Ending | None) -> Ended | Literal["index"] | None:
     """Return the list to which the pod must be added: `succeeded` or `failed` (lists of uids), or `index` (the pod's
-    index is added to completedIndexes); None if the pod is not to be counted."""
+    index is added to completedIndexes); None if the pod must not be counted."""
     uid, lists = uid_of(pod), view.status.get("uncountedTerminatedPods") or {}
     on_failed = uid in (lists.get("failed") or ())
     index = valid_index(pod, view.spec) if view.indexed else None
@@ -230,7 +230,8 @@ def _list_for(view: JobObservation, pod: Object, ending: Ending | None) -> Ended
         if index is not None:
             return None if index in view.counted_indexes else "index"
         return None if uid in (lists.get("succeeded") or ()) else "succeeded"
-    # Once a Job has failed, all its remaining pods count as failures; once it has succeeded, none does.
+    # After the failure of a Job, all its remaining pods count as failures. After its success, no remaining pod counts
+    # as a failure.
     lost = ending is not None and ending.kind == "FailureTarget"
     if on_failed or not (has_failed(pod, view.spec) or lost) or not judge(pod, view.spec).counts:
         return None

@@ -1,14 +1,14 @@
 """Read a Job and its pods once. `decide` and `track` apply their rules to the result, a `JobObservation`.
 
-A pod is called *new* here if it is finished but not yet in the Job's counters: it still has the tracking finalizer, and
-its uid is in no list of `status.uncountedTerminatedPods` (KEP-2307).
+A *new* pod is a pod that is finished, but not yet in the Job's counters: it still has the tracking finalizer, and its
+uid is in no list of `status.uncountedTerminatedPods` (KEP-2307).
 
-`Indexes` is a set of completion indexes, which the API writes in the form `0,2-4,7`. Two neighbours are written `3,4`,
-longer runs `3-5` (k8s.io/api/batch/v1, JobStatus.completedIndexes). A set is stored as a sorted tuple of runs (first,
-last). So the cost of a Job with a million indexes depends on the number of gaps.
+`Indexes` is a set of completion indexes, which the API writes in the form `0,2-4,7`. Two consecutive indexes are
+written `3,4`, longer runs `3-5` (k8s.io/api/batch/v1, JobStatus.completedIndexes). A set is stored as a sorted tuple of
+runs (first, last). So the time for a Job with a million indexes depends on the number of gaps.
 
 The last part evaluates podFailurePolicy, which determines the effect of a failed pod, and successPolicy, which
-determines the successes that complete a Job. The first rule that matches applies (KEP-3329, KEP-3998). If no rule
+determines which successful indexes complete a Job. The first rule that matches applies (KEP-3329, KEP-3998). If no rule
 matches, a failure counts towards the backoff limit."""
 
 from __future__ import annotations
@@ -243,7 +243,7 @@ class JobObservation:
         return is_deleting(self.job)
 
     def condition(self, kind: str) -> JobCondition | None:
-        """Return the condition of the type `kind` if its status is True, otherwise None."""
+        """Return the condition of the type `kind` if it has the status True, otherwise None."""
         found = next((entry for entry in self.status.get("conditions") or () if entry["type"] == kind), None)
         return found if found is not None and found.get("status") == "True" else None
 
@@ -253,7 +253,7 @@ def is_indexed(spec: BatchJobSpec) -> bool:
 
 
 def is_finished(job: Object) -> bool:
-    """Return True if the Job has the condition Complete or Failed, after which nothing more is done for it."""
+    """Return True if the Job has the condition Complete or Failed. The controller ignores such Jobs."""
     return any(
         entry["type"] in {"Complete", "Failed"} and entry.get("status") == "True"
         for entry in job.get("status", {}).get("conditions") or ()
@@ -261,7 +261,7 @@ def is_finished(job: Object) -> bool:
 
 
 def valid_index(pod: Object, spec: BatchJobSpec) -> int | None:
-    """Return the pod's completion index if the Job still has that index."""
+    """Return the pod's completion index; None if the Job does not have this index any more."""
     index = completion_index(pod)
     return index if index is not None and index < spec["completions"] else None
 

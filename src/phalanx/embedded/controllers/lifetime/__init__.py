@@ -1,6 +1,6 @@
 """Controllers that delete objects, and the objects that depend on them.
 
-ownership             decide whether an object whose owners are deleted stays
+ownership             decide whether an object with deleted owners is deleted as well
 watched_kinds         watch every kind that the server can delete
 owner_states          find out whether the owner of an object exists
 garbage               the garbage collector

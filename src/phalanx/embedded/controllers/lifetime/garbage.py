@@ -1,13 +1,13 @@
-"""The garbage collector. It deletes objects whose owners were deleted, in the background or in the foreground, or
+"""The garbage collector. It deletes objects whose owners were deleted (in the background or in the foreground), or it
 orphans them.
 
 The collector watches every kind that the server can delete (`watched_kinds`), and keeps the graph of owners
-(`ownership`). An object is never deleted because of the graph alone. The collector first reads from the server that the
-owner is absent (`owner_states`), because the watch of the owner's kind may lag, or the owner may never have existed.
+(`ownership`). The graph alone is not enough for a deletion, because the watch of the owner's kind may lag, or the owner
+may never have existed. So the collector first checks at the server that the owner is absent (`owner_states`).
 
 - Background: the owner no longer exists; the collector deletes its dependents one by one.
 - Foreground: the owner has the finalizer `foregroundDeletion`. The collector deletes the dependents, and removes the
-  finalizer when no dependent that blocks the owner is left.
+  finalizer when no dependent with `blockOwnerDeletion` is left.
 - Orphan: the owner has the finalizer `orphan`. The collector removes the references to the owner from its dependents,
   and then the finalizer.
 """
@@ -84,8 +84,8 @@ class GarbageCollector:
         self._wake_waiting(node.owners)
 
     def _all_known(self, node: OwnedObject) -> bool:
-        """Return True if every owner of the object exists and is not waiting for its dependents. Then there is nothing
-        to do."""
+        """Return True if every owner of the object exists and is not waiting for its dependents. Such an object needs
+        no action."""
         owners = [self.graph.nodes.get(owner.uid) for owner in node.owners]
         return all(owner is not None and not owner.waits_for_dependents for owner in owners)
 
@@ -136,8 +136,8 @@ class GarbageCollector:
     # --- writes ---------------------------------------------------------------------------------------------------
 
     async def _delete(self, node: OwnedObject, policy: str) -> None:
-        """Delete the object, but only in the version about which the collector decided. An object that has got a new
-        owner since then must stay."""
+        """Delete the object if it still has the resourceVersion about which the collector decided. An object with a new
+        owner must not be deleted."""
         if (obj := self._object(node)) is None:
             return
         try:
@@ -180,7 +180,7 @@ class GarbageCollector:
 
 
 def _removals(obj: Object, owners: set[str], finalizer: str) -> list[dict[str, object]]:
-    """Return a JSON patch that removes the entries and fails if the object is no longer in the state that was read."""
+    """Return a JSON patch that removes the entries. The patch fails if the object has changed since it was read."""
     meta = obj["metadata"]
     patch: list[dict[str, object]] = []
     kept = [one for one in meta.get("ownerReferences") or () if one["uid"] not in owners]

@@ -1,5 +1,5 @@
 """The namespace controller. When a namespace is deleted, it deletes the content of the namespace, and then removes the
-finalizer, so that the API server can remove the namespace.
+finalizer of the namespace, so that the API server can remove it.
 
 The controller deletes the objects of each kind as a collection. Objects with finalizers stay until other controllers
 remove these finalizers. Until then, the conditions of the namespace state which objects remain
@@ -33,8 +33,8 @@ FINALIZER = "kubernetes"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remains:
-    """The objects of a namespace that still exist after the deletion of all objects was requested: their numbers by
-    kind and by finalizer, and the errors."""
+    """The objects of a namespace that still exist after the request to delete all objects: their numbers by kind and by
+    finalizer, and the errors."""
 
     kinds: Counter[str] = field(default_factory=Counter)
     finalizers: Counter[str] = field(default_factory=Counter)
@@ -112,7 +112,7 @@ class NamespaceController:
         now = write_moment(self._clock())
         before = namespace.get("status", {}).get("conditions") or []
         if remains.nothing and not before:
-            return  # the namespace is about to be removed, so no client would read its conditions
+            return  # the namespace will be removed at once, so no client would read its conditions
         conditions = merged(before, conditions_of(remains), now)
         if conditions != before:
             status = {**namespace.get("status", {}), "conditions": conditions}
@@ -180,8 +180,8 @@ def _condition(kind: str, trouble: str, reason: str, fine: str) -> dict[str, str
 
 
 def merged(before: list[dict[str, Any]], after: list[dict[str, str]], now: str) -> list[dict[str, Any]]:
-    """Return the conditions `before`, in which those of `after` replace conditions of the same type. A condition whose
-    status did not change keeps its time of transition; a condition whose status changed gets the time `now`."""
+    """Return the conditions `before`, with conditions replaced by those of the same type in `after`. A condition gets
+    the transition time `now` if its status has changed; otherwise it keeps its transition time."""
     known = {entry["type"]: entry for entry in before}
     result: list[dict[str, object]] = []
     for entry in after:
@@ -217,7 +217,7 @@ class AccountController:
 
     async def _make(self, kind: Kind, name: str, namespace: str, content: Object | None = None) -> None:
         """Create the object if it does not exist. An existing object is not changed, because an older certificate of
-        the same authority is equally valid."""
+        the same authority is still valid."""
         body = {"apiVersion": kind.api_version, "kind": kind.name, "metadata": {"name": name}, **(content or {})}
         try:
             await self._calls.create(kind, body, namespace)

@@ -13,12 +13,12 @@ _MOST_ABSENT = 10_000
 
 
 class UnknownKind(ApiError):
-    """Raised if the server does not serve the kind of an owner. Then it is unknown whether the owner exists, so its
-    dependents are not deleted."""
+    """Raised if the server does not serve the kind of an owner. It is then unknown whether the owner exists, so the
+    dependents of the owner are not deleted."""
 
 
 class OwnerStates:
-    """The states of owners. If the server has reported an owner as absent, it is not asked again, because a uid is
+    """The states of owners. An owner that the server has reported as absent is not requested again, because a uid is
     never used twice."""
 
     def __init__(self, graph: OwnerGraph, kinds: WatchedKinds, calls: Calls) -> None:
@@ -40,7 +40,7 @@ class OwnerStates:
         if kind is None:
             raise UnknownKind(f"{node.name} is owned by a {owner.kind} of {owner.api_version}, which is not served")
         if kind.namespaced and not node.namespace:
-            return OwnerState.ABSENT  # a namespaced object cannot own a cluster-scoped one
+            return OwnerState.ABSENT  # a namespaced object cannot own a cluster-scoped object
         try:
             found = await self._calls.get(kind, owner.name, node.namespace if kind.namespaced else "")
         except ApiRefusal as refusal:

@@ -1,6 +1,7 @@
-"""Decide from the owner references of an object whether the object stays or is deleted. Pure functions.
+"""Decide from the owner references of an object whether the object stays or is deleted. The functions have no side
+effects.
 
-An object with owner references exists as long as one of its owners does
+An object with owner references exists as long as one of its owners exists
 (k8s.io/kubernetes/pkg/controller/garbagecollector). An owner has one of three states. An owner that exists is *solid*.
 An owner is *absent* if no object has the uid in the reference; it may never have existed. An owner that is being
 deleted in the foreground is *waiting* for the deletion of its dependents."""
@@ -66,7 +67,7 @@ class Keep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unlink:
-    """The object stays, without its references to these owners."""
+    """The object stays, but its references to these owners must be removed."""
 
     owners: tuple[str, ...]
 
@@ -95,8 +96,8 @@ def node_of(kind: Kind, obj: Object) -> OwnedObject:
 
 
 def same_links(old: Object, new: Object) -> bool:
-    """Return True if two versions of an object are the same for the graph: their owners, finalizers and deletion are
-    equal. Nearly all changes of objects concern only the status or the spec, and so do not matter to the graph."""
+    """Return True if two versions of an object have equal owners and finalizers, and if both or neither are being
+    deleted. Nearly all changes of objects are changes of the status or the spec, which have no effect on the graph."""
     before, after = old["metadata"], new["metadata"]
     return all(before.get(key) == after.get(key) for key in ("ownerReferences", "finalizers", "deletionTimestamp"))
 
@@ -112,7 +113,7 @@ def judge(node: OwnedObject, state: Callable[[Reference], OwnerState], has_depen
     if node.deleting:
         return Keep()
     if OwnerState.WAITING in states.values() and has_dependents:
-        return Delete(policy="Foreground")  # so that its own dependents are deleted first
+        return Delete(policy="Foreground")  # the dependents of this object must be deleted first
     if ORPHAN in node.finalizers:
         return Delete(policy="Orphan")
     return Delete(policy="Foreground" if FOREGROUND in node.finalizers else "Background")
@@ -141,7 +142,7 @@ class OwnerGraph:
         return [self.nodes[one] for one in self._dependents.get(uid, ())]
 
     def blockers(self, uid: str) -> list[OwnedObject]:
-        """Return the dependents for which an owner that is deleted in the foreground must wait."""
+        """Return the dependents that must be deleted before the owner, if the owner is deleted in the foreground."""
         return [
             node for node in self.dependents(uid) if any(owner.uid == uid and owner.blocks for owner in node.owners)
         ]

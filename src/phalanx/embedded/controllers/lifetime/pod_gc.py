@@ -1,9 +1,9 @@
-"""Delete pods that no other component deletes: too many finished pods, pods of lost nodes, and terminating pods without
+"""Delete pods that no other component deletes: surplus finished pods, pods of lost nodes, and terminating pods without
 a node.
 
 A missing node may appear soon, because the watch lags, or because a new virtual machine gets its name. So the
-controller waits for a while, and reads the node once more. Only then does it mark the node's pods as failed and delete
-them (k8s.io/kubernetes/pkg/controller/podgc).
+controller waits for a while, and reads the node once more. If the node is still missing, the controller marks its pods
+as failed and deletes them (k8s.io/kubernetes/pkg/controller/podgc).
 
 `TtlController` deletes a finished Job with its pods `ttlSecondsAfterFinished` seconds after the end of the Job
 (KEP-592)."""
@@ -25,12 +25,12 @@ from phalanx.embedded.controllers.runtime.reconciler import Retry, WorkQueue
 
 log = logging.getLogger(__name__)
 
-_MISSED_FOR_S = 40.0  # quarantineTime of podgc; a node that stops reporting but exists is of `NodeHealth`
+_MISSED_FOR_S = 40.0  # quarantineTime of podgc; `NodeHealth` handles nodes that exist but have stopped reporting
 
 
 class PodCollector:
-    """The collector of pods; call `run`. `most_finished`: the number of finished pods above which the oldest ones are
-    deleted."""
+    """The collector of pods; call `run`. `most_finished`: the maximum number of finished pods; above it, the oldest
+    finished pods are deleted."""
 
     def __init__(
         self,
@@ -65,8 +65,8 @@ class PodCollector:
                 await self._collect(pod, is_lost=True)
 
     async def _collect(self, pod: Object, *, is_lost: bool = False) -> None:
-        """Delete the pod. `is_lost`: True to mark it as failed before. As in Kubernetes, an error is only logged, so
-        that the other pods are collected."""
+        """Delete the pod. `is_lost`: True to mark the pod as failed before. As in Kubernetes, an error is only logged,
+        so that all other pods are still collected."""
         try:
             if is_lost:
                 await self._fail(pod)
@@ -75,8 +75,8 @@ class PodCollector:
             log.info("pod %s is not collected: %s; again in %.0f s", key_of(pod), error, self._period_s)
 
     async def _lost_nodes(self, used: Iterable[str]) -> set[str]:
-        """Return the nodes that pods name, that have been missing from the cache for long enough, and that the API
-        server does not have either."""
+        """Return the nodes that pods name, but that have been missing in the cache for long enough and do not exist at
+        the API server."""
         now_s, missing = self._clock(), {name for name in used if name not in self._nodes.objects}
         self._missed_since = {name: self._missed_since.get(name, now_s) for name in missing}
         due = [name for name, since_s in self._missed_since.items() if now_s - since_s >= self._missed_for_s]
@@ -119,7 +119,8 @@ class PodCollector:
 
 
 def surplus(pods: Iterable[Object], most: int) -> list[Object]:
-    """Return the oldest finished pods beyond `most`, evicted ones first. Pods that are being deleted do not count."""
+    """Return the finished pods above the maximum `most`: evicted pods first, then the oldest pods. Pods that are being
+    deleted do not count."""
     finished = [pod for pod in pods if is_terminal(pod) and not is_deleting(pod)]
     if len(finished) <= most:
         return []
@@ -154,7 +155,7 @@ class TtlController:
         if (left_s := expires_s - self._clock()) > 0:
             self.queue.add_after(key, left_s)
             return
-        try:  # only this version: a user may have raised the time to live in the meantime
+        try:  # delete only this resourceVersion: a user may have increased the time to live in the meantime
             await self._calls.delete(JOBS, job, policy="Foreground", exact=True)
         except ApiRefusal as refusal:
             if refusal.code == 409:

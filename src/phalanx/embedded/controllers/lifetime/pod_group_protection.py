@@ -46,12 +46,12 @@ class PodGroupProtection:
         finalizers = group["metadata"].get("finalizers") or [] if group is not None else []
         if group is None or not is_deleting(group) or FINALIZER not in finalizers:
             return
-        # Ask the server as well whether a pod names the group: the watch of pods may lag behind the watch of groups.
+        # Also list the pods of the group at the server, because the watch of pods may lag behind the watch of groups.
         if _is_named(key, self._pods.objects.values()) or _is_named(
             key, await self._calls.list(PODS, key.partition("/")[0])
         ):
             return
-        meta = {"resourceVersion": group["metadata"]["resourceVersion"]}  # others may change finalizers, too
+        meta = {"resourceVersion": group["metadata"]["resourceVersion"]}  # other clients may change finalizers as well
         rest = [one for one in finalizers if one != FINALIZER]
         try:
             await self._calls.patch(POD_GROUPS, group, {"metadata": {**meta, "finalizers": rest}})

@@ -1,6 +1,5 @@
-"""Watch every kind that the server can delete, custom resources included, and no kind that it does not serve any more.
-
-For built-in kinds the shared caches of `Calls.cache` are used. Custom resources get caches of their own."""
+"""Watch every kind that the server can delete, including custom resources. A kind that is no longer served is no longer
+watched. Built-in kinds use the shared caches of `Calls.cache`; custom resources have separate caches."""
 
 from __future__ import annotations
 
@@ -51,7 +50,8 @@ class WatchedKinds:
             self._unwatch(kind)
 
     def named(self, api_version: str, name: str) -> Kind | None:
-        """Return the served kind of this name. If there is none, look for new kinds soon, and return None."""
+        """Return the served kind of this name. If there is none, return None, and request the list of kinds again
+        soon."""
         kind = self._catalog.named.get((api_version, name)) if self._catalog else None
         if kind is None:
             self._stale.set()
@@ -66,8 +66,8 @@ class WatchedKinds:
 
     async def _synced(self) -> bool:
         """Wait for the first list of each watched kind, but not longer than `_SYNC_S`, because the collector may not be
-        allowed to list every served kind. Return False if the set of served kinds changed in the meantime: a kind that
-        was removed is never listed."""
+        allowed to list every served kind. Return False if the set of served kinds changed in the meantime: the list of
+        a removed kind never arrives."""
         lists = asyncio.ensure_future(self._all_listed())
         change = asyncio.ensure_future(self._stale.wait())
         try:
@@ -78,8 +78,8 @@ class WatchedKinds:
             change.cancel()
 
     async def _all_listed(self) -> None:
-        """Wait until every cache is filled, one after the other. (asyncio.gather, when it is cancelled, leaves an
-        exception that is never retrieved.)"""
+        """Wait until every cache is filled, one after the other. (A cancelled asyncio.gather would leave an exception
+        that is never retrieved.)"""
         for cache in list(self._caches.values()):
             await cache.synced.wait()
 
@@ -87,7 +87,7 @@ class WatchedKinds:
         with suppress(TimeoutError):
             async with asyncio.timeout(_REFRESH_S):
                 await self._stale.wait()
-            await asyncio.sleep(0.1)  # the server lists a new kind a moment after the creation of its definition
+            await asyncio.sleep(0.1)  # a new kind is only served some time after the creation of its definition
 
     async def _refresh(self, group: asyncio.TaskGroup) -> bool:
         """Watch exactly the kinds that the server serves now. Return False if the server could not list all kinds."""

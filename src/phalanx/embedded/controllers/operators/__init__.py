@@ -1,4 +1,4 @@
-"""Run the job kinds of other projects with the behaviour of their operators.
+"""Controllers for the job kinds of other projects, which behave like the operators of these projects.
 
 Parts, lowest first:
 

@@ -1,5 +1,5 @@
-"""Read and write the conditions in a status. A status has one condition of each type. The condition states when its
-value last changed."""
+"""Read and write the conditions in a status. A status has at most one condition of each type. A condition has the time
+of the last change of its value."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """Install the definitions of the operators' job kinds, and of ProvisioningRequests, if they are missing.
 
-`definitions.json` has the definitions that the projects published as CustomResourceDefinitions, but without the types
-of pod templates. `training.definition` adds the types of these templates. So the server accepts and refuses the same
-manifests as with the projects' own definitions. An existing definition, for example of the operator's own installation,
-is not changed.
+`definitions.json` has the CustomResourceDefinitions of the projects without the schemas of pod templates.
+`training.definition` adds these schemas. So the server accepts and refuses the same manifests as with the projects' own
+definitions. An existing definition (such as one from an installation of the operator) is not changed.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ def definitions() -> list[Object]:
 
 
 def _spelt_out(body: Object) -> Object:
-    """Return the definition with the types of its pod templates. Like most of the projects' webhooks, it requires a
-    spec. A JobSet without a spec gets an empty one, because JobSet's webhook fills in the fields."""
+    """Return the definition with the schemas of its pod templates. A spec is required, as most of the projects'
+    webhooks require it. A JobSet without a spec gets an empty spec, because JobSet's webhook sets the fields."""
     for version in body["spec"]["versions"]:
         schema = version["schema"]["openAPIV3Schema"] = spelt_out(version["schema"]["openAPIV3Schema"])
         if body["spec"]["names"]["kind"] == "JobSet":

@@ -1,8 +1,7 @@
-"""Translate the profiles of another project into admission policies. A profile describes changes of new pods; in that
-project a webhook makes these changes.
-
-Here no webhook is needed: each profile becomes a mutating policy, and the API server applies the policy. The garbage
-collector deletes the policies of a deleted profile. The caller supplies the translation (`Profiles`).
+"""Translate the profiles of another project into admission policies. A profile describes changes of new pods. In the
+other project, a webhook makes these changes. In Phalanx, each profile is translated to a mutating admission policy,
+which the API server applies. The garbage collector deletes the policies of a deleted profile. The caller supplies the
+translation (`Profiles`).
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class ProfileController(Reconciler):
         self._calls.cache(profiles.classes).subscribe(self._class_changed)
 
     def _class_changed(self, change: Change) -> None:
-        """Reconcile all profiles, because those that name the changed priority class must get its new priority."""
+        """Reconcile all profiles, because a profile that names the changed priority class must get the new priority."""
         for key in self.objects:
             self.queue.add(key)
 

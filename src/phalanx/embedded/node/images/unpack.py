@@ -145,8 +145,7 @@ def unpack(source: IO[bytes], target: Path, allowance: Allowance, *, layer: bool
     PhalanxError."""
     counted = _Counted(source, allowance, target)
     try:
-        # type: ignore[call-overload] # typeshed does not declare tarinfo for streams
-        with folder(target) as root, tarfile.open(fileobj=counted, mode="r|", tarinfo=_Header) as archive:
+        with folder(target) as root, tarfile.open(fileobj=counted, mode="r|", tarinfo=_Header) as archive:  # type: ignore[call-overload]  # typeshed leaves tarinfo out of streams
             files = _Files(root, allowance, target, layer=layer)
             while (member := archive.next()) is not None:
                 archive.members = []  # otherwise the archive keeps all members in memory

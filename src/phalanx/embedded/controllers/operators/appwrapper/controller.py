@@ -1,12 +1,12 @@
-"""Run AppWrappers like CodeFlare's controller; AppWrappers of the first generation (v1beta1) run as under MCAD's
+"""Run AppWrappers like CodeFlare's controller, and AppWrappers of the first generation (v1beta1) like MCAD's
 controller.
 
 A suspended AppWrapper has no components; the scheduler resumes it when all its pods have a node. The controller then
-creates each component (a wrapped object) in the name of the user who created the AppWrapper. An admission policy has
-recorded this user in annotations of the AppWrapper (`dialects.job_kinds.appwrapper`). So users get only objects that
-they may create themselves, and the API server applies every check to these objects.
+creates each component (a wrapped object) with the identity of the user who created the AppWrapper. An admission policy
+records this user in annotations of the AppWrapper (`dialects.job_kinds.appwrapper`). So an AppWrapper contains only
+objects that its user may create, and the API server applies all checks for this user.
 
-The caller supplies the facts and functions that depend on the kind AppWrapper, as an object of the class `Wrapping`
+The caller supplies the data and functions that depend on the kind AppWrapper, as an object of the class `Wrapping`
 (`phalanx.dialects.job_kinds.appwrapper.wrapping`)."""
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from phalanx.errors import PhalanxError
 
 
 class Wrapping(Protocol):
-    """The facts that depend on the kind AppWrapper. `label`: the label of components and pods with the AppWrapper's
-    name. `uid`: the annotation of pods with the AppWrapper's uid. `manager`: the value of `managedBy` that selects this
-    controller. `creator`, `groups`: the annotations with the creator."""
+    """The data and functions that depend on the kind AppWrapper. `label`: the label of components and pods with the
+    AppWrapper's name. `uid`: the annotation of pods with the AppWrapper's uid. `manager`: the value of `managedBy` that
+    selects this controller. `creator`, `groups`: the annotations with the creator."""
 
     @property
     def kind(self) -> Kind: ...
@@ -52,7 +52,7 @@ class Wrapping(Protocol):
     def groups(self) -> str: ...
 
     def read(self, obj: Object) -> Object:
-        """Return the AppWrapper in the format of v1beta2, whichever version it has."""
+        """Return the AppWrapper, converted to v1beta2 if it has another version."""
 
     def demand(self, spec: Mapping[str, object]) -> Object | None:
         """Return the part of the status of an AppWrapper of the first generation (MCAD) that states its demand; None
@@ -62,7 +62,7 @@ class Wrapping(Protocol):
         """Return the expected number of pods. Raises PhalanxError if the components can never be created."""
 
     def pod_sets(self, at: int, component: Mapping[str, object]) -> Sequence[Object]:
-        """Return the `podSets` of a component, as its status shows them."""
+        """Return the `podSets` of a component for the status."""
 
     def component_name(self, app_wrapper: Object, at: int) -> str:
         """Return the name of a component; "" if it has no name."""
@@ -75,13 +75,14 @@ class Wrapping(Protocol):
 
 
 COMPONENT: Final = "appwrapper"
-_POLL_S: Final = 2.0  # the interval between checks of objects that are being removed, and of kinds without a watch
+# the interval of checks of objects that are being removed, and of objects whose kinds are not watched
+_POLL_S: Final = 2.0
 _ASK_S: Final = 2.0  # the pause before a kind that is not served is looked up again
 _FATAL: Final = frozenset({400, 403, 404, 405, 409, 422})
 
 
 class AppWrapperController(Reconciler):
-    """The controller of AppWrappers of one kind. `wrapping`: the facts about the kind."""
+    """The controller of AppWrappers of one kind. `wrapping`: the data and functions for the kind."""
 
     component, owns = COMPONENT, (PODS, JOBS, DEPLOYMENTS)
 
@@ -97,7 +98,7 @@ class AppWrapperController(Reconciler):
 
     def _on_pod(self, change: Change) -> None:
         """Store the pod with its AppWrapper, and reconcile the AppWrapper. A pod belongs to the AppWrapper that its
-        label names, whichever user created the pod."""
+        label names; the creator of the pod is not checked."""
         obj = change.new or change.old
         name = (obj["metadata"].get("labels") or {}).get(self._wrapping.label) if obj is not None else None
         if obj is None or not name:
@@ -219,7 +220,7 @@ class AppWrapperController(Reconciler):
     # --- writes -------------------------------------------------------------------------------------------------------
 
     async def _create(self, obj: Object) -> None:
-        """Create the components in their order. A refusal is remembered, and the next step reports it."""
+        """Create the components in their order. A refusal is stored, and the next step reports it."""
         uid = obj["metadata"]["uid"]
         for at in _each(obj):
             if await self._find(obj, at) is not None:
@@ -241,7 +242,7 @@ class AppWrapperController(Reconciler):
         notes = meta.get("annotations") or {}
         creator = str(notes.get(self._wrapping.creator) or "")
         if not creator:
-            raise PhalanxError(f"its creator is not known: it has no annotation {self._wrapping.creator}")
+            raise PhalanxError(f"its creator is unknown: it has no annotation {self._wrapping.creator}")
         body["metadata"]["ownerReferences"] = [owner_reference(self._wrapping.kind, obj)]
         groups = tuple(filter(None, str(notes.get(self._wrapping.groups, "")).split(",")))
         await self._calls.create_as(creator, groups, kind, body, meta["namespace"])
@@ -286,8 +287,8 @@ def _each(obj: Object) -> range:
 
 
 def _failure(obj: Object) -> str:
-    """Return the failure in the status of a Job or PyTorchJob; "" if there is none. A component of another kind counts
-    as failed only through its pods, as in the original controller."""
+    """Return the failure in the status of a Job or PyTorchJob; "" if there is none. As in the original controller, a
+    component of another kind only counts as failed because of its pods."""
     said = condition(obj, "Failed") if obj["kind"] in ("Job", "PyTorchJob") else None
     return str(said.get("message") or "failed") if said is not None and said["status"] == "True" else ""
 

@@ -1,5 +1,5 @@
-"""Compute the state of an AppWrapper of the first generation (MCAD, v1beta1), by a pure step like `phases.step` for the
-second.
+"""Compute the state of an AppWrapper of the first generation (MCAD, v1beta1). `step` has no side effects, like
+`phases.step` for the second generation.
 
     Pending -> Running -> RunningHoldCompletion -> Completed
     Running -> Pending -> Running         too few pods have run for too long: all objects are created again
@@ -25,7 +25,7 @@ from phalanx.client.moment import write_micro_moment
 from phalanx.embedded.controllers.operators.appwrapper.phases import Do, ObservedComponents, PhaseStep
 from phalanx.embedded.controllers.runtime.pod_state import phase, seconds
 
-_BACKOFF_S: Final = 1.0  # waits of at least this time are reported
+_BACKOFF_S: Final = 1.0  # only waits of at least this time are reported
 _ENDED: Final = ("Completed", "Failed", "Deleted")
 _SHORT: Final = "Insufficient resources to dispatch AppWrapper."
 
@@ -33,8 +33,7 @@ _SHORT: Final = "Insufficient resources to dispatch AppWrapper."
 def step(
     status: Object, spec: Mapping[str, object], demand: Object, suspended: bool, seen: ObservedComponents, now_s: float
 ) -> PhaseStep:
-    """Return the next step of an AppWrapper. `spec`: its spec; `demand`: the part of its status that states its
-    demand."""
+    """Return the next step of an AppWrapper. `spec`: its spec. `demand`: the part of its status with its demand."""
     at = PhaseStep(status={**status, "conditions": list(status.get("conditions") or ())}, now_s=now_s)
     state = str(status.get("state") or "")
     if not state:
@@ -119,7 +118,7 @@ def _run(at: PhaseStep, spec: Mapping[str, object], seen: ObservedComponents) ->
 
 
 def _hold_to_minimum(at: PhaseStep, spec: Mapping[str, Any], counts: Mapping[str, int]) -> None:
-    """Create all objects again if for too long fewer pods than `minAvailable` have run."""
+    """Create all objects again if fewer pods than `minAvailable` have run for too long."""
     scheduling = spec.get("schedulingSpec") or {}
     least = int(scheduling.get("minAvailable") or 0)
     requeuing = scheduling.get("requeuing") or {}
@@ -202,8 +201,8 @@ def _count(at: PhaseStep, seen: ObservedComponents) -> dict[str, int]:
 
 
 def _say(at: PhaseStep, kind: str, reason: str = "", message: str = "") -> None:
-    """Append a condition, and set the state to its type. There may be several conditions of one type; the last
-    condition in the list is the present state."""
+    """Append a condition, and set the state to its type. The list may have several conditions of one type; its last
+    condition is the present state."""
     now = write_micro_moment(at.now_s)
     said = {"type": kind, "status": "True", "lastUpdateMicroTime": now, "lastTransitionMicroTime": now}
     said |= {key: text for key, text in (("reason", reason), ("message", message)) if text}
@@ -211,7 +210,7 @@ def _say(at: PhaseStep, kind: str, reason: str = "", message: str = "") -> None:
     at.status["queuejobstate"] = kind
 
 
-_MOST: Final = 32  # only so many conditions are kept
+_MOST: Final = 32  # the maximum number of conditions in the list
 
 
 def _last(at: PhaseStep) -> str:

@@ -1,18 +1,18 @@
-"""Compute the next status of an AppWrapper from its status and the observed components. A pure function.
+"""Compute the next status of an AppWrapper from its status and the observed components, without side effects.
 
     Suspended -> Resuming -> Running -> Succeeded | Failed
     Running, Resuming -> Resetting -> Resuming        failed components are removed and created again, after a pause
     Resuming, Running, Resetting -> Suspending -> Suspended
 
 An AppWrapper that is reset keeps its quota and its nodes. An AppWrapper that succeeds releases its quota and its nodes
-at once. Its success depends on its pods, and not on the owners of the pods. A failed pod that still exists prevents the
-success.
+at once. Its success depends on its pods, not on the owners of the pods. It does not succeed as long as a failed pod
+exists.
 
 Source: internal/controller/appwrapper/appwrapper_controller.go of v1.2.1.
 
 The first part reads the limit of retries and the grace periods from the annotations of an AppWrapper. A duration that
 cannot be read is replaced by the default. A duration of more than a day is reduced to a day. Only the time to live
-after success may be longer, up to its default.
+after success may be longer than a day; its maximum is its default.
 
 Source: internal/controller/appwrapper/appwrapper_controller.go, api/v1beta2/appwrapper_types.go of v1.2.1."""
 
@@ -61,7 +61,7 @@ class RetrySettings:
     retryable: frozenset[int]
 
     def ends(self, code: int) -> bool:
-        """Return True if the AppWrapper is not retried after a container ended with this exit code."""
+        """Return True if the AppWrapper must not be retried after a container has ended with this exit code."""
         return code != 0 and (code in self.terminal or (bool(self.retryable) and code not in self.retryable))
 
 
@@ -99,7 +99,7 @@ def _read_codes(text: object) -> frozenset[int]:
 
 
 class Do(Enum):
-    """An action to take besides writing the status."""
+    """An action in addition to the write of the status."""
 
     NOTHING = "nothing"
     CREATE = "create"  # create the components that do not exist
@@ -111,8 +111,8 @@ class Do(Enum):
 class ObservedComponents:
     """The observed components and pods. `expected`: the number of pods that should exist. `missing`: the names of
     missing components. `components`: each component, in order; None if it is missing. `there`: True if any component
-    exists. `failed`: a component that reports a failure. `fault`: the error of creating a component; `fatal`: True if
-    the error is permanent. `evicted`: True if a pod is on a node that must be left."""
+    exists. `failed`: a component that reports a failure. `fault`: the error of the creation of a component. `fatal`:
+    True if the error is permanent. `evicted`: True if a pod is on a node that its pods must leave."""
 
     pods: Sequence[Object]
     expected: int
@@ -162,7 +162,8 @@ class PhaseStep:
         return condition({"status": self.status}, kind)
 
     def wait(self, until_s: float) -> bool:
-        """Return True if the time `until_s` has passed. If not, the AppWrapper is reconciled again at that time."""
+        """Return True if the time `until_s` has passed. Otherwise request a reconciliation at that time, and return
+        False."""
         if until_s > self.now_s:
             self.look_s = min(self.look_s, until_s) if self.look_s else until_s
         return until_s <= self.now_s
@@ -211,8 +212,8 @@ def step(status: Object, suspended: bool, seen: ObservedComponents, settings: Re
 
 
 def _suspended(at: PhaseStep, seen: ObservedComponents) -> None:
-    """Report a permanent error at once: the scheduler finds no pods in such an AppWrapper, and so would never resume
-    it."""
+    """Report a permanent error at once: the scheduler would never resume such an AppWrapper, because it finds no pods
+    in it."""
     known = at.condition("Unhealthy") or {}
     if seen.fault and seen.fatal:
         if known.get("status") != "True" or known.get("message") != seen.fault:
@@ -257,7 +258,7 @@ def _running(at: PhaseStep, seen: ObservedComponents, settings: RetrySettings) -
     elif counts["Failed"]:
         found = at.condition("Unhealthy")
         if found is None or found["reason"] != "FoundFailedPods":
-            at.unhealthy("FoundFailedPods", f"{counts['Failed']} failed pods are there")
+            at.unhealthy("FoundFailedPods", f"{counts['Failed']} failed pods exist")
         if at.wait(at.since("Unhealthy") + settings.failure_s):
             _reset(at, seen, settings)
     elif seen.evicted:

@@ -1,9 +1,10 @@
 """Run JobSets (jobset.x-k8s.io/v1alpha2) like their operator, for one machine.
 
-The controller is level-triggered. In each step it reads the JobSet and its Jobs, calls `judge`, carries out the
-decision, and writes the status if it changed. Jobs are created and deleted by name, so a repeated step does no harm.
+The controller is level-triggered. In each step it reads the JobSet and its Jobs, calls `judge`, performs the decided
+actions, and writes the status if it changed. Jobs are created and deleted by name, so a step can be repeated without
+harm.
 
-`judge` is a pure function that computes the status of a JobSet and the next steps from its Jobs.
+`judge` computes the status of a JobSet and the next actions from its Jobs, without side effects.
 
 If a Job fails, the first matching rule of the failure policy applies. The whole JobSet restarts (its Jobs are deleted
 and created again, with a higher restart attempt), one Job restarts, or the JobSet fails. If no rule matches, the JobSet
@@ -44,8 +45,10 @@ FINISHED = ("Completed", "Failed")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSetActions:
-    """The next writes for a JobSet. `status`: its new status. `create`, `delete`, `suspend`, `resume`: Jobs.
-    `look_s`: the time of the next reconciliation (seconds since the epoch); 0: none. `over`: delete the JobSet."""
+    """The next writes for a JobSet. `status`: its new status. `create`, `delete`, `suspend`, `resume`: the Jobs to
+    create, delete, suspend and resume.
+    `look_s`: the time of the next reconciliation (seconds since the epoch); 0: none. `over`: True to delete the
+    JobSet."""
 
     status: dict[str, Any]
     create: tuple[Replica, ...] = ()
@@ -58,7 +61,7 @@ class JobSetActions:
 
 @dataclass(slots=True)
 class _Part:
-    """The Jobs of one replicated job. `ready`: the Jobs of which all pods are ready."""
+    """The Jobs of one replicated job. `ready`: the number of Jobs whose pods are all ready."""
 
     ready: int = 0
     succeeded: int = 0
@@ -120,7 +123,7 @@ def _live(
     if not suspended and _in_order(job_set):
         _startup(said, done=all(_may_start(job_set, one, parts) for one in replicated_jobs(job_set)))
     status["conditions"] = said.conditions
-    waiting = {job["metadata"]["name"] for job in old}  # names that Jobs of the previous attempt still have
+    waiting = {job["metadata"]["name"] for job in old}  # names that are still used by Jobs of the previous attempt
     create = tuple(one for one in wanted if one.name not in there and one.name not in waiting)
     open_jobs = [job for job in current if not _is_over(job) and not _is_going(job)]
     by_name = {one.name: one for one in wanted}
@@ -187,7 +190,8 @@ def _failure(job_set: Object, status: dict[str, Any], said: _Said, failed: Objec
     status["conditions"] = said.conditions
     if action.startswith("RestartJobSet"):
         status["restarts"] = restarts(job_set) + 1
-        return JobSetActions(status=status)  # with the new count of restarts, all Jobs are of an earlier attempt
+        # after the increase of the restart count, all existing Jobs belong to an earlier attempt
+        return JobSetActions(status=status)
     return JobSetActions(status=status, delete=(failed,) if not _is_going(failed) else ())
 
 
@@ -255,8 +259,7 @@ def _active(jobs: Sequence[Object]) -> tuple[Object, ...]:
 
 
 def _after_end(job_set: Object, status: dict[str, Any], jobs: Sequence[Object], now_s: float) -> JobSetActions:
-    """Return the steps for a JobSet that has ended: its running Jobs are deleted, and after its TTL the whole
-    JobSet."""
+    """Return the steps for a JobSet that has ended: delete its running Jobs and, after its TTL, the JobSet itself."""
     ttl_s = job_set["spec"].get("ttlSecondsAfterFinished")
     ends = [one["lastTransitionTime"] for one in status.get("conditions") or () if one["type"] in FINISHED]
     expires_s = seconds(ends[0]) + float(ttl_s) if ttl_s is not None and ends else 0.0

@@ -62,7 +62,7 @@ def count(part: Object) -> int:
 
 
 def restarts(job_set: Object) -> int:
-    """Return how often the whole JobSet was restarted."""
+    """Return the number of restarts of the whole JobSet."""
     return int((job_set.get("status") or {}).get("restarts") or 0)
 
 
@@ -73,7 +73,8 @@ def make_job(job_set: Object, replica: Replica, *, suspended: bool) -> Object:
     words = _words(job_set, replica)
     spec.setdefault("completionMode", "Indexed")
     spec["suspend"] = suspended
-    pod = spec.setdefault("template", {})  # an empty template has no containers, so the server refuses the Job
+    # the server refuses a Job with an empty template, because it has no containers
+    pod = spec.setdefault("template", {})
     pod.setdefault("spec", {}).setdefault("restartPolicy", "OnFailure")
     inner = pod.setdefault("metadata", {})
     inner["labels"] = {**(inner.get("labels") or {}), **words}
@@ -116,8 +117,8 @@ def owner(obj: Object) -> dict[str, Any]:
 
 
 def template_patch(job_set: Object, replica: Replica, job: Object) -> Object:
-    """Return the changes of a Job's pod template before its resumption, as a merge patch. As in the operator, the patch
-    merges maps, and lists of the JobSet replace lists of the Job."""
+    """Return the changes of a Job's pod template before its resumption, as a merge patch. As in the operator, maps are
+    merged, and lists of the Job are replaced by lists of the JobSet."""
     wanted, now = make_job(job_set, replica, suspended=False)["spec"]["template"], job["spec"]["template"]
     found: Object = {}
     for outer, name in MUTABLE:

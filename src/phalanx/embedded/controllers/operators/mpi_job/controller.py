@@ -1,14 +1,14 @@
 """Run MPIJobs (kubeflow.org/v2beta1) like the Kubeflow MPI operator, for one machine.
 
 The controller is level-triggered. In each step it reads the MPIJob, its launcher Job and its pods, creates missing
-objects, removes surplus ones, and writes the status if it changed. Every object has a fixed name, so a repeated step
-does no harm.
+objects, removes surplus objects, and writes the status if it changed. Every object has a fixed name, so a step can be
+repeated without harm.
 
 A suspended MPIJob has a suspended launcher Job and no workers. With `launcherCreationPolicy: WaitForWorkersReady` the
 launcher is created when all workers are ready.
 
-`judge` is a pure function that computes the status of an MPIJob from its launcher and its workers. An MPIJob succeeds
-or fails with its launcher Job. It counts as running once the launcher's pod and all workers run. Source:
+`judge` computes the status of an MPIJob from its launcher and its workers, without side effects. An MPIJob succeeds or
+fails together with its launcher Job. It is running when the launcher's pod and all workers run. Source:
 kubeflow/mpi-operator caa3c47f, pkg/controller/mpi_job_controller_status.go."""
 
 from __future__ import annotations
@@ -133,8 +133,8 @@ class MPIJobController(Reconciler):
         self._calls.cache(PODS).subscribe(lambda change: self._launcher_changed(change.new))
 
     def _launcher_changed(self, pod: Object | None) -> None:
-        """Reconcile the MPIJob of a launcher's pod that changed, because the MPIJob runs while this pod runs. The pod's
-        controller is the launcher Job, and the MPIJob is the controller of that Job."""
+        """Reconcile the MPIJob after a change of its launcher's pod, because the state of the MPIJob depends on this
+        pod. The pod is controlled by the launcher Job, which is controlled by the MPIJob."""
         owner = controller_of(pod) if pod is not None else None
         if pod is not None and owner is not None and owner["kind"] == JOBS.name:
             job = self._jobs.objects.get(f"{pod['metadata']['namespace']}/{owner['name']}")
@@ -227,7 +227,7 @@ class MPIJobController(Reconciler):
             return (await create_owned(self._calls, kind, body, job))[0]
         except ApiRefusal as refusal:
             if refusal.reason == "AlreadyExists":
-                text = f"there is a {kind.name} {name} that it has not made: delete the one or the other"
+                text = f"there is a {kind.name} {name} that it did not create: delete one of the two"
                 raise ValueError(text) from refusal
             text = f"{kind.name} {name} could not be created: {refusal}"
             self.tell(job, "Warning", "MPIJobFailed", text)

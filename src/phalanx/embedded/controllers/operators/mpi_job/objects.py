@@ -1,12 +1,12 @@
 """Build the objects of an MPIJob: the launcher Job, worker pods, the list of hosts, a key for ssh, and a Service for
 the names.
 
-Names, labels, paths and variables are the same as those of the operator, so that images and scripts made for it work
-unchanged.
+Names, labels, paths and variables are the same as those of the operator, so that images and scripts for the operator
+work unchanged.
 
 Source: kubeflow/mpi-operator caa3c47f, pkg/controller/mpi_job_controller.go.
 
-The module also makes the remote shell of mpirun: a key pair for ssh and, where pods are processes of this machine, a
+The module also builds the remote shell of mpirun: a key pair for ssh and, if pods are processes of this machine, a
 replacement of ssh.
 
 In a container with the image `host` no sshd runs. If such a container sets no command, it runs the server of
@@ -35,8 +35,8 @@ _KEYS = (("ssh-privatekey", "id_rsa"), ("ssh-publickey", "id_rsa.pub"), ("ssh-pu
 KEY_ITEMS: Final = tuple({"key": key, "path": path} for key, path in _KEYS)  # the Secret's items, as files for ssh
 SERVES: Final = ("python3", f"{CONFIG_AT}/{_AGENT}.py", "serve")
 
-# Every pod is a process of this machine with an address of its own on the loopback interface. So the pods are different
-# hosts for mpirun, although no ssh is called.
+# Every pod is a process of this machine with its own address on the loopback interface. So mpirun treats the pods as
+# different hosts, although ssh is not used.
 SINGLE_MACHINE: Final = {
     "OMPI_MCA_plm_rsh_agent": f"{CONFIG_AT}/{_AGENT}",
     "OMPI_MCA_plm_rsh_args": "",
@@ -116,8 +116,7 @@ def worker_name(job: Object, index: int) -> str:
 
 
 def hosts(job: Object) -> list[str]:
-    """Return the host names of the pods in which ranks run: of the launcher, if it runs ranks, and then of all
-    workers."""
+    """Return the host names of the pods in which ranks run: the launcher (if it runs ranks), and then all workers."""
     meta = job["metadata"]
     names = [worker_name(job, index) for index in range(worker_count(job))]
     first = [launcher_name(job)] if job["spec"].get("runLauncherAsWorker") else []
@@ -178,7 +177,7 @@ def make_worker(job: Object, index: int) -> Object:
 
 
 def make_launcher(job: Object) -> Object:
-    """Return the Job of the launcher, suspended while the MPIJob is."""
+    """Return the Job of the launcher. It is suspended if the MPIJob is suspended."""
     policy = job["spec"].get("runPolicy") or {}
     passed = {name: policy[name] for name in ("backoffLimit", "activeDeadlineSeconds") if policy.get(name) is not None}
     spec = {**passed, "suspend": bool(policy.get("suspend")), "template": launcher_template(job)}
@@ -249,8 +248,8 @@ def _on_this_machine(job: Object) -> bool:
 
 
 def _add_env(container: Object, values: Mapping[str, str]) -> None:
-    """Add environment variables before the container's own ones. If two variables have the same name, the later one
-    applies."""
+    """Add environment variables before the container's own ones. If two variables have the same name, the later
+    variable applies."""
     container["env"] = [
         *({"name": name, "value": text} for name, text in values.items()),
         *(container.get("env") or ()),
@@ -262,7 +261,7 @@ def _mount(job: Object, spec: Object, container: Object, *, with_config: bool) -
     key = {"secretName": secret_name(job), "defaultMode": 0o600, "items": [*KEY_ITEMS]}
     volumes: list[Object] = [{"name": "ssh-auth", "secret": key}]
     mounts: list[Object] = [{"name": "ssh-auth", "mountPath": job["spec"].get("sshAuthMountPath") or SSH_AT}]
-    if on_this_machine(container):  # /root/.ssh is this machine's own folder, and must not change
+    if on_this_machine(container):  # /root/.ssh would be the folder of this machine itself, which must not change
         volumes, mounts = [], []
         container["env"] = [*variables(secret_name(job)), *container["env"]]
     if with_config:

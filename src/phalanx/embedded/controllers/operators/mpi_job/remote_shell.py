@@ -1,11 +1,11 @@
-"""Start mpirun's daemons in other pods without sshd. The workers run this program with the argument `serve`, and the
-launcher runs it with the arguments `HOST COMMAND…`.
+"""Start mpirun's daemons in other pods that have no sshd. The workers run this program with the argument `serve`, and
+the launcher runs it with the arguments `HOST COMMAND…`.
 
 This module is a separate program, which is in the job's ConfigMap. mpirun calls it as its remote shell
-(`plm_rsh_agent`) with a host and a command. The server in that pod runs the command like a shell, and the call returns
-its exit code. The server sends a random number. The client answers with the command and a digest of both. The digest is
-made with the token of the job's Secret, and so proves that the client has this token. The token itself is never sent,
-so no other program can run commands."""
+(`plm_rsh_agent`) with a host and a command. The server in the pod of this host runs the command like a shell, and the
+call returns the exit code. The server sends a random number. The client answers with the command and a digest of both.
+The digest is computed with the token of the job's Secret, so it proves that the client knows the token. The token
+itself is never sent. So no other program can run commands."""
 
 import hashlib
 import hmac
@@ -53,14 +53,14 @@ def answer(connection: socket.socket) -> None:
 
 
 def run(command: list[str]) -> int:
-    """Run a command, and return its exit code. As with ssh, its words are joined by spaces, and a shell in this pod
-    splits them again."""
+    """Run a command, and return its exit code. As with ssh, the words of the command are joined by spaces, and a shell
+    in this pod splits them again."""
     return subprocess.run(["sh", "-c", " ".join(command)], check=False).returncode
 
 
 def is_here(host: str) -> bool:
-    """Return True if `host` is the name of this pod. mpirun cannot find that out, because all pods share the loopback
-    interface."""
+    """Return True if `host` is the name of this pod. mpirun itself cannot determine this, because all pods share the
+    loopback interface."""
     try:
         return socket.gethostbyname(host) == os.environ["MPI_RSH_ADDRESS"]
     except OSError:  # the name of a pod that is starting cannot be resolved yet
@@ -68,18 +68,18 @@ def is_here(host: str) -> bool:
 
 
 def reach(host: str) -> socket.socket | None:
-    """Return a connection to the other pod, which may still be starting; None if the host is this pod, whose name may
-    resolve late."""
+    """Return a connection to the other pod, which may still be starting; None if the host is this pod. (The name of a
+    starting pod may not resolve yet.)"""
     deadline_s = time.monotonic() + PATIENCE_S
     while True:
-        if is_here(host):  # the launcher itself, if ranks run in it
+        if is_here(host):  # the host is the launcher itself if ranks run in it
             return None
         try:
             return socket.create_connection((host, PORT))
         except OSError as error:
             if time.monotonic() > deadline_s:
                 raise SystemExit(f"{host} does not answer on port {PORT}: {error}") from None
-            time.sleep(0.1)  # the other pod listens soon, and a program in this pod cannot learn when
+            time.sleep(0.1)  # poll: a program in this pod cannot be notified when the other pod listens
 
 
 def call(host: str, command: list[str]) -> int:

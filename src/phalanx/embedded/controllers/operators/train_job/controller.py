@@ -1,8 +1,8 @@
 """Run TrainJobs (trainer.kubeflow.org/v1alpha1) like the Kubeflow Trainer, for one machine.
 
-The controller creates a JobSet with the name of the TrainJob at once. The JobSet is suspended while the TrainJob is
-suspended. During this time, changes of the TrainJob also change the JobSet. The TrainJob ends when the JobSet ends,
-with the same result.
+The controller immediately creates a JobSet with the name of the TrainJob. While the TrainJob is suspended, the JobSet
+is suspended as well, and changes of the TrainJob also change the JobSet. The TrainJob ends when the JobSet ends, with
+the same result.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class TrainJobController(Reconciler):
         made, space = self._made(job), job["metadata"]["namespace"]
         if made is None:
             if f"{space}/{job['metadata']['name']}" in self._job_sets.objects:
-                return f"there is a JobSet {job['metadata']['name']} that it has not made: delete the one or the other"
+                return f"there is a JobSet {job['metadata']['name']} that it did not create: delete one of the two"
             return await self._begin(job, wanted)
         if made["spec"].get("suspend"):
             patches = {"spec": {key: wanted["spec"][key] for key in ("suspend", "replicatedJobs")}}
@@ -96,8 +96,8 @@ class TrainJobController(Reconciler):
         return await self._end_in_time(job)
 
     async def _furnish(self, job: Object, runtime: Object, wanted: Object) -> None:
-        """Create the objects that pods of an MPI runtime mount, once. While the job is suspended, keep its list of
-        hosts up to date. Raises RuntimeFault if a foreign object has the name of one of these objects."""
+        """Create the objects that pods of an MPI runtime mount, if they do not exist. While the job is suspended, keep
+        its list of hosts up to date. Raises RuntimeFault if a foreign object has the name of one of these objects."""
         policy, made = (runtime["spec"].get("mlPolicy") or {}).get("mpi"), self._made(job)
         if policy is None or (made is not None and not made["spec"].get("suspend")):
             return
@@ -119,8 +119,8 @@ class TrainJobController(Reconciler):
         except ApiRefusal as refusal:
             if refusal.reason != "AlreadyExists":
                 raise
-            text = f"there is a {kind.name} {body['metadata']['name']} that it has not made"
-            raise RuntimeFault(f"{text}: delete the one or the other") from refusal
+            text = f"there is a {kind.name} {body['metadata']['name']} that it did not create"
+            raise RuntimeFault(f"{text}: delete one of the two") from refusal
 
     async def _end_in_time(self, job: Object) -> str:
         limit_s, made = job["spec"].get("activeDeadlineSeconds"), self._made(job)

@@ -1,5 +1,5 @@
-"""Make the JobSet of a TrainJob: the template of its training runtime, with the settings of the TrainJob, and with the
-variables that frameworks such as torchrun read.
+"""Build the JobSet of a TrainJob from the template of its training runtime, the settings of the TrainJob, and the
+environment variables that frameworks such as torchrun read.
 
 The replicated job whose template has the label `trainer.kubeflow.org/trainjob-ancestor-step: trainer` is the trainer.
 Its container `node` runs the image and the command of the TrainJob. The PET_* variables give torchrun the number of its
@@ -34,7 +34,7 @@ _RUNTIME = ("trainingRuntimeSpec", "template")
 
 
 class RuntimeFault(ValueError):
-    """The runtime lacks a part that the TrainJob needs; the text states a remedy."""
+    """The error if the runtime lacks a part that the TrainJob needs. The text contains a solution."""
 
 
 def make_job_set(job: Object, runtime: Object) -> Object:
@@ -167,7 +167,8 @@ def _torch(
 
 
 def _initialise(parts: Mapping[str, Object], step: str, said: Mapping[str, Any]) -> None:
-    """Give the initializer of data or of the model (`step`) the variables that name the source from which to fetch."""
+    """Set the environment variables of the initializer `step` (for data or for the model), which name the source to
+    fetch."""
     part = next((one for one in parts.values() if _step(one) == step), None)
     env = list(said.get("env") or ())
     if said.get("storageUri"):
@@ -194,8 +195,8 @@ def _patch(job: Object, template: Object, parts: dict[str, Object]) -> tuple[dic
 
 
 def _patched_part(part: Object, change: Object) -> Object:
-    """Return a pod template after a patch. Containers are merged by name; any other list is replaced by the patch's
-    list."""
+    """Return a patched pod template. Containers are merged by name; all other lists are replaced by the lists of the
+    patch."""
     pod = at(change, _POD) or {}
     by_name = {}
     for kind in ("containers", "initContainers"):
