@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from phalanx.embedded.apimachinery.meta.status import StatusError
 from phalanx.embedded.apiserver.registry.crd.crd import CustomStrategy, resources_of
 from tests.embedded.apiserver.registry.test_crd import WRONG, definition, lines
 
@@ -128,3 +129,27 @@ def test_what_was_wrong_before_and_has_not_changed_is_let_be() -> None:
         "spec.parts[0].name: Required value",
         UNCHECKED,
     ]
+
+
+# --- embedded objects ------------------------------------------------------------------------------------------------
+
+
+def embedding() -> CustomStrategy:
+    free = "spec__versions__0__schema__openAPIV3Schema__properties__spec__properties__free"
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True, "x-kubernetes-embedded-resource": True}
+    [resource] = resources_of(definition(**{free: schema}))
+    assert isinstance(resource.strategy, CustomStrategy)
+    return resource.strategy
+
+
+@pytest.mark.parametrize(("metadata", "found"), [("[1]", "array"), ("text", "string"), ("5", "number")])
+def test_metadata_of_an_embedded_object_is_an_object(metadata: str, found: str) -> None:
+    why = rf"spec.free.metadata: Invalid value: .*: json: cannot unmarshal {found} into Go value of type v1.ObjectMeta"
+    with pytest.raises(StatusError, match=why):
+        embedding().decode(widget(f"{{image: abc, free: {{apiVersion: v1, kind: Pod, metadata: {metadata}}}}}"))
+
+
+def test_metadata_of_an_embedded_object_that_is_null_is_empty() -> None:
+    obj = widget("{image: abc, free: {apiVersion: v1, kind: Pod, metadata: null}}")
+    assert embedding().decode(obj) == []
+    assert obj["spec"]["free"]["metadata"] == {}

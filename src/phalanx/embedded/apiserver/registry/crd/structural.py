@@ -84,13 +84,16 @@ def _prune(value: object, schema: Schema, path: str, unknown: list[str], *, root
 
 
 def embedded_metadata(value: object, schema: Schema, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the path and the metadata of each object that a value embeds."""
+    """Yield the path and the metadata of each object that a value embeds. Metadata that is null is replaced by an empty
+    map."""
     if isinstance(value, list) and isinstance(items := schema.get("items"), Mapping):
         for place, item in enumerate(value):
             yield from embedded_metadata(item, items, f"{path}[{place}]")
     if not isinstance(value, dict):
         return
-    if schema.get(_EMBEDDED) and path and isinstance(value.get("metadata"), dict):
+    if schema.get(_EMBEDDED) and path and "metadata" in value:
+        if value["metadata"] is None:
+            value["metadata"] = {}
         yield _at(path, "metadata"), value["metadata"]
     for key, one in value.items():
         if isinstance(one, dict | list) and (inner := _below(schema, key)) is not None:
