@@ -1,18 +1,18 @@
 """Give users of a shared machine accounts in the cluster, and define the admission policies that limit the fields that
 users may write.
 
-The first part makes a Unix user a user of the cluster, with the same user name, the names of the user's groups, and a
-token. Tokens are lines of the API server's token file, kube-apiserver's `--token-auth-file`:
-`token,user,uid,"group,group"`. The uid of a Unix user is `unix:NUMBER`. So a Unix user who has the name of another user
-of the cluster, such as `admin`, does not get the token of that user. Unix names have no colon, so no Unix group is
-named like `system:masters`.
+The first part gives a Unix user an account in the cluster, with the same user name, the names of the user's groups, and
+a token. Tokens are lines of the API server's token file, kube-apiserver's `--token-auth-file`:
+`token,user,uid,"group,group"`. The uid of a Unix user is `unix:NUMBER`. So a Unix user with the name of another user of
+the cluster, such as `admin`, does not get the token of that user. Unix names cannot contain a colon, so no Unix group
+can have a name such as `system:masters`.
 
 The second part has the policies. Users may not write these fields of pods: `spec.nodeName`, `spec.hostNetwork`, and the
 annotation `phalanx.dev/devices`.
 
-- A pod that names its node is bound from its creation, without any scheduler, queue or quota. So only admins may create
-  such a pod. Controllers may not create one from the template of a user's Job either. Therefore the rule applies only
-  to pods, and also to pods that the control plane creates. Binding a pod needs a right of its own (`create` on
+- A pod with a node name is bound at its creation, without a scheduler, a queue or a quota. So only admins may create
+  such a pod, and controllers may not create one from the template of a user's Job. Therefore the rule applies only to
+  pods, and also to pods that the control plane creates. Binding a pod needs a separate right (`create` on
   `pods/binding`), which users do not have.
 - A pod with `hostNetwork` has the address of the machine. The API server and the node connect to the address of a pod
   as root, for proxies and port-forward. So the user of such a pod could reach, through the pod, every port on loopback
@@ -35,7 +35,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 USERS, MASTERS = "phalanx:users", "system:masters"
-_NAME_CHARS = 50  # leaves space in the name of a namespace, which has at most 63 characters
+_NAME_CHARS = 50  # the maximum length of a user name in the name of a namespace, which has at most 63 characters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +61,8 @@ class LoginAccount:
 
 
 def account_of(uid: int, gid: int) -> LoginAccount:
-    """Return the account of the user with these numbers, who may have no name on this machine. Root is in the group
-    `system:masters`, because root can read the data directory of the cluster anyway."""
+    """Return the account of the user with these numbers. The user may have no name on this machine. Root is in the
+    group `system:masters`, because root can read the data directory of the cluster."""
     try:
         entry = pwd.getpwuid(uid)
     except KeyError:
@@ -165,8 +165,8 @@ def alike(*fields: str) -> str:
     )
 
 
-# Fields with which a user who may change a ConfigMap could destroy it. With `immutable`, nobody could change it again.
-# If it had an owner that does not exist, the garbage collector would delete it.
+# With these fields, a user who may change a ConfigMap could make it unusable. With `immutable`, no client could change
+# it again. With an owner that does not exist, the garbage collector would delete it.
 META = tuple(f"metadata.{field}" for field in ("labels", "annotations", "ownerReferences", "finalizers"))
 DATA_ALONE: dict[str, object] = {
     "expression": alike("immutable", "binaryData", *META),
@@ -175,7 +175,7 @@ DATA_ALONE: dict[str, object] = {
 }
 
 # For clusters whose API server does not assign job numbers (deploy/components/slurm). The commands of users increase
-# the number in one ConfigMap, by no more than the largest array needs. The component contains the ConfigMap without a
+# the number in a ConfigMap, at most by the size of the largest array. The component contains the ConfigMap without a
 # number, so that applying the component again does not change the number. The first job of the cluster writes the first
 # number.
 _NUMBERS = "slurm-numbers.phalanx.dev"
@@ -218,8 +218,8 @@ NUMBERS_BINDING: dict[str, object] = {
 
 
 # For clusters (deploy/components/slurm): each user of Slurm's commands has a namespace. A user who may read the Secrets
-# of a job and exec into its pods can act as the job's user. RBAC cannot grant these rights for only some of the jobs in
-# a namespace.
+# of a job and exec into its pods can act as the job's user. RBAC cannot restrict these rights to some of the jobs in a
+# namespace.
 SLURM_USER = "phalanx:slurm-user"
 _NOTES = "(has(namespaceObject.metadata.annotations) ? namespaceObject.metadata.annotations : {})"
 _NAMESPACES, _POD_USERS = "slurm-namespaces.phalanx.dev", "pod-users.phalanx.dev"

@@ -1,8 +1,7 @@
-"""Call the API for the controllers. There is one watch for each kind, a limit on simultaneous calls, and a cache that
-every answer updates.
-
-The answer to each write updates the cache at once (`Informer.observe`, `forget`). This update replaces the expectations
-of client-go: a controller never decides from a cache that lacks its own writes, so no pod is created twice."""
+"""Call the API for the controllers. The module has one watch for each kind, a limit on concurrent calls, and caches
+that every response updates. The response to a write updates the cache at once (`Informer.observe`, `forget`). This
+update replaces the expectations of client-go: when a controller decides, the cache always contains the controller's own
+writes, so no pod is created twice."""
 
 from __future__ import annotations
 
@@ -76,7 +75,7 @@ class Calls:
         self._caches: dict[Kind, Informer] = {}
 
     def cache(self, kind: Kind) -> Informer:
-        """Return the shared informer of `kind`. From now on, answers about the kind update this informer."""
+        """Return the shared informer of `kind`. From now on, responses about the kind update this informer."""
         if kind not in self._caches:
             self._caches[kind] = self._informers(kind)
         return self._caches[kind]
@@ -86,7 +85,7 @@ class Calls:
         return kind in self._caches
 
     def attach(self, kind: Kind, informer: Informer) -> None:
-        """Pass the answers of the API server about `kind` to an informer that only one controller uses."""
+        """Let responses about `kind` also update an informer that only one controller uses."""
         self._caches[kind] = informer
 
     def detach(self, kind: Kind) -> None:
@@ -108,7 +107,7 @@ class Calls:
             return self._told(kind, await self._connection.create(kind, body, namespace))
 
     async def create_as(self, user: str, groups: Sequence[str], kind: Kind, body: Object, namespace: str) -> Object:
-        """Create an object in the name of this user, who needs the right to create it. Raises ApiError."""
+        """Create an object with the identity of this user, who needs the right to create it. Raises ApiError."""
         async with self._room:
             return self._told(kind, await self._connection.create(kind, body, namespace, acting=(user, *groups)))
 
@@ -129,8 +128,8 @@ class Calls:
     async def delete(
         self, kind: Kind, obj: Object, *, policy: str | None = None, grace_s: int | None = None, exact: bool = False
     ) -> None:
-        """Delete the object if it still has this uid. `exact`: True to require also the same version. Raises ApiRefusal
-        404 or 409."""
+        """Delete the object if it still has this uid. `exact`: True to require the same resourceVersion as well. Raises
+        ApiRefusal 404 or 409."""
         meta = obj["metadata"]
         conditions = {"uid": meta["uid"]} | ({"resourceVersion": meta["resourceVersion"]} if exact else {})
         body: Object = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": conditions}
@@ -159,7 +158,7 @@ class Calls:
                 raise
 
     def forget(self, kind: Kind, obj: Object) -> None:
-        """Remove `obj` from the cache, because the answer to a call showed that it does not exist any more. The watch
+        """Remove `obj` from the cache, because the response to a call showed that it does not exist any more. The watch
         reports the deletion later."""
         if (informer := self._caches.get(kind)) is not None:
             known = informer.objects.get(key_of(obj))
@@ -167,7 +166,7 @@ class Calls:
                 informer.forget(known)
 
     async def request(self, method: str, path: str, body: object = None) -> Any:
-        """Send a request that does not concern a single object: discovery, or the deletion of a collection."""
+        """Send a request that is not about a single object: for discovery, or to delete a collection."""
         async with self._room:
             return await self._connection.request(method, path, body=body)
 

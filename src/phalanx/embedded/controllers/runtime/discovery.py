@@ -1,5 +1,4 @@
-"""Find the kinds that the server serves and whose objects can be listed, watched and deleted, custom resources
-included."""
+"""Find the served kinds whose objects can be listed, watched and deleted, including custom resources."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from phalanx.client.kind import Kind
 from phalanx.embedded.controllers.runtime.calls import Calls
 
 _NEEDED = {"list", "watch", "delete"}
-# Events expire by themselves, and no other object owns them (kube-controller-manager ignores them, too).
+# Events expire, and have no owners (kube-controller-manager ignores them as well).
 IGNORED = {("", "events"), ("events.k8s.io", "events")}
 
 
@@ -32,7 +31,7 @@ class Catalog:
 
 async def discover(calls: Calls) -> Catalog:
     """Return the catalogue of the server's kinds. Raises ApiError if a part of it cannot be read: with an incomplete
-    catalogue, owners would seem to be missing."""
+    catalogue, existing owners would count as missing."""
     groups = (await calls.request("GET", "/apis"))["groups"]
     asked = [("", "v1", True)]
     for group in groups:
@@ -53,7 +52,7 @@ async def discover(calls: Calls) -> Catalog:
 
 
 async def _resources(calls: Calls, group: str, version: str) -> list[dict[str, Any]]:
-    """Return the group's resources; none if the group was removed after the list of groups was read."""
+    """Return the group's resources; an empty list if the group was removed after the list of groups was read."""
     try:
         found: list[dict[str, Any]] = (await calls.request("GET", _path(group, version)))["resources"]
     except ApiRefusal as refusal:

@@ -40,7 +40,7 @@ INDEX_FAILURES = "batch.kubernetes.io/job-index-failure-count"
 INDEX_IGNORED = "batch.kubernetes.io/job-index-ignored-failure-count"
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 
-_CAUSE_CHARS = 2048  # the message of a Job quotes only so many characters of a pod's message
+_CAUSE_CHARS = 2048  # the maximum number of characters of a pod's message in the message of a Job
 _INT32_CHARS = len("-2147483648")
 _PHASE_ORDER = {"Pending": 0, "Unknown": 1, "Running": 2}
 
@@ -123,13 +123,13 @@ def completion_index(pod: Object) -> int | None:
 
 
 def index_failures(pod: Object) -> int:
-    """Return how many earlier pods of the same index failed and were counted."""
+    """Return the number of earlier pods of the same index whose failures were counted."""
     return _count(pod, INDEX_FAILURES)
 
 
 def index_failures_all(pod: Object) -> int:
-    """Return how many earlier pods of the same index failed, including the failures that the pod failure policy
-    ignored. The back-off of an index grows with this number."""
+    """Return the number of earlier pods of the same index that failed, including the failures that the pod failure
+    policy ignored. The back-off of an index grows with this number."""
     return _count(pod, INDEX_FAILURES) + _count(pod, INDEX_IGNORED)
 
 
@@ -145,8 +145,8 @@ def restarts(pod: Object) -> int:
 
 
 def finished_at(pod: Object) -> float:
-    """Return the time at which the pod ended: the end of its last container; if that is unknown, the time when Ready
-    became False, its deletion, or its creation."""
+    """Return the time at which the pod ended: the end of its last container; if that is unknown, the transition of
+    Ready to False, the deletion, or the creation of the pod."""
     containers = pod.get("status", {}).get("containerStatuses") or ()
     ends = [entry.get("state", {}).get("terminated", {}).get("finishedAt") for entry in containers]
     if ends and all(ends):
@@ -161,8 +161,8 @@ def finished_at(pod: Object) -> float:
 
 
 def failure_cause(pods: Iterable[Object]) -> str:
-    """Return the name of the pod that failed first, and how it failed according to its status; "" if no status states a
-    cause."""
+    """Return a text with the name of the pod that failed first and with the cause in its status; "" if no status
+    contains a cause."""
     failed = sorted((pod for pod in pods if phase(pod) == "Failed"), key=finished_at)
     told = ((pod["metadata"]["name"], (pod.get("status") or {}).get("message")) for pod in failed)
     return next((f"pod {name}: {message[:_CAUSE_CHARS]}" for name, message in told if message), "")
@@ -190,8 +190,8 @@ def removal_rank(pod: Object, cost: int = 0, peers_on_node: int = 0) -> tuple[An
 
 
 def deletion_cost(pod: Object) -> int:
-    """Return the deletion cost in the pod's annotation. An invalid cost, which the API server refuses anyway, counts as
-    zero."""
+    """Return the deletion cost in the pod's annotation. An invalid cost counts as zero; the API server refuses such a
+    cost."""
     text = str((pod["metadata"].get("annotations") or {}).get(DELETION_COST, "0"))
     return int(text) if text.lstrip("-").isdecimal() and len(text) <= _INT32_CHARS else 0
 
@@ -208,8 +208,8 @@ _LEGACY_UID = "controller-uid"
 
 
 class OwnerPodIndex:
-    """An index of pods by their controller. `take` updates the index, and must be subscribed to changes of pods before
-    any reader of the index."""
+    """An index of pods by their controller. `take` updates the index. It must be subscribed to changes of pods before
+    any code that reads the index."""
 
     def __init__(self) -> None:
         self._owned: dict[str, dict[str, Object]] = {}

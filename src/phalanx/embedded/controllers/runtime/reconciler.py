@@ -2,14 +2,15 @@
 controls, changes.
 
 A controller defines how to reconcile one object (`reconcile`); `run` determines when to call it. Terminating objects
-are left to the garbage collector. If a kind is not served yet, because its definition is missing, `run` waits for it,
-and no other controller is delayed.
+are not reconciled; the garbage collector handles them. If a kind is not served yet, because its definition is missing,
+`run` waits for it. This does not delay other controllers.
 
 `WorkQueue` is a queue of the keys of objects that workers reconcile. A key is in the queue at most once, two workers
 never reconcile the same key at a time, and after a failure the key is added again with a growing delay.
 
-The queue behaves like client-go's rate-limiting workqueue. A key that is added while a worker reconciles it is
-reconciled once more afterwards. A delayed key becomes ready at the earliest time that was requested."""
+The queue behaves like client-go's rate-limiting workqueue. If a key is added while a worker reconciles it, it is
+reconciled once more afterwards. If a key is added with several delays, it becomes ready at the earliest of the
+requested times."""
 
 from __future__ import annotations
 
@@ -65,7 +66,7 @@ class WorkQueue:
         self.on_defect: Callable[[str, Exception], None] | None = None
 
     def __len__(self) -> int:
-        """Return the number of keys that are ready or being worked on. Delayed keys are not counted."""
+        """Return the number of keys that are ready or being reconciled. Delayed keys are not counted."""
         return len(self._ready) + len(self._running)
 
     def is_running(self, key: str) -> bool:
@@ -86,7 +87,7 @@ class WorkQueue:
             self.add(key)
             return
         if key in self._dirty:
-            return  # the key is already due earlier
+            return  # the key will already be ready earlier
         loop = asyncio.get_running_loop()
         if (timer := self._timers.get(key)) is not None:
             if timer.when() <= loop.time() + delay_s:
@@ -121,8 +122,8 @@ class WorkQueue:
                     self._push(key)
 
     def _fail(self, key: str, error: Exception) -> None:
-        """Log the error of one object and continue, because an error about one object must not stop a controller. An
-        error that is not a response of the API is a defect."""
+        """Log the error of one object, because such an error must not stop the controller. An error that is not a
+        response of the API is a defect."""
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         delay_s = self._retry.after_s(failures)
         if isinstance(error, ApiError):
@@ -159,7 +160,7 @@ class ControllerContext:
 class Reconciler(ABC):
     """Call `start`, then `run`. `component`: the source of its Events. `owns`: the kinds of controlled objects; their
     changes are collected for `gather_s`, because a reconciliation reads all of an object's controlled objects.
-    `reads`: further kinds that decisions depend on; no object is reconciled before they are listed."""
+    `reads`: other kinds that the decisions depend on; no object is reconciled before their objects are listed."""
 
     kind: Kind
     component: str
@@ -176,8 +177,8 @@ class Reconciler(ABC):
 
     @abstractmethod
     async def reconcile(self, obj: Object, /) -> None:
-        """Take the next step from the present state of the cluster to the state that the object describes. An exception
-        is retried; a defect is also reported on the object, as an Event."""
+        """Perform the next step from the present state of the cluster to the state that the object describes. After an
+        exception, the call is repeated; a defect is also reported as an Event on the object."""
 
     @property
     def objects(self) -> Mapping[str, Object]:
@@ -205,8 +206,9 @@ class Reconciler(ABC):
         self.queue.add_after(key_of(obj), delay_s)
 
     async def write_status(self, obj: Object, status: Mapping[str, object]) -> bool:
-        """Write the status for this version of the object, if it has changed. If another client has changed the object
-        in the meantime, reconcile it again. Return True if the object has this status now. Raises ApiError."""
+        """Write the status, if it has changed, with the object's resourceVersion as a precondition. If another client
+        has changed the object in the meantime, reconcile it again. Return True if the object has this status now.
+        Raises ApiError."""
         if status == (obj.get("status") or {}):
             return True
         try:
@@ -223,8 +225,8 @@ class Reconciler(ABC):
             self.queue.add(key_of(change.new))
 
     def _owned_changed(self, change: Change) -> None:
-        """Reconcile the owner of the changed object. The owner's group is checked, because several groups have a kind
-        `Job`."""
+        """Reconcile the owner of the changed object. The API group of the owner is checked, because several groups have
+        a kind `Job`."""
         for obj in (change.old, change.new):
             owner = controller_of(obj) if obj is not None else None
             if obj is None or owner is None or owner["kind"] != self.kind.name:

@@ -1,9 +1,9 @@
 """Write Events for users, with few API calls.
 
 Events of one time window are combined before they are written. Equal messages become one Event with a count. If there
-are more than `_SIMILAR` different messages with the same reason and object, they become one "(combined from similar
-events)", as in client-go's correlator. A repetition is a PATCH of the Event's count. The write rate is limited, and the
-oldest Events are dropped when too many are queued, because no component depends on them.
+are more than `_SIMILAR` different messages with the same reason and object, they become one Event "(combined from
+similar events)", as in client-go's correlator. A repetition is a PATCH of the Event's count. The write rate is limited,
+and the oldest Events are dropped when too many are queued, because no component depends on Events.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 BROKEN = "ReconcileError"  # the reason of Events about objects that a controller cannot reconcile
 COMBINED = "(combined from similar events): "
-_SIMILAR = 3  # only so many messages of one reason are written separately
+_SIMILAR = 3  # the maximum number of messages with one reason that are written separately
 _MOST_WAITING = 10_000
 _MOST_REMEMBERED = 4096
 _FORGOTTEN_AFTER_S = 600.0
@@ -68,8 +68,8 @@ class EventRecorder:
         self._written: OrderedDict[tuple[Topic, str], Written] = OrderedDict()
 
     def tell(self, component: str, about: Object, type: str, reason: str, message: str) -> None:
-        """Queue an Event about an object. `type`: Normal or Warning. The message is cut at 1024 characters, the limit
-        of the API."""
+        """Queue an Event about an object. `type`: Normal or Warning. The message is shortened to 1024 characters, the
+        limit of the API."""
         meta = about["metadata"]
         topic = Topic(
             component=component,
@@ -117,8 +117,8 @@ class EventRecorder:
 
 
 def combined(counts: dict[str, int]) -> list[tuple[str, int]]:
-    """Return the messages to write, with their counts: all messages if they are few, otherwise one combined message
-    with the newest text."""
+    """Return the messages to write, with their counts: all messages if there are at most `_SIMILAR`, otherwise one
+    combined message with the newest text."""
     if len(counts) <= _SIMILAR:
         return list(counts.items())
     return [(COMBINED + next(reversed(counts)), sum(counts.values()))]
@@ -160,4 +160,4 @@ def marking(
 
 
 def broken_message(error: Exception) -> str:
-    return f"the controller cannot deal with it, and tries again: {type(error).__name__}: {error}"
+    return f"the controller cannot handle it, and tries again: {type(error).__name__}: {error}"

@@ -1,12 +1,12 @@
 """The CronJob controller: create a Job whenever the schedule is due, and delete old finished Jobs.
 
-The name of a Job is derived from its due time, so that no Job is created twice. After missed due times (the controller
-was down), only the latest Job is created, unless `startingDeadlineSeconds` has passed. Without `timeZone` the machine's
-time zone is used. `CronKind` defines the kind of the created jobs, and how to find out whether such a job has ended.
-Source: k8s.io/kubernetes/pkg/controller/cronjob.
+The name of a Job is derived from its due time, so that no Job is created twice. If the controller has missed due times,
+it creates a Job only for the latest of them, unless `startingDeadlineSeconds` has passed. Without `timeZone` the
+machine's time zone is used. `CronKind` defines the kind of the created jobs, and functions that return whether such a
+job has ended. Source: k8s.io/kubernetes/pkg/controller/cronjob.
 
 `schedule` reads a cron schedule: five fields (crontab(5)), a name such as `@hourly`, or `@every 1h30m`. If both the day
-of the month and the day of the week are restricted, a day that satisfies one of the two is due. Source: the library of
+of the month and the day of the week are restricted, a day that matches one of them is due. Source: the library of
 Kubernetes, robfig/cron (`0` to `6` and names for days of the week, `?` as `*`)."""
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _BOUNDS = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 6))
 _DURATION = re.compile(r"(\d+)([smh])")
 _UNITS_S = {"s": 1, "m": 60, "h": 3600}
-# The maximum number of days that are searched for a due time. It is nearly always enough to find a 29 February on a
-# given day of the week.
+# The maximum number of days that are searched for a due time. It is nearly always large enough to find a 29 February on
+# a given day of the week.
 _MOST_DAYS = 366 * 8
 
 Next = Callable[[datetime], datetime | None]
@@ -92,7 +92,7 @@ def schedule(text: str) -> Next:
         return lambda moment: moment + every
     words = _MACROS.get(text, text).lower().split()
     if len(words) != len(_BOUNDS):
-        raise ValueError(f"{text!r} has not five fields")
+        raise ValueError(f"{text!r} does not have five fields")
     names: tuple[tuple[str, ...], ...] = ((), (), (), _MONTHS, _DAYS)
     minutes, hours, days, months, weekdays = (
         _field(word, low, high, known) for word, (low, high), known in zip(words, _BOUNDS, names, strict=True)
@@ -130,14 +130,15 @@ def _number(text: str, low: int, names: tuple[str, ...]) -> int:
 
 
 SCHEDULED_AT = "batch.kubernetes.io/cronjob-scheduled-timestamp"
-_MOST_MISSED = 10_000  # only so many due times are examined, one by one
+_MOST_MISSED = 10_000  # the maximum number of due times that are examined one by one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CronKind:
     """The kinds that the controller works with: objects of the kind `crons` create objects of the kind `jobs`.
-    `scheduled_at`: the annotation with a job's due time. `ended_well`: returns True if a job succeeded, None while it
-    has not ended. `completed_at`: returns the time of a job's success, as a metav1.Time; "" if it did not succeed."""
+    `scheduled_at`: the annotation with a job's due time. `ended_well`: a function that returns True if a job has
+    succeeded, False if it has failed, and None if it has not ended. `completed_at`: a function that returns the time of
+    a job's success as a metav1.Time; "" if it did not succeed."""
 
     crons: Kind
     jobs: Kind
@@ -191,8 +192,8 @@ class CronJobController(Reconciler):
     async def _make(
         self, cron: Object, due_s: float, active: list[Object], status: dict[str, Any]
     ) -> dict[str, object]:
-        """Create the Job for a due time, if the concurrency policy allows it. Return the status of the CronJob after
-        that."""
+        """Create the Job for a due time, if the concurrency policy allows it. Return the resulting status of the
+        CronJob."""
         policy = cron["spec"].get("concurrencyPolicy")
         running = [job for job in active if not is_deleting(job)]
         if policy == "Forbid" and running:

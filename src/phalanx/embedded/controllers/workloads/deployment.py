@@ -1,11 +1,11 @@
-"""The Deployment controller. It keeps a ReplicaSet for each template of a Deployment, and changes their sizes step by
-step. Source: pkg/controller/deployment.
+"""The Deployment controller. It maintains a ReplicaSet for each template of a Deployment, and changes the sizes of the
+ReplicaSets step by step. Source: pkg/controller/deployment.
 
-The name of a ReplicaSet ends with a hash of its template, so no template gets two ReplicaSets. The annotation
+The name of a ReplicaSet ends with a hash of its template, so a template never has two ReplicaSets. The annotation
 `deployment.kubernetes.io/revision` numbers the ReplicaSets; `kubectl rollout history` and `undo` read it.
 
-`step` is a pure function that computes from the present sizes of the ReplicaSets how many pods each of them should have
-next.
+`step` computes the next number of pods of each ReplicaSet from the present sizes of all ReplicaSets, without side
+effects.
 
 Source: pkg/controller/deployment (rolling, recreate), and the documentation of maxSurge and maxUnavailable."""
 
@@ -221,7 +221,7 @@ def _status(deployment: Object, new: Object | None, old: list[Object], now: str)
 
 
 def _failures(new: Object | None) -> list[dict[str, object]]:
-    """Return the conditions of the newest ReplicaSet that state why its pods cannot be created."""
+    """Return those conditions of the newest ReplicaSet that explain why its pods cannot be created."""
     conditions = ((new or {}).get("status") or {}).get("conditions") or ()
     return [one | {"lastUpdateTime": one["lastTransitionTime"]} for one in conditions if one["type"] == FAILURE]
 

@@ -1,5 +1,5 @@
-"""Keep the Endpoints and EndpointSlices of services up to date. The first part has pure functions that compute these
-objects from a service and its pods.
+"""Keep the Endpoints and EndpointSlices of services up to date. The first part computes these objects from a service
+and its pods, without side effects.
 
 A pod is included from the time when it has an address until it ends. Its address is ready if the pod has the condition
 Ready and is not being deleted, or if the service publishes addresses that are not ready. Endpoints do not include
@@ -10,8 +10,8 @@ Source: k8s.io/kubernetes/pkg/controller/endpoint and k8s.io/endpointslice; KEP-
 The second part is the controller. It writes Endpoints and EndpointSlices for every service with a selector. For a
 service without a selector, the user writes these objects.
 
-The pods of a gang become ready one after the other, so the controller collects changes for a moment. The service owns
-the objects of both kinds, so they are deleted with the service. Source:
+The pods of a gang become ready one after the other, so the controller collects changes for a short time. The service
+owns the objects of both kinds, so they are deleted with the service. Source:
 k8s.io/kubernetes/pkg/controller/{endpoint,endpointslice}."""
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Ports = tuple[tuple[str, int, str], ...]  # name, number, protocol
 
 
 def selects(service: Object, pod: Object) -> bool:
-    """Return True if the service selects the pod, in whatever state the pod is."""
+    """Return True if the service selects the pod. The state of the pod is not checked."""
     wanted = service["spec"].get("selector") or {}
     return bool(wanted) and wanted.items() <= (pod["metadata"].get("labels") or {}).items()
 
@@ -255,7 +255,7 @@ def _owner(obj: Object) -> str:
 
 
 def _take_in(table: _Table, change: Change, place: Callable[[Object], str]) -> None:
-    """Apply a change of an object to a table. `place`: returns the key of the table under which an object belongs."""
+    """Apply a change of an object to a table. `place`: a function that returns the table key of an object."""
     if change.old is not None:
         members = table.get(place(change.old), {})
         members.pop(key_of(change.old), None)

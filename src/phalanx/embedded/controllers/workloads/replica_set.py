@@ -1,8 +1,8 @@
-"""The controllers of ReplicaSets and of ReplicationControllers, which differ only in the kind. They keep exactly as
-many pods as the spec requires. Source: pkg/controller/replicaset, pkg/controller/replication.
+"""The controllers of ReplicaSets and of ReplicationControllers, which differ only in the kind. They keep the number of
+pods that the spec requires. Source: pkg/controller/replicaset, pkg/controller/replication.
 
 Pods without an owner are not adopted. While the API server refuses new pods, the set has the condition ReplicaFailure
-with the message of the API server. The Deployment of the set gets this condition, too.
+with the message of the API server. The Deployment of the set gets this condition as well.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class ReplicaSetController(Reconciler):
         await self._tell_status(replica_set)
 
     async def _create(self, replica_set: Object, count: int) -> None:
-        """Create `count` pods in growing batches, so that the server refuses only one pod if it would refuse them all.
-        Raises ApiError."""
+        """Create `count` pods in growing batches, so that a server that refuses all pods gets only one request. Raises
+        ApiError."""
         pod = _pod(self.kind, replica_set)
         for batch in slow_start([None] * count):
             try:
@@ -65,8 +65,8 @@ class ReplicaSetController(Reconciler):
             self.tell(replica_set, "Normal", "SuccessfulDelete", text)
 
     async def _tell_status(self, replica_set: Object, failed: str = "", why: str = "") -> None:
-        """Write the status of the ReplicaSet. `failed`: the action that failed ("" if none did), and `why` it
-        failed."""
+        """Write the status of the ReplicaSet. `failed`: the action that failed; "" if none failed. `why`: the reason
+        for the failure."""
         pods = [pod for pod in self._index.owned_by(uid_of(replica_set)) if is_active(pod)]
         ready = sum(map(is_ready, pods))
         counts = {"replicas": len(pods), "fullyLabeledReplicas": len(pods), "readyReplicas": ready}
@@ -84,7 +84,8 @@ class ReplicationControllerController(ReplicaSetController):
 
 
 def _conditions(replica_set: Object, failed: str, why: str, now: str) -> list[dict[str, object]]:
-    """Return the conditions of the set. The condition of a failure stays unchanged until no failure is left."""
+    """Return the conditions of the set. The condition of a failure does not change until there is no failure any
+    more."""
     before = (replica_set.get("status") or {}).get("conditions") or []
     others = [one for one in before if one["type"] != FAILURE]
     if not failed:

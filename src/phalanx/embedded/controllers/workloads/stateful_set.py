@@ -1,13 +1,14 @@
-"""The StatefulSet controller. It keeps pods with fixed names, host names and volume claims, and changes one pod after
-the other.
+"""The StatefulSet controller. It maintains pods with fixed names, host names and volume claims, and changes them one
+after the other.
 
 `step` computes the decision from plain objects. An ordered set creates or deletes one pod at a time, and waits until
-the pod is ready or deleted. A set with `podManagementPolicy: Parallel` creates or deletes all at once. Pods of an older
-template are replaced one at a time from the highest ordinal down to the partition. Source: pkg/controller/statefulset.
+the pod is ready or deleted. A set with `podManagementPolicy: Parallel` creates or deletes all its pods at once. Pods of
+an older template are replaced one at a time from the highest ordinal down to the partition. Source:
+pkg/controller/statefulset.
 
 ControllerRevisions are not supported. So a recreated pod below the partition gets the present template, and `kubectl
-rollout undo` finds no older revision. Volume claims stay when their set is deleted or scaled down, whatever the
-retention policy of the set is.
+rollout undo` finds no older revision. Volume claims are kept when their set is deleted or scaled down; the retention
+policy of the set has no effect.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class StatefulSetStep:
 
 
 def step(stateful_set: Object, pods: Iterable[Object]) -> StatefulSetStep:
-    """Return the next step for the existing pods, including terminating ones."""
+    """Return the next step. `pods`: the existing pods, including terminating pods."""
     spec = stateful_set["spec"]
     first = int((spec.get("ordinals") or {}).get("start", 0))
     wanted = range(first, first + int(spec.get("replicas", 1)))
@@ -61,15 +62,15 @@ def step(stateful_set: Object, pods: Iterable[Object]) -> StatefulSetStep:
 
 
 def _update(stateful_set: Object, pods: list[Object]) -> StatefulSetStep:
-    """Replace the next pod of an older template, once all other pods are ready. `pods`: the pods of the set, the
-    highest ordinal first."""
+    """Replace the next pod of an older template, if all other pods are ready. `pods`: the pods of the set, the highest
+    ordinal first."""
     strategy = stateful_set["spec"].get("updateStrategy") or {}
     if strategy.get("type") == "OnDelete":
         return StatefulSetStep()
     partition = int((strategy.get("rollingUpdate") or {}).get("partition", 0))
     for pod in pods:
         ordinal = ordinal_of(stateful_set, pod)
-        assert ordinal is not None  # only pods with an ordinal are passed here
+        assert ordinal is not None  # the caller passes only pods with an ordinal
         if is_deleting(pod):
             return StatefulSetStep()
         if ordinal >= partition and pod["metadata"].get("labels", {}).get(REVISION) != revision(stateful_set):
@@ -84,7 +85,7 @@ def _is_settled(pod: Object) -> bool:
 
 
 def ordinal_of(stateful_set: Object, pod: Object) -> int | None:
-    """Return the number in a pod's name; None for a name that is not of this set."""
+    """Return the number in a pod's name; None if the name is not that of a pod of this set."""
     head, _, number = pod["metadata"]["name"].rpartition("-")
     return int(number) if head == stateful_set["metadata"]["name"] and number.isdigit() else None
 
@@ -127,7 +128,7 @@ class StatefulSetController(Reconciler):
         try:
             await self._calls.create(PODS, pod, space)
         except ApiRefusal as refusal:
-            if refusal.reason != "AlreadyExists":  # otherwise the set's pod exists, but is not in the cache yet
+            if refusal.reason != "AlreadyExists":  # after AlreadyExists, the pod exists but is not in the cache yet
                 text = f"{what} failed error: {refusal}"
                 self.tell(stateful_set, "Warning", "FailedCreate", text)
             raise

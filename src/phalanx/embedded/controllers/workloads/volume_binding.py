@@ -3,14 +3,14 @@ of deleted claims.
 
 One worker processes one object at a time, so no volume is bound to two claims. A claim of a class with
 WaitForFirstConsumer stays unbound until the scheduler has written the pod's node on it. A claim without a class gets
-the default class when it is processed, as in the real controller (`assignDefaultStorageClass`). If the class has
-another provisioner, that provisioner creates the volume and this controller binds it.
+the default class when it is processed, as in Kubernetes (`assignDefaultStorageClass`). If the class has another
+provisioner, that provisioner creates the volume, and this controller binds it.
 
 The name of a volume is derived from the uid of its claim, and its directory has the name of the volume. So the
-controller never removes a path that a user wrote into an object. Source: pkg/controller/volume/persistentvolume,
+controller never removes a path that a user has chosen. Source: pkg/controller/volume/persistentvolume,
 sig-storage-lib-external-provisioner.
 
-The first functions choose a volume for a claim, or make a new one. A volume is suitable if it belongs to no claim, has
+The first functions choose a volume for a claim, or create a volume. A volume is suitable if it belongs to no claim, has
 the class and the mode of the claim, offers the access modes of the claim, is large enough, and has the labels that the
 claim selects. The smallest suitable volume is chosen. Source: pkg/controller/volume/persistentvolume
 (`findBestMatch`)."""
@@ -40,8 +40,8 @@ _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 
 def default_class(classes: Iterable[Object]) -> Object | None:
-    """Return the storage class for claims that name none: the newest of the classes that are marked as default.
-    Admission chooses the same class."""
+    """Return the storage class for claims without a class: the newest class that is marked as default. Admission
+    chooses the same class."""
     marked = [one for one in classes if (one["metadata"].get("annotations") or {}).get(_DEFAULT_CLASS) == "true"]
     return max(marked, key=lambda one: (one["metadata"]["creationTimestamp"], one["metadata"]["name"]), default=None)
 
@@ -60,7 +60,8 @@ def local_class(*, default: bool) -> Object:
 
 
 def is_for(volume: Object, claim: Object) -> bool:
-    """Return True if the volume names this claim as its own: by the name and, if the volume states one, by the uid."""
+    """Return True if the volume's claimRef is this claim: the name must be equal and, if the claimRef has a uid, the
+    uid as well."""
     said, meta = volume["spec"].get("claimRef"), claim["metadata"]
     if not said or (said.get("namespace"), said.get("name")) != (meta["namespace"], meta["name"]):
         return False
@@ -68,7 +69,7 @@ def is_for(volume: Object, claim: Object) -> bool:
 
 
 def best_match(claim: Object, volumes: Iterable[Object]) -> Object | None:
-    """Return the most suitable volume for a claim that has none; None if no volume is suitable."""
+    """Return the most suitable volume for an unbound claim; None if no volume is suitable."""
     known = list(volumes)
     reserved = [one for one in known if is_for(one, claim)]
     fitting = [one for one in known if not one["spec"].get("claimRef") and _suits(one, claim)]
@@ -92,7 +93,7 @@ def _size(volume: Object) -> int:
 
 
 def refusal(claim: Object) -> str:
-    """Return why no directory can be made for the claim; "" if a directory can be made."""
+    """Return the reason why no directory can be created for the claim; "" if it can be created."""
     spec = claim["spec"]
     if spec.get("volumeMode") == "Block":
         return f"{PROVISIONER} makes directories, not block devices: leave volumeMode out"
@@ -144,8 +145,8 @@ _OWN_NAME = re.compile(r"pvc-[0-9a-f-]{36}")
 
 
 class VolumeBinding:
-    """Call `start`, then `run`. `folder`: the folder in which directories for volumes are created; None: claims are
-    only bound to existing volumes."""
+    """Call `start`, then `run`. `folder`: the folder in which directories for volumes are created; if it is None,
+    claims are only bound to existing volumes."""
 
     def __init__(
         self, calls: Calls, recorder: EventRecorder, folder: Path | None, *, retry: Retry | None = None
@@ -231,7 +232,7 @@ class VolumeBinding:
             self._tell(claim, "Warning", "FailedBinding", why)
 
     async def _find(self, claim: Object) -> None:
-        """Find an existing volume for a claim that names none, or create one."""
+        """Find an existing volume for a claim that names no volume, or create a volume."""
         spec, meta = claim["spec"], claim["metadata"]
         chosen = (meta.get("annotations") or {}).get(SELECTED_NODE)
         given = default_class(self._classes.objects.values()) if spec.get("storageClassName") is None else None
@@ -275,7 +276,7 @@ class VolumeBinding:
 
     async def _bind(self, claim: Object, volume: Object) -> None:
         """Bind the claim and the volume. Each step is written into the objects, so that the next reconciliation
-        completes the binding if this one was interrupted."""
+        completes an interrupted binding."""
         own = dict(volume["spec"].get("claimRef") or {})
         if own.get("uid") != claim["metadata"]["uid"]:
             body = {"spec": {"claimRef": reference(claim)}, "metadata": _at(volume, {} if own else _BY_US)}
@@ -356,7 +357,8 @@ def _has(obj: Object, notes: dict[str, str]) -> bool:
 
 
 def _at(obj: Object, notes: dict[str, str]) -> Object:
-    """Return the metadata of a patch: the object's uid and version as preconditions, and the annotations to set."""
+    """Return the metadata of a patch: the object's uid and resourceVersion as preconditions, and the annotations to
+    set."""
     meta = obj["metadata"]
     said: Object = {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
     return {**said, "annotations": notes} if notes else said

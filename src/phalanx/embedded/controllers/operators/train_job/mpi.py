@@ -2,8 +2,8 @@
 and MLX over Open MPI).
 
 The replicated job `launcher` runs mpirun, and the ranks run in the replicated job `node`. With `runLauncherAsNode`,
-ranks run in the launcher, too. The pods of both have the job's key for ssh; the launcher also has the list of hosts. In
-containers with the image `host`, `mpi_job.remote_shell` replaces ssh.
+ranks run in the launcher as well. The pods of both replicated jobs have the job's key for ssh; the launcher also has
+the list of hosts. In containers with the image `host`, `mpi_job.remote_shell` replaces ssh.
 
 Source: Kubeflow Trainer v2.3, pkg/runtime/framework/plugins/mpi and pkg/constants.
 """
@@ -35,12 +35,12 @@ _MOST_NODES = 10_000
 
 
 class Unsupported(ValueError):
-    """Raised if a policy requests a feature that is not supported. The text states a remedy."""
+    """The error if a policy requests a feature that is not supported. The text contains a solution."""
 
 
 def node_count(policy: Mapping[str, object], said: Mapping[str, Any]) -> int | None:
-    """Return the number of pods of the replicated job `node`; None: the runtime's number applies. `said`: the field
-    `trainer` of the TrainJob."""
+    """Return the number of pods of the replicated job `node`; None if the number in the runtime applies. `said`: the
+    field `trainer` of the TrainJob."""
     if said.get("numNodes") is None:
         return None
     nodes = int(said["numNodes"])
@@ -48,7 +48,7 @@ def node_count(policy: Mapping[str, object], said: Mapping[str, Any]) -> int | N
 
 
 def check(policy: Mapping[str, object], said: Mapping[str, Any], names: Iterable[str]) -> None:
-    """Raise Unsupported if the policy cannot be carried out. `names`: the names of the runtime's replicated jobs."""
+    """Raise Unsupported if the policy cannot be applied. `names`: the names of the runtime's replicated jobs."""
     kind = policy.get("mpiImplementation") or "OpenMPI"
     if kind != "OpenMPI":
         raise Unsupported(f"mlPolicy.mpi.mpiImplementation {kind} is not supported: only OpenMPI is; name that")
@@ -170,7 +170,7 @@ def _volumes(job: Object, *, with_hosts: bool, here: bool) -> Iterator[Object]:
 
 def _mount(job: Object, policy: Mapping[str, object], container: Object, *, is_launcher: bool) -> None:
     here = on_this_machine(container)
-    if here:  # the user's own .ssh on this machine must not change
+    if here:  # the .ssh folder of the user on this machine must not change
         _put(container, "env", *variables(_secret_name(job)))
         if not is_launcher and not container.get("command") and not container.get("args"):
             container["command"] = [*SERVES]
@@ -182,7 +182,7 @@ def _mount(job: Object, policy: Mapping[str, object], container: Object, *, is_l
 
 
 def _put(obj: Object, field: str, *more: Object, key: str = "name") -> None:
-    """Add objects to the list `field` of `obj`. An object replaces an earlier one with the same name (or the same
+    """Add objects to the list `field` of `obj`. A new object replaces an object with the same name (or the same
     `key`)."""
     found = {one[key]: one for one in (*(obj.get(field) or ()), *more)}
     obj[field] = list(found.values())

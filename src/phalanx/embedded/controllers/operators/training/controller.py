@@ -1,16 +1,15 @@
 """Run PyTorchJobs (kubeflow.org/v1) like the Kubeflow training operator, for one machine.
 
-The controller is level-triggered like the Job controller. In each step it reads the job and its pods, decides, carries
-out the decision, and writes the status if it changed. Pods are created and deleted by name, so a repeated step does no
-harm.
+The controller is level-triggered like the Job controller. In each step it reads the job and its pods, decides, performs
+the decided actions, and writes the status if it changed. Pods are created and deleted by name, so a step can be
+repeated without harm.
 
-A pure function computes the status of a PyTorchJob and the next steps from its pods.
-
-The rules are the training operator's. The job succeeds when its Master has succeeded. A job without a Master succeeds
-when every Worker has succeeded, or, if it is elastic, when one Worker has. A failed pod is created again, except in two
-cases: the restart policy of its replica type is Never, or the policy is ExitCode and the exit code is not retryable
-(below 128, so that no signal ended the pod). In these two cases the job fails. So an evicted worker is created again.
-Times and conditions follow the operator's common JobStatus.
+A function without side effects computes the status of a PyTorchJob and the next actions from its pods. The rules are
+those of the training operator. The job succeeds when its Master has succeeded. A job without a Master succeeds when all
+Workers have succeeded; an elastic job without a Master succeeds when one Worker has succeeded. A failed pod is created
+again, except in two cases: the restart policy of its replica type is Never, or the policy is ExitCode and the exit code
+is not retryable (it is below 128, so no signal ended the pod). In both cases the job fails. An evicted worker is
+created again. Times and conditions follow the operator's common JobStatus.
 
 Source: pkg/controller.v1/common and pytorch/pytorchjob_controller.go of kubeflow/training-operator v1.9.0."""
 
@@ -97,8 +96,8 @@ class _Conditions:
 
 @dataclass(slots=True)
 class _Tally:
-    """The pods of one replica type. `failed` includes `fatal`, the pods that fail the job. `retry`: pods to delete, so
-    that they are created again."""
+    """The pods of one replica type. `fatal`: the number of failed pods because of which the job fails; `failed`
+    includes them. `retry`: the pods to delete and create again."""
 
     active: int = 0
     succeeded: int = 0
@@ -202,8 +201,8 @@ def _counts(job: Object, kind: str, tally: _Tally) -> dict[str, object]:
 
 
 def _exit_code(pod: Object) -> int:
-    """Return the highest exit code of the pod's containers. A pod without an exit code was evicted. A retryable code is
-    returned for it, so that it is created again."""
+    """Return the highest exit code of the pod's containers. A pod without an exit code was evicted; for it, return a
+    retryable code, so that the pod is created again."""
     containers = (pod.get("status") or {}).get("containerStatuses") or ()
     ended = ((one.get("state") or {}).get("terminated") or {} for one in containers)
     return max((int(one["exitCode"]) for one in ended if "exitCode" in one), default=_RETRYABLE)
@@ -253,8 +252,8 @@ def _end(
 
 
 def _leftovers(job: Object, pods: Sequence[Object]) -> tuple[Object, ...]:
-    """Return the pods to delete after the end of the job. The job's cleanPodPolicy selects no pods, the running pods,
-    or all pods."""
+    """Return the pods to delete after the end of the job. Depending on the job's cleanPodPolicy, these are no pods, the
+    running pods, or all pods."""
     policy = (job["spec"].get("runPolicy") or {}).get("cleanPodPolicy") or "None"
     if policy == "None":
         return ()
@@ -279,7 +278,7 @@ class TrainingController(Reconciler):
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
         self.queue.on_defect = self._mark
-        # Running tasks; they are referenced here because the event loop does not keep them alive.
+        # Running tasks. They are stored here, because the event loop has only weak references to tasks.
         self._marks: set[asyncio.Task[None]] = set()
 
     async def reconcile(self, job: Object) -> None:
@@ -296,7 +295,7 @@ class TrainingController(Reconciler):
             self.look_after(job, found.look_s - now_s)
 
     def _mark(self, key: str, error: Exception) -> None:
-        """Report on the job, by an Event and in its status, that it cannot be reconciled."""
+        """Report that the job cannot be reconciled, in an Event and in its status."""
         job = self.objects.get(key)
         if job is None:
             return

@@ -1,21 +1,20 @@
-"""Make the pods and services of PyTorchJobs like the Kubeflow training operator, and the definition of the kind.
+"""Build the pods and services of PyTorchJobs like the Kubeflow training operator, and the definition of the kind. The
+first part builds the pods and services of a PyTorchJob, with the operator's names and labels. Pod i of a type has the
+name `JOB-TYPE-i`; a headless service with the same name selects only this pod. The Master has rank 0; without a Master,
+the first Worker has rank 0. The other pods find rank 0 by the host name in MASTER_ADDR. RANK and WORLD_SIZE count pods,
+or processes if `nprocPerNode` is a number. The PET_ variables give torchrun the same values.
 
-The first part makes the pods and services of a PyTorchJob, with the operator's names and labels. Pod i of a type is
-`JOB-TYPE-i`, and a headless service of that name selects this pod only. The Master has rank 0; without a Master, the
-first Worker has it. The other pods find rank 0 by the host name in MASTER_ADDR. RANK and WORLD_SIZE count pods, or
-processes if `nprocPerNode` is a number. The PET_ variables give torchrun the same values.
+The second part has the schemas of pod and Job templates, for the definitions of all kinds with templates. A field that
+operators read or write has the type of the operators' definitions, and is required if they require it. So an error in
+such a field is reported at the creation of the object, and not later by an operator. Other fields are accepted, because
+the server validates them when it creates the pod.
 
-The second part has the types of the fields of pod and Job templates, for the definitions of all kinds with templates.
-Fields that operators read or write have the same types here, and are required, as in the operators' definitions. Other
-fields are accepted, because the server validates them with the pod. So a template with an error in such a field is
-refused at its creation, with the field's name, and not later by an operator.
+The third part is the definition of PyTorchJob (kubeflow.org/v1) with the fields that this cluster supports. It follows
+the API's documentation, so that manifests for the operator are accepted. An existing definition, such as that of the
+operator, is not changed.
 
-The third part is the definition of PyTorchJob (kubeflow.org/v1), as far as this cluster runs it. It is written from the
-API's documentation, so that manifests made for the operator are accepted here. An existing definition, for example the
-operator's own, is not changed.
-
-Source: the CustomResourceDefinitions of the training operator 1.9, the MPI operator 0.6 and JobSet 0.12, which spell
-out core/v1 PodTemplateSpec and batch/v1 JobSpec.
+Source: the CustomResourceDefinitions of the training operator 1.9, the MPI operator 0.6 and JobSet 0.12, which contain
+the schemas of core/v1 PodTemplateSpec and batch/v1 JobSpec.
 """
 
 from __future__ import annotations
@@ -120,7 +119,7 @@ def owner_reference(job: Object) -> dict[str, object]:
 
 
 def port(job: Object, kind: str) -> int:
-    """Return the port of rank 0: the container port with the operator's name for it, otherwise the operator's
+    """Return the port of rank 0: the container port with the name that the operator expects, or else the operator's
     default."""
     pod = (replica_specs(job)[kind].get("template") or {}).get("spec") or {}
     named = (one for container in pod.get("containers") or () for one in container.get("ports") or ())
@@ -235,7 +234,7 @@ _JOB: Final = _fields(
     suspend=_FLAG,
     template=POD_TEMPLATE,
 )
-# The last parts of the path of a field without a type in a definition -> the schema of the field.
+# The end of the path of a field that has no type in a definition -> the schema of the field.
 _SHAPES: Final[Mapping[tuple[str, ...], Object]] = {
     ("mpiReplicaSpecs", "template"): POD_TEMPLATE,
     ("replicatedJobs", "template", "spec"): _JOB,
@@ -244,7 +243,7 @@ _SHAPES: Final[Mapping[tuple[str, ...], Object]] = {
 
 
 def spelt_out(schema: Object, path: tuple[str, ...] = ()) -> Object:
-    """Return the schema, and add the types of pod and Job templates where it has none."""
+    """Return the schema, with schemas of pod and Job templates added to fields without a type."""
     if schema.get("x-kubernetes-preserve-unknown-fields") and "properties" not in schema:
         shape = next((one for end, one in _SHAPES.items() if path[-len(end) :] == end), {})
         return {**schema, **shape}
@@ -326,7 +325,7 @@ _SPEC = _of(
 )
 
 
-# The operator's webhook refuses a job without a spec; here the schema does.
+# The operator's webhook refuses a job without a spec; in this definition, the schema refuses it.
 _WHOLE = _of("object", required=["spec"], properties={"spec": _SPEC, "status": OPEN})
 
 

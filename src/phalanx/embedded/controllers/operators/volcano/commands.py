@@ -1,9 +1,9 @@
-"""Carry out Commands (bus.volcano.sh/v1alpha1): actions on a Job or a Queue that a user requests once, for example with
-`vcctl`.
+"""Execute Commands (bus.volcano.sh/v1alpha1). A Command is a user's request for a single action on a Job or a Queue,
+for example by `vcctl`.
 
 The controller deletes a Command before it executes the Command, so the action happens at most once. Commands on queues
-are accepted only in the namespace `default`, to which `vcctl` writes them. Queues belong to the whole cluster, so the
-owner of another namespace must not close them. CloseQueue and OpenQueue write `status.state` of the Queue, which the
+are accepted only in the namespace `default`, in which `vcctl` creates them. A queue belongs to the whole cluster, so
+the owner of another namespace must not close it. CloseQueue and OpenQueue write `status.state` of the Queue, which the
 scheduler reads."""
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from phalanx.embedded.controllers.runtime.reconciler import ControllerContext, R
 log = logging.getLogger(__name__)
 
 _OF_QUEUES = "default"  # the namespace of Commands on queues
-# A valid object name. No other text of a user may become part of a URL path.
+# A valid object name. A user's text must not become a part of a URL path if it has another form.
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _BY_PARENT = "volcano.sh/closed-by-parent"
 
 
 class CommandController(Reconciler):
-    """The controller of Commands. `to_job`: called with the key of a job and the action that a Command requests."""
+    """The controller of Commands. `to_job`: a function that is called with the key of a job and the action that a
+    Command requests."""
 
     kind, component, owns, reads = COMMANDS, COMPONENT, (), (QUEUES, POD_GROUPS)
 
@@ -45,7 +46,7 @@ class CommandController(Reconciler):
             await self._calls.delete(COMMANDS, command, policy="Background")
         except ApiRefusal as refusal:
             if refusal.code == 404:
-                return  # the Command was deleted or carried out in the meantime
+                return  # the Command was deleted or executed in the meantime
             raise
         if target is None:
             return
@@ -54,7 +55,7 @@ class CommandController(Reconciler):
                 await self._operate(target, action)
             else:
                 log.warning("a command on the queue %s in %s counts only in %s", name, space, _OF_QUEUES)
-        else:  # the uid in `target` is not compared, as in Volcano, because people write Commands by hand
+        else:  # as in Volcano, the uid in `target` is not compared, because users may write Commands by hand
             text = f"Start to execute command {action}, and clean it up to make sure executed not more than once."
             self.tell(target, "Normal", "CommandIssued", text)
             self._to_job(f"{space}/{name}", action)
@@ -131,7 +132,7 @@ class QueueController(Reconciler):
     async def reconcile(self, queue: Object) -> None:
         name, state = queue["metadata"]["name"], (queue.get("status") or {}).get("state")
         if state == "Closing" and not any(_queue_of(one) == name for one in self._groups.objects.values()):
-            # The version is a precondition, because another client may open the queue at this moment.
+            # The resourceVersion is a precondition, because another client may open the queue at the same time.
             seen = {"resourceVersion": queue["metadata"]["resourceVersion"]}
             body = {"metadata": seen, "status": {"state": "Closed"}}
             await self._calls.patch(QUEUES, queue, body, subresource="status")

@@ -1,10 +1,10 @@
 """Run Volcano's Jobs (batch.volcano.sh/v1alpha1) like vc-controller-manager, for one machine.
 
 The controller is level-triggered. In each step it reads the job, its pods and its PodGroup, calls `decide`, writes the
-status, and carries out the decision. The status is written first, and only if the job still has the version that was
-read. So no action happens twice. If the controller crashes after it has counted a restart in the status, the next step
-carries out the restart. The watch reports the deletion of a pod by another client only once, so the controller
-remembers it until the next step.
+status, and performs the decided actions. The status is written first, and only if the job still has the resourceVersion
+that was read. So no action happens twice. If the controller crashes after it has counted a restart in the status, the
+next step performs the restart. The watch reports the deletion of a pod by another client only once, so the controller
+stores the deletion until the next step.
 
 The controller creates the pods as soon as the job exists, and the pods wait for the start of their gang. Volcano
 creates the pods later, when the PodGroup has the phase Inqueue.
@@ -45,7 +45,8 @@ from phalanx.embedded.controllers.runtime.pod_state import controller_of, is_del
 from phalanx.embedded.controllers.runtime.reconciler import ControllerContext, Reconciler
 
 _CLAIM_CHARS = 12
-_GATHER_S = 0.1  # changes of pods are gathered, because one reconciliation counts all pods of the Job
+# changes of pods within this time are handled together, because each reconciliation counts all pods of the Job
+_GATHER_S = 0.1
 
 
 class VolcanoJobController(Reconciler):
@@ -61,7 +62,7 @@ class VolcanoJobController(Reconciler):
         self._calls.cache(JOBS).subscribe(self._job_changed)
 
     def command(self, key: str, action: str) -> None:
-        """Accept an action that a user requests for a job. It is carried out at most once."""
+        """Store an action that a user requests for a job. It is performed at most once."""
         self._commands[key] = action
         self.queue.add(key)
 
@@ -157,16 +158,16 @@ class VolcanoJobController(Reconciler):
 
 class VolcanoJobObjects:
     """The objects of Volcano's Jobs other than pods: PodGroups, PersistentVolumeClaims, and the objects of plugins.
-    `look_after`: a function that reconciles a Job again after some seconds."""
+    `look_after`: a function that requests another reconciliation of a Job after some seconds."""
 
     def __init__(self, context: ControllerContext, look_after: Callable[[Object, float], None]) -> None:
         self._calls, self._recorder, self._look_after = context.calls, context.recorder, look_after
         self._groups, self._claims = self._calls.cache(POD_GROUPS), self._calls.cache(VOLUME_CLAIMS)
         self._priorities = self._calls.cache(PRIORITY_CLASSES)
-        self._hosts: dict[str, int] = {}  # uid of a job -> the generation for which its ConfigMap was made
+        self._hosts: dict[str, int] = {}  # uid of a job -> the generation for which its ConfigMap was written
 
     def forget(self, uid: str) -> None:
-        """Forget a job that is deleted."""
+        """Remove the stored data of a deleted job."""
         self._hosts.pop(uid, None)
 
     def _tell(self, owner: Object, type: str, reason: str, text: str) -> None:
@@ -185,7 +186,7 @@ class VolcanoJobObjects:
         return max(map(seconds, times), default=0.0)
 
     def report_waiting(self, owner: Object, job: JobSpec, status: Mapping[str, Any]) -> None:
-        """Report by an Event why the PodGroup of a pending job does not start."""
+        """Record an Event with the reason why the PodGroup of a pending job does not start."""
         group = self.group(job)
         said = (group or {}).get("status") or {}
         if said.get("phase") != "Pending" or (status.get("state") or {}).get("phase") != "Pending":
@@ -243,7 +244,7 @@ class VolcanoJobObjects:
             await self._calls.patch(POD_GROUPS, there, {"spec": changed})
 
     async def _claim_volumes(self, owner: Object, job: JobSpec, status: dict[str, Any]) -> bool:
-        """Create a PersistentVolumeClaim for each volume that names none, and write the name of the claim into the Job.
+        """Create a PersistentVolumeClaim for each volume without one, and write the name of the claim into the Job.
         Return True if all claims exist."""
         named = [dict(one) for one in job.volumes]
         for at, volume in enumerate(named):
@@ -299,7 +300,8 @@ class VolcanoJobObjects:
 
 
 def _forget_plugins(status: dict[str, Any]) -> None:
-    """Remove the plugins' deleted objects from the status. The job's volumes stay there until the job is deleted."""
+    """Remove the plugins' deleted objects from the status. The job's volumes stay in the status until the job is
+    deleted."""
     kept = status.get("controlledResources") or {}
     kept = {key: value for key, value in kept.items() if not key.startswith("plugin-")}
     status.pop("controlledResources", None)

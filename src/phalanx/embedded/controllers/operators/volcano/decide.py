@@ -1,10 +1,10 @@
-"""Decide the next steps of a Job. `decide` is a pure function: from the spec, the status and the pods of a Job it
-computes the new status and the actions to take. The phases and the order of their rules are those of
-pkg/controllers/job/state of Volcano v1.15.1.
+"""Decide the next actions for a Job. `decide` computes the new status and the actions from the spec, the status and the
+pods of a Job, without side effects. The phases and the order of their rules are those of pkg/controllers/job/state of
+Volcano v1.15.1.
 
-Two of Volcano's rules may surprise. First, every restart increments `retryCount`, even the restart of a single pod, and
-a restart that would make `retryCount` equal to `maxRetry` never happens. Second, in a job without policies a failed pod
-changes only the counts in the status, until all pods have ended."""
+Two rules of Volcano are unexpected. First, every restart increments `retryCount`, even the restart of a single pod, and
+a restart that would make `retryCount` equal to `maxRetry` never happens. Second, in a job without policies, a failed
+pod only changes the counts in the status until all pods have ended."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class VolcanoActions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """The facts about a Job. `command`: the action that a user requested; empty: none."""
+    """The facts about a Job. `command`: the action that a user requested; "" if there is none."""
 
     owner: Object
     job: JobSpec
@@ -152,7 +152,7 @@ def _partition(pod: Object) -> str:
 
 def _restarting(scene: Scene) -> VolcanoActions:
     """Return the next steps of a restarting Job. Pods of earlier versions of the Job are deleted first. If the Job was
-    aborted and is resumed, pods that have succeeded are kept. (Volcano also keeps failed pods. Then a Job that was
+    aborted and is resumed, pods that have succeeded are kept. (Volcano also keeps failed pods, so a Job that was
     aborted because of a failed pod never runs again.)"""
     before = [one["status"] for one in scene.status.get("conditions") or ()][-2:-1]
     resumed = before in (["Aborted"], ["Aborting"])
@@ -212,7 +212,7 @@ def _outcome(scene: Scene, succeeded: int) -> str:
 
 
 def _missing(scene: Scene) -> Iterator[tuple[VolcanoTask, int]]:
-    """Yield (task, index) of the pods that should exist and do not."""
+    """Yield (task, index) of each pod that should exist but does not exist."""
     taken = {pod["metadata"]["name"] for pod in scene.pods}
     for task in scene.job.tasks:
         if not _may_begin(scene, task):
@@ -274,8 +274,8 @@ def _status(
     creating: Iterable[tuple[VolcanoTask, int]] = (),
 ) -> dict[str, Any]:
     """Return the new status of the Job, with the phase `after`. `killed`: True if all pods of the job are deleted.
-    `ended`: True if the job has just finished. Both increment the version. `creating`: the number of pods that are
-    about to be created."""
+    `ended`: True if the job has just finished. In both cases the version is incremented. `creating`: the pods that will
+    be created next."""
     old, now = scene.status, write_moment(scene.now_s)
     state, conditions = dict(old.get("state") or {}), list(old.get("conditions") or ())
     if state.get("phase") != after:

@@ -2,8 +2,8 @@
 which this Job depends are Completed.
 
 The Job of a template is `<flow>-<template>`. As in Volcano v1.15.1, the fields `probe` and `patch` have no effect: only
-the completion of a Job satisfies a dependency, and the spec of a JobTemplate is used unchanged. A failed flow stays
-failed.
+the completion of a Job satisfies a dependency, and the spec of a JobTemplate is used unchanged. The phase of a failed
+flow never changes.
 
 Source: pkg/controllers/jobflow of Volcano v1.15.1."""
 
@@ -130,7 +130,8 @@ class JobFlowController(Reconciler):
             self.tell(flow, "Warning", "FailedCreate", f"job {name}: {refusal}")
             if refusal.reason != "AlreadyExists":
                 raise
-            self.look_after(flow, _TEMPLATE_WAIT_S)  # a Job of another flow has the name: wait until it is deleted
+            # a Job of another flow has this name: wait until that Job is deleted
+            self.look_after(flow, _TEMPLATE_WAIT_S)
         else:
             self.tell(flow, "Normal", "Created", f"create a job named {name}!")
 

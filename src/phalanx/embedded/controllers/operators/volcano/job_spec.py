@@ -1,11 +1,11 @@
 """Read a Job's spec with Volcano's defaults: its tasks, their minimum numbers of pods, and the arguments of plugins.
 
-Volcano's webhook writes the defaults into the object. This module applies the same defaults when it reads an object, so
-an object without them has the same meaning. Source: pkg/webhooks/admission/jobs/mutate of Volcano v1.15.1.
+Volcano's webhook writes the defaults into the object. This module applies the same defaults when it reads an object. So
+an object without the defaults has the same meaning. Source: pkg/webhooks/admission/jobs/mutate of Volcano v1.15.1.
 
-The second part applies the lifecycle policies of a Job and its tasks: it chooses the action that follows from an event.
-The policies of a task are searched before those of its job, and the first policy that matches applies. Pods of an
-earlier version of the job cause no event, and neither do pods that the controller itself deletes. Source:
+The second part applies the lifecycle policies of a Job and its tasks: it chooses the action for an event. The policies
+of a task are searched before those of its job, and the first policy that matches applies. Pods of an earlier version of
+the job, and pods that the controller itself deletes, cause no events. Source:
 pkg/controllers/job/job_controller_util.go (applyPolicies) of Volcano v1.15.1."""
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from phalanx.embedded.controllers.runtime.pod_state import finished_at, is_delet
 
 MOST_PODS = 10_000  # the maximum number of pods of one Job
 _RETRIES = 3
-# The fields of a template that controllers read and plugins write, with their types. A tuple stands for a list of
-# elements of its one type; an empty mapping allows any content.
+# The fields of a template that controllers read and plugins write, with their types. A tuple of one type is a list of
+# elements of this type. An empty mapping allows any content.
 Shape: TypeAlias = "Mapping[str, Shape] | tuple[Shape] | type[str]"
 _ANY: Shape = {}
 _CONTAINER: Shape = {
@@ -49,14 +49,14 @@ _WITH_SERVICE = frozenset({"tensorflow", "pytorch", "mpi", "ray"})
 
 
 class JobFault(Exception):
-    """Raised if a Job can never run as it is written. The text states the error."""
+    """The error if a Job can never run. The text contains the error in its spec."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolcanoTask:
-    """A task of a Job. `minimum`: how many of its `replicas` pods must start together. `most_restarts`: how often
-    containers of the task may restart before the event TaskFailed; negative: without limit. `partition`: the number of
-    pods in a partition; 0: no partitions."""
+    """A task of a Job. `minimum`: the number of its pods that must start together. `most_restarts`: the number of
+    container restarts in the task before the event TaskFailed; negative for no limit. `partition`: the number of pods
+    in a partition; 0: no partitions."""
 
     name: str
     replicas: int
@@ -73,8 +73,8 @@ class VolcanoTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
-    """The spec of a Job, with defaults. `minimum`: how many pods of all tasks must start together. `plugins`: name ->
-    arguments."""
+    """The spec of a Job, with defaults. `minimum`: the number of pods, over all tasks, that must start together.
+    `plugins`: name -> arguments."""
 
     name: str
     namespace: str
@@ -130,9 +130,9 @@ def read_job(job: Object) -> JobSpec:
 
 
 def never_starts(job: JobSpec) -> str:
-    """Return why no pod of the job can ever start, and how the user can change that; "" if some pods can start. No pod
-    can start if the gang needs pods of a task that waits until another task of the same gang runs (`dependsOn`).
-    Volcano lets such a job wait for ever, and reports nothing."""
+    """Return a text that explains why no pod of the job can ever start, with a solution for the user; "" if some pods
+    can start. No pod can start if the gang needs pods of a task that waits until another task of the same gang runs
+    (`dependsOn`). Volcano lets such a job wait for ever, and reports nothing."""
     late = [task for task in job.tasks if task.depends_on]
     first = sum(task.replicas for task in job.tasks if not task.depends_on)
     of_tasks = sum(task.minimum for task in job.tasks)
@@ -224,7 +224,8 @@ class Happened:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Due:
-    """An action that a policy requests for the time `at_s`. `delay`: the text of the delay in the policy; "": none."""
+    """An action that a policy requests. `at_s`: the time of the action. `delay`: the text of the delay in the policy;
+    "" if there is none."""
 
     action: str
     at_s: float
@@ -241,7 +242,7 @@ def go_seconds(text: str) -> float | None:
 
 
 def due_action(job: JobSpec, happened: Iterable[Happened]) -> Due | None:
-    """Return the action that is due first; None if no policy matches any of these events."""
+    """Return the action with the earliest time; None if no policy matches any of these events."""
     found = [due for what in happened if (due := _due(job, what)) is not None]
     return min(found, key=lambda due: due.at_s, default=None)
 
@@ -269,9 +270,9 @@ def _fits(policy: Mapping[str, Any], what: Happened) -> bool:
 def happenings(
     job: JobSpec, version: int, pods: Sequence[Object], evicted: Mapping[str, float], group_unknown_s: float | None
 ) -> Iterator[Happened]:
-    """Yield the events that follow from the job's pods. `evicted`: name of a pod that another client deleted -> time of
-    its deletion. `group_unknown_s`: the time at which the PodGroup entered the phase Unknown; None: it is in another
-    phase."""
+    """Yield the events of the job, which are derived from its pods. `evicted`: name of a pod that another client
+    deleted -> time of its deletion. `group_unknown_s`: the time at which the PodGroup entered the phase Unknown; None
+    if it is in another phase."""
     current = [pod for pod in pods if version_of(pod) >= version and not is_deleting(pod)]
     alive = {pod["metadata"]["name"] for pod in current if phase(pod) == "Running"}
     for pod in current:

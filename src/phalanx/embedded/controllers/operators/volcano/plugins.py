@@ -1,7 +1,7 @@
-"""Apply the plugins of a Job: change its pods, and make the further objects of the plugins.
+"""Apply the plugins of a Job: change its pods, and build the additional objects of the plugins.
 
-The arguments of a plugin are read as by Go's flag package: `--x=y`, `-x=y` and `--x y`. After an unknown or invalid
-argument, all further arguments keep their defaults.
+The arguments of a plugin are parsed like those of Go's flag package: `--x=y`, `-x=y` and `--x y`. Arguments after an
+unknown or invalid argument are ignored.
 
 The pods of a job have the host names `<hostname>.<subdomain>`. If the template of a task sets `hostname`, all pods of
 this task have the same host name. Source: pkg/controllers/job/helpers and plugins/distributed-framework of Volcano
@@ -12,19 +12,16 @@ The plugins tensorflow, pytorch, mpi, ray and hcclrank give each process of a di
 Source: pkg/controllers/job/plugins/distributed-framework of Volcano v1.15.1. As in Volcano, RANK is 0 for every pod of
 pytorch's master task, and the plugin ray replaces the command of every container by a command that starts ray.
 
-The plugin ssh gives all pods of the job one key, in a Secret that is mounted where ssh reads keys.
-
-The Secret `<job>-ssh` has the private key (RSA, 2048 bits, PKCS#1), its public line twice, as `id_rsa.pub` and
+The plugin ssh gives the same key to all pods of the job, in a Secret that is mounted at the path where ssh reads keys.
+The Secret `<job>-ssh` has the private key (RSA, 2048 bits, PKCS#1), the public key as `id_rsa.pub` and as
 `authorized_keys`, and a `config` with an entry for each pod. Source: pkg/controllers/job/plugins/ssh of Volcano
 v1.15.1.
 
-The plugin svc makes a headless Service with the name of the job, so that its pods have host names, and gives the pods
-these names as files and variables.
-
-ConfigMap `<job>-svc`, mounted at /etc/volcano, has for each task T (with `_` for `-`) the key `T.host` with one host in
-each line, and the keys `VC_<T>_HOSTS` (comma separated) and `VC_<T>_NUM`. Every container also has the latter two as
-variables. A NetworkPolicy allows only connections from the job's own pods. Source: pkg/controllers/job/plugins/svc of
-Volcano v1.15.1.
+The plugin svc creates a headless Service with the name of the job, so that its pods have host names, and provides these
+names to the pods as files and variables. The ConfigMap `<job>-svc`, mounted at /etc/volcano, has three keys for each
+task T (with `_` for `-`): `T.host` with one host in each line, `VC_<T>_HOSTS` (separated by commas) and `VC_<T>_NUM`.
+Every container also has environment variables with the names of the last two keys. A NetworkPolicy allows only
+connections from the job's own pods. Source: pkg/controllers/job/plugins/svc of Volcano v1.15.1.
 
 The last part applies all plugins of a Job to a pod, by their names."""
 
@@ -170,8 +167,8 @@ def mpi(job: JobSpec, task: VolcanoTask, index: int, pod: Object, arguments: Seq
 
 
 def hcclrank(job: JobSpec, task: VolcanoTask, index: int, pod: Object, arguments: Sequence[str]) -> None:
-    """Set the annotation hccl/rankIndex: the RANK of the first container, if it is set; otherwise the pod's number,
-    counted over the master's pods and then the workers'."""
+    """Set the annotation hccl/rankIndex: the RANK of the first container, if it is set; otherwise the position of the
+    pod in the list of the master's pods followed by the workers' pods."""
     said = read_flags(arguments, _HCCL)
     master = job.task(str(said["master"]))
     first: Object = next(iter(pod["spec"]["containers"]), {})
@@ -250,8 +247,8 @@ _KEY_DEFAULTS: dict[str, str | int | bool] = {
 
 
 def key_pair(arguments: Sequence[str]) -> tuple[str, str]:
-    """Return the private and the public key. The keys are read from the plugin's arguments or, without arguments,
-    generated. A new pair takes a tenth of a second or more."""
+    """Return the private and the public key. The keys are read from the plugin's arguments. Without arguments they are
+    generated, which takes a tenth of a second or more."""
     said = read_flags(arguments, _KEY_DEFAULTS)
     if said["ssh-private-key"] and said["ssh-public-key"]:
         return str(said["ssh-private-key"]), str(said["ssh-public-key"])
@@ -301,7 +298,7 @@ _SERVICE_DEFAULTS: dict[str, str | int | bool] = {"publish-not-ready-addresses":
 
 
 def service_objects(job: JobSpec, arguments: Sequence[str]) -> Iterator[tuple[Kind, Object]]:
-    """Yield the further objects of the job, without owner references."""
+    """Yield the additional objects of the plugin, without owner references."""
     said, own = read_flags(arguments, _SERVICE_DEFAULTS), {JOB_NAME: job.name, JOB_NAMESPACE: job.namespace}
     spec: dict[str, Any] = {"clusterIP": "None", "selector": own}
     if said["publish-not-ready-addresses"]:
@@ -376,8 +373,8 @@ def apply_plugins(job: JobSpec, task: VolcanoTask, index: int, pod: Object) -> N
 
 
 def plugin_objects(job: JobSpec) -> Iterator[tuple[Kind, Object]]:
-    """Yield the further objects of the job's plugins, except for the Secret of `ssh`, because its key must be generated
-    first."""
+    """Yield the additional objects of the job's plugins. The Secret of `ssh` is not included, because its key must be
+    generated first."""
     if "svc" in job.plugins:
         yield from service_objects(job, job.plugins["svc"])
     if "ray" in job.plugins:

@@ -1,10 +1,10 @@
 """Create PodGroups for pods that name Volcano's scheduler but no PodGroup: one PodGroup for each owner of pods, or for
 each pod without an owner.
 
-The API server names the group on each such pod when the pod is created (`apiserver.admission.volcano`), so the
-scheduler never sees a pod without its group. `scheduling.volcano.sh/group-min-member` on the owner sets how many pods
-start together; without this annotation each pod starts by itself. The owner is a ReplicaSet (which has the annotations
-of its Deployment), a StatefulSet or a DaemonSet.
+When such a pod is created, the API server writes the name of its group into it (`apiserver.admission.volcano`), so the
+scheduler never sees a pod without its group. The annotation `scheduling.volcano.sh/group-min-member` of the owner sets
+the number of pods that start together; without it, each pod starts alone. The owner is a ReplicaSet (which has the
+annotations of its Deployment), a StatefulSet or a DaemonSet.
 
 Source: pkg/controllers/podgroup of Volcano v1.15.1."""
 
@@ -47,7 +47,7 @@ class PodGroupController(Reconciler):
         of = controller_of(pod)
         owner = None if of is None else await self._owner(of, meta["namespace"])
         if of is not None and owner is None:
-            return  # the garbage collector deletes the pod, too
+            return  # the garbage collector deletes the pod as well
         group = make_group(name, pod, owner)
         if owner is not None and (why := never_complete(owner, group["spec"]["minMember"])):
             for about in (owner, pod):
@@ -72,18 +72,18 @@ class PodGroupController(Reconciler):
 
 
 def never_complete(owner: Object, minimum: int) -> str:
-    """Return why the owner can never have `minimum` pods at the same time, and how the user can change that. Return ""
-    if the owner can have them."""
+    """If the owner can never have `minimum` pods at the same time, return a text with the reason and a solution;
+    otherwise return ""."""
     spec, kind = owner.get("spec") or {}, owner["kind"]
     replicas = int(spec.get("replicas", 1))
     if kind != "DaemonSet" and minimum > replicas:
         return (
-            f"no pod can start: {_MIN_MEMBER} says that {minimum} pods start together, and there are {replicas} "
+            f"no pod can start: {_MIN_MEMBER} requires {minimum} pods to start together, but there are {replicas} "
             f"replicas; set at least {minimum} replicas, or lower the annotation in a new {kind}"
         )
     if kind == "StatefulSet" and minimum > 1 and spec.get("podManagementPolicy") != "Parallel":
         return (
-            f"no pod can start: {_MIN_MEMBER} says that {minimum} pods start together, but with "
+            f"no pod can start: {_MIN_MEMBER} requires {minimum} pods to start together, but with "
             "podManagementPolicy: OrderedReady the second pod is created when the first is ready; make the StatefulSet "
             "anew with podManagementPolicy: Parallel, or without the annotation"
         )

@@ -1,4 +1,4 @@
-"""Make the pods and the PodGroup of a Job like Volcano's controller.
+"""Build the pods and the PodGroup of a Job like Volcano's controller.
 
 Pod i of a task is `<job>-<task>-<i>`. Annotations and labels of the pod name its job and its task. The annotation
 `scheduling.k8s.io/group-name` names its PodGroup, `<job>-<uid>`. Source: pkg/controllers/job/job_controller_util.go and
@@ -20,7 +20,8 @@ from phalanx.embedded.controllers.runtime.pod_state import owner_reference
 
 _TO_PODS = ("preemptable", "cooldown-time", "revocable-zone")
 _TO_LABELS = ("preemptable", "cooldown-time")
-_DISRUPTION = ("jdb-min-available", "jdb-max-unavailable")  # the first of these annotations that the job has applies
+# if the job has several of these annotations, the first one applies
+_DISRUPTION = ("jdb-min-available", "jdb-max-unavailable")
 
 
 def group_name(job: JobSpec) -> str:
@@ -202,8 +203,8 @@ def _asked(container: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _amounts(said: Mapping[str, object]) -> Iterator[tuple[str, Any]]:
-    """Yield (resource, amount). A value that is not a valid amount is left out, because the API server refuses such a
-    pod anyway."""
+    """Yield (resource, amount). A value that is not a valid amount is left out, because the API server will refuse such
+    a pod."""
     for resource, text in said.items():
         try:
             yield resource, parse(str(text))
