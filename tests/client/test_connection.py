@@ -40,6 +40,22 @@ def test_a_refusal_carries_the_servers_own_words() -> None:
     assert (caught.value.code, caught.value.reason) == (409, "AlreadyExists")
 
 
+def test_a_name_or_a_text_that_is_not_utf_8_is_a_refusal() -> None:
+    seen: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        seen.append(request.raw_path)
+        return web.json_response({"kind": "Status", "message": "not found"}, status=404)
+
+    with pytest.raises(ApiRefusal, match="not found"):
+        ask(answer, lambda c: c.get(PODS, "\udcff", "default"))
+    with pytest.raises(ApiRefusal, match="not found"):
+        ask(answer, lambda c: c.list(PODS, labelSelector="a=\udcff"))
+    with pytest.raises(ApiRefusal, match=r"the text b'\\xff' is not UTF-8"):
+        ask(answer, lambda c: c.create(PODS, {"metadata": {"name": "\udcff"}}, "default"))
+    assert seen == ["/api/v1/namespaces/default/pods/%FF", "/api/v1/pods?limit=500&labelSelector=a%3D%FF"]
+
+
 def test_a_server_error_leaves_the_outcome_unknown() -> None:
     async def fail(request: web.Request) -> web.Response:
         return web.Response(status=503, text="busy")

@@ -298,7 +298,7 @@ class Connection(ObjectCalls):
         content_type: str = JSON,
         acting: Sequence[str] = (),
     ) -> Any:
-        data = b"" if body is None else msgspec.json.encode(body)
+        data = _encoded(body)
         kind = (f"content-type: {content_type}\r\n" if data else "") + _impersonating(acting)
         target = _target(path, params)
         busy = broken = 0
@@ -436,10 +436,21 @@ def _is_json(headers: Mapping[str, str]) -> bool:
     return headers.get("content-type", "").startswith(JSON)
 
 
+def _encoded(body: object) -> bytes:
+    """Return the body of a request as JSON. Raises ApiRefusal 400 for a text that is not Unicode, such as an argument
+    of a command line that is not UTF-8."""
+    try:
+        return b"" if body is None else msgspec.json.encode(body)
+    except UnicodeEncodeError as error:
+        text = error.object.encode(errors="surrogateescape")[:60]
+        raise ApiRefusal(400, "BadRequest", f"the text {text!r} is not UTF-8") from None
+
+
 def _target(path: str, params: Mapping[str, str] | None) -> str:
-    """Return the path and query of a request. Characters that are not allowed in them are percent-encoded."""
-    query = f"?{urlencode(params)}" if params else ""
-    return quote(path, safe="/:@!$&'()*+,;=~") + query
+    """Return the path and query of a request. Characters that are not allowed in them are percent-encoded, and so are
+    the bytes of a command-line argument that is not UTF-8."""
+    query = f"?{urlencode(params, errors='surrogateescape')}" if params else ""
+    return quote(path, safe="/:@!$&'()*+,;=~", errors="surrogateescape") + query
 
 
 def _decode(code: int, content_type: str, content: bytes) -> object:

@@ -357,7 +357,9 @@ def _documents(name: str, text: str) -> Iterator[Document]:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else 1
         raise PhalanxError(f"{name}:{line}: this is not YAML: {error.problem}. Nothing was created.") from error
-    except yaml.YAMLError as error:
+    except RecursionError:
+        raise PhalanxError(f"{name}: too many levels are nested. Nothing was created.") from None
+    except (yaml.YAMLError, ValueError, LookupError) as error:  # such as `2026-13-45`, or `!!bool x`
         raise PhalanxError(f"{name}:1: this is not YAML: {error}. Nothing was created.") from error
 
 
