@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from phalanx.embedded.apiserver.app import Api
+from phalanx.embedded.apiserver.app.api import Api
 from phalanx.embedded.apiserver.auth.authentication import token_of, write_tokens
 from phalanx.embedded.apiserver.auth.authority import make_authority, make_server
 from phalanx.embedded.apiserver.server import open_api

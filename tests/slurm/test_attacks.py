@@ -61,7 +61,7 @@ def test_nobody_says_at_the_ledger_who_asks(clients: dict[str, Elsewhere], monke
         told.append(dict(request.query))
         raise OSError
 
-    monkeypatch.setattr(api._aggregated, "get", tell)
+    monkeypatch.setattr(api._paths._aggregated, "get", tell)
     answer = clients["bob"]._runner.run(
         clients["bob"]._server.ask("GET", "/slurm/v1/ledger?asker=root&all=true&asker=admin&numbers=1")
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
-from phalanx.embedded.apiserver.app import Api
+from phalanx.embedded.apiserver.app.api import Api
 from phalanx.embedded.apiserver.auth.authentication import token_of, write_tokens
 from phalanx.embedded.apiserver.server import open_api
 from phalanx.embedded.apiserver.storage.settings import StoreSettings

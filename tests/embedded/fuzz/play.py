@@ -22,7 +22,7 @@ from typing import Any
 import yaml
 
 from phalanx.embedded.apimachinery.connections import Connections
-from phalanx.embedded.apiserver.app import Api
+from phalanx.embedded.apiserver.app.api import Api
 from phalanx.embedded.apiserver.auth.authentication import token_of, write_tokens
 from phalanx.embedded.apiserver.registry.builtin import RESOURCES
 from phalanx.embedded.apiserver.server import open_api

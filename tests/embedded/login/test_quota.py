@@ -24,7 +24,7 @@ def test_a_user_fills_his_namespace_and_no_more(tmp_path: Path) -> None:
         async with shared(tmp_path) as (admin, ada):
             quota = (await ada.ask("GET", QUOTA)).body["spec"]["hard"]
             assert quota == DEFAULT
-            there = sum(admin.api.store.tally.objects("user-ada").values())
+            there = sum(admin.api.engine.store.tally.objects("user-ada").values())
             tight = {"spec": {"hard": {"phalanx.dev/objects": str(there + 2), "phalanx.dev/bytes": "64Ki"}}}
             assert (await ada.ask("PATCH", QUOTA, tight, MERGE)).code == 403
             assert (await admin.ask("PATCH", QUOTA, tight, MERGE)).code == 200

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from phalanx.embedded.apimachinery.meta.status import StatusError
-from phalanx.embedded.apiserver.app import Api
+from phalanx.embedded.apiserver.app.api import Api
 from phalanx.embedded.apiserver.auth.account_tokens import AccountTokens
 from phalanx.embedded.apiserver.auth.authentication import Tokens
 from phalanx.embedded.apiserver.auth.credentials import create_credentials
@@ -69,12 +69,10 @@ async def open_api(settings: StoreSettings) -> Api:
     accounts = AccountTokens(settings.account_key, store)
     api = Api(store, registry, Tokens(settings.tokens, accounts.user), accounts, settings)
     try:
-        await bootstrap.furnish(api.writer, registry, store)
+        await bootstrap.furnish(api.engine.writer, registry, store)
     except StatusError as error:
         raise PhalanxError(f"the API server cannot make its first objects in {settings.data_dir}: {error}") from error
-    api.definitions.start()
-    api.type_checking.start()
-    api.quota_usage.start()
+    api.engine.start()
     if fresh:
         store.forget_past()
         journal.note("furnished", 1)

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 
 from phalanx.embedded.apimachinery.connections import Connections
-from phalanx.embedded.apiserver.app import Api
+from phalanx.embedded.apiserver.app.api import Api
 from phalanx.embedded.apiserver.transport.http import HttpLimits, ServerConnection
 from phalanx.errors import PhalanxError
 
@@ -66,7 +66,7 @@ class Sockets:
 
     async def _finish(self) -> None:
         """End the streams, give running requests some seconds to finish, and close the remaining connections."""
-        self._api.hub.end_all()
+        self._api.engine.hub.end_all()
         tasks = [task for one in tuple(self._open) if (task := one.finish()) is not None]
         if tasks:
             await asyncio.wait(tasks, timeout=_GRACE_S)

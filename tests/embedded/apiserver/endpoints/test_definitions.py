@@ -157,7 +157,7 @@ def test_objects_go_with_their_definition_although_no_version_is_served(data_dir
         while (await stream.next())["type"] != "DELETED":
             pass
         await stream.close()
-        assert server.api.store.scan(("phalanx.dev", "queues")) == []
+        assert server.api.engine.store.scan(("phalanx.dev", "queues")) == []
 
     serving(data_dir, act)
 

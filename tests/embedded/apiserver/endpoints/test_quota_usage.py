@@ -30,7 +30,7 @@ def a(request: pytest.FixtureRequest) -> str:
 
 async def counted(server: InProcess) -> None:
     """Wait until the usage is counted after the last write."""
-    while (task := server.api.quota_usage._task) is not None:
+    while (task := server.api.engine.quota_usage._task) is not None:
         await asyncio.wait([task])
         await asyncio.sleep(0)
 
@@ -112,7 +112,7 @@ def test_namespaces_without_quotas_are_not_counted(play: Callable[[Scene], None]
     async def scene(server: InProcess) -> None:
         await counted(server)
         await server.make("/api/v1/namespaces/default/configmaps", {"metadata": {"name": "m"}})
-        assert server.api.quota_usage._task is None
+        assert server.api.engine.quota_usage._task is None
 
     play(scene)
 
@@ -125,19 +125,19 @@ def test_a_status_that_cannot_be_written_stops_no_other_quota(
         for name in spaces:
             await space(server, name, pods="3")
         await counted(server)
-        update, refused = server.api.writer.update, [*spaces]
+        update, refused = server.api.engine.writer.update, [*spaces]
 
         async def failing(target: Any, *about: Any) -> Any:
             if target.resource.plural == "resourcequotas" and target.namespace in refused:
                 raise StatusError(500, "InternalError", "no space left on device")
             return await update(target, *about)
 
-        monkeypatch.setattr(server.api.writer, "update", failing)
+        monkeypatch.setattr(server.api.engine.writer, "update", failing)
         for name in spaces:
             await server.make(path(name, "pods"), pod("p"))
         assert [await used(server, name) for name in spaces] == [{"pods": "0"}] * 6
         refused.remove(spaces[3])
-        server.api.quota_usage._look_at({*spaces})  # as after writes in all of them at the same time
+        server.api.engine.quota_usage._look_at({*spaces})  # as after writes in all of them at the same time
         assert [await used(server, name) for name in spaces] == [{"pods": str(int(at == 3))} for at in range(6)]
         assert "the usage of a quota is not written yet: no space left on device" in caplog.text
         refused.clear()
@@ -169,7 +169,7 @@ def test_a_quota_that_cannot_be_counted_stops_no_other_quota(
         for name in spaces:
             await server.make(path(name, "pods"), pod("p"))
         await counted(server)
-        server.api.quota_usage._look_at({*spaces})
+        server.api.engine.quota_usage._look_at({*spaces})
         assert [await used(server, name) for name in spaces] == [{"pods": "1"}] * 2
         assert f"the usage of a quota was not counted: {a}/a" in caplog.text
 
@@ -187,7 +187,7 @@ def test_a_quota_that_was_deleted_or_changed_meanwhile_is_no_error(
         async def gone(*about: Any) -> Any:
             raise StatusError(code, "x", "y")
 
-        monkeypatch.setattr(server.api.writer, "update", gone)
+        monkeypatch.setattr(server.api.engine.writer, "update", gone)
         await server.make(path(a, "pods"), pod("p"))
         await counted(server)
         assert caplog.text == ""

@@ -47,7 +47,7 @@ async def emptied(server: InProcess) -> None:
 
 def numbers(server: InProcess, clock_s: Callable[[], float] = lambda: 0.0) -> SlurmNumbers:
     """Return what a server that starts now has."""
-    return SlurmNumbers(server.api.store, server.api.writer, resource("configmaps"), clock_s)
+    return SlurmNumbers(server.api.engine.store, server.api.engine.writer, resource("configmaps"), clock_s)
 
 
 async def draw(drawing: SlurmNumbers, count: str = "1", user: User = ADA, method: str = "POST") -> int:

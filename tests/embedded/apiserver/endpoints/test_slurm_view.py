@@ -57,7 +57,7 @@ def may(user: User, asked: AccessRequest, namespace: str) -> bool:
 
 
 def view(server: InProcess) -> SlurmView:
-    return SlurmView(server.api.store, resource("jobs", "batch"), resource("pods"), may)
+    return SlurmView(server.api.engine.store, resource("jobs", "batch"), resource("pods"), may)
 
 
 def request(path: str, user: User = BOB, method: str = "GET") -> HttpRequest:

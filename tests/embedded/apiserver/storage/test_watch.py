@@ -51,10 +51,10 @@ def test_a_client_that_stops_reading_is_cut_off_and_nobody_else_notices(data_dir
             await server.make(MAPS, named(f"m{number}", padding="x" * 10_000))
             assert (await reader.next())["object"]["metadata"]["name"] == f"m{number}"
         assert await stalled.next() is None
-        assert server.api.hub.buffered_bytes() == 0
+        assert server.api.engine.hub.buffered_bytes() == 0
         await stalled.close()
         await reader.close()
-        assert server.api.hub.count() == 0
+        assert server.api.engine.hub.count() == 0
 
     serving(data_dir, act, watch_buffer_bytes=100_000)
 
@@ -89,7 +89,7 @@ def test_watches_of_other_namespaces_are_not_asked(data_dir: Path, monkeypatch: 
                 pass
         for watch in (mine, other, everywhere):
             await watch.close()
-        assert server.api.hub.count() == 0
+        assert server.api.engine.hub.count() == 0
 
     serving(data_dir, act)
 
@@ -98,7 +98,7 @@ def test_bookmarks_tell_the_version_of_a_quiet_watch(data_dir: Path) -> None:
     async def act(server: InProcess) -> None:
         stream = await server.watch(f"{MAPS}?watch=1&allowWatchBookmarks=true&labelSelector=never=1")
         await server.make(MAPS, named("a"))
-        version = server.api.store.version
+        version = server.api.engine.store.version
         event = await stream.next()
         while int(event["object"]["metadata"]["resourceVersion"]) < version:
             event = await stream.next()
@@ -114,9 +114,9 @@ def test_a_page_goes_on_from_a_version_that_has_left_the_past_only_inconsistentl
         for name in "abcd":
             await server.make(MAPS, named(name))
         page = (await server.ask("GET", f"{MAPS}?limit=2")).body
-        server.api.store.forget_past()
+        server.api.engine.store.forget_past()
         await server.make(MAPS, named("e"))
-        server.api.store.forget_past()
+        server.api.engine.store.forget_past()
         refused = await server.ask("GET", f"{MAPS}?limit=2&continue={page['metadata']['continue']}")
         assert (refused.code, refused.body["reason"]) == (410, "Expired")
         onward = await server.ask("GET", f"{MAPS}?continue={refused.body['metadata']['continue']}")
@@ -130,7 +130,7 @@ def test_a_watch_of_more_than_its_buffer_begins_all_the_same(data_dir: Path) -> 
         for number in range(30):
             await server.make(MAPS, named(f"m{number}", padding="x" * 10_000))
         fresh = await server.watch(f"{MAPS}?watch=1")
-        resumed = await server.watch(f"{MAPS}?watch=1&resourceVersion={server.api.store.version - 20}")
+        resumed = await server.watch(f"{MAPS}?watch=1&resourceVersion={server.api.engine.store.version - 20}")
         assert [(await fresh.next())["type"] for _ in range(30)] == ["ADDED"] * 30
         assert [(await resumed.next())["type"] for _ in range(20)] == ["ADDED"] * 20
         await fresh.close()
@@ -143,7 +143,7 @@ def test_only_the_first_table_of_a_watch_says_what_its_columns_are(data_dir: Pat
     async def act(server: InProcess) -> None:
         accept = "application/json;as=Table;v=v1;g=meta.k8s.io"
         await server.make(MAPS, named("a"))
-        for version in ("", f"&resourceVersion={server.api.store.version}"):
+        for version in ("", f"&resourceVersion={server.api.engine.store.version}"):
             stream = await server.watch(f"{MAPS}?watch=1{version}", accept=accept)
             await server.make(MAPS, named(f"b{len(version)}"))
             await server.make(MAPS, named(f"c{len(version)}"))

@@ -16,7 +16,7 @@ from typing import Any
 from phalanx.embedded.apimachinery.caching import cached
 from phalanx.embedded.apimachinery.meta.resource import Resource, converted, type_package
 from phalanx.embedded.apimachinery.meta.status import StatusError
-from phalanx.embedded.apiserver.endpoints import parts
+from phalanx.embedded.apiserver.endpoints.parts.tables import table_list, table_row
 from phalanx.embedded.apiserver.storage.store import Stored, decode, encode
 from phalanx.embedded.apiserver.storage.watch import Frame, line_of
 from phalanx.embedded.apiserver.transport import negotiation
@@ -94,8 +94,8 @@ def _form(resource: Resource, request: HttpRequest, accept: Accept, listing: boo
         case "Table" if accept.group == META and accept.version in _SHOWN_VERSIONS:
             policy, version = request.text("includeObject", "Metadata"), accept.version
             columns = ("Table", version, resource.api_version, policy)
-            row = parts.table_row(resource, policy, version=version)
-            rest = parts.table_row(resource, policy, version=version, headers=False)
+            row = table_row(resource, policy, version=version)
+            rest = table_row(resource, policy, version=version, headers=False)
             return Form(look=columns, media=media, as_kind="Table", one=row, later=rest, version=version)
         case "PartialObjectMetadata" | "PartialObjectMetadataList" if accept.group == META:
             version = accept.version if accept.version in _SHOWN_VERSIONS else "v1"
@@ -231,7 +231,7 @@ async def many(resource: Resource, request: HttpRequest, found: Sequence[Stored]
         return Response(body=body, media=form.media)
     match form.as_kind:
         case "Table":
-            body = parts.table_list(resource, found, meta, request.text("includeObject", "Metadata"), form.version)
+            body = table_list(resource, found, meta, request.text("includeObject", "Metadata"), form.version)
         case "PartialObjectMetadata":
             body = _joined(head, [form.one(stored) for stored in found]) if found else encode(head | {"items": None})
         case _:

@@ -21,7 +21,9 @@ from phalanx.embedded.apimachinery.patch.patch import STRATEGIC_MERGE_PATCH
 from phalanx.embedded.apimachinery.patch.strategic import go_text
 from phalanx.embedded.apimachinery.schema.scalars import DecodeError
 from phalanx.embedded.apimachinery.schema.schema import Type, type_of
-from phalanx.embedded.apiserver.endpoints import parts
+from phalanx.embedded.apiserver.endpoints.parts.knowledge import Knowledge
+from phalanx.embedded.apiserver.endpoints.parts.known_kinds import is_known_kind
+from phalanx.embedded.apiserver.endpoints.parts.patching import apply_patch, touched_fields
 from phalanx.embedded.apiserver.storage.store import decode, encode
 from phalanx.embedded.apiserver.transport import negotiation
 from phalanx.embedded.apiserver.transport.struct_order import in_go_order
@@ -88,7 +90,7 @@ def _of_another_kind(resource: Resource, body: Object, kind: str, api_version: s
     if resource.custom and not patched:
         return _other_version(resource, api_version)
     group, _, version = api_version.rpartition("/")
-    known = parts.is_known_kind(group, version, kind)
+    known = is_known_kind(group, version, kind)
     if (group, kind) == (resource.group, resource.kind) and (known or resource.custom):
         return _other_version(resource, api_version)
     why = f'no kind "{kind}" is registered for version "{api_version}" in scheme "{SCHEME}"'
@@ -103,7 +105,7 @@ def _other_version(resource: Resource, api_version: str) -> StatusError:
     )
 
 
-def from_body(knowledge: parts.Knowledge, resource: Resource, body: object, intent: Intent) -> Object:
+def from_body(knowledge: Knowledge, resource: Resource, body: object, intent: Intent) -> Object:
     """Return the object in the body of a request, in the form of its schema. Raises `StatusError` 400."""
     try:
         obj = ordered(resource, body)
@@ -119,7 +121,7 @@ def from_body(knowledge: parts.Knowledge, resource: Resource, body: object, inte
     return obj
 
 
-def from_applied(knowledge: parts.Knowledge, resource: Resource, applied: Object, config: Any) -> Object:
+def from_applied(knowledge: Knowledge, resource: Resource, applied: Object, config: Any) -> Object:
     """Return the object that resulted from applying `config`, in the form of its schema. Raises `StatusError` 500."""
     obj = ordered(resource, applied)
     try:
@@ -145,13 +147,13 @@ def _report(unknown: Sequence[str], intent: Intent) -> str:
 
 
 def from_patch(
-    knowledge: parts.Knowledge, resource: Resource, media: str, current: Object, patch: object, intent: Intent
+    knowledge: Knowledge, resource: Resource, media: str, current: Object, patch: object, intent: Intent
 ) -> Object:
     """Return the current object after a patch, in the form of its schema. Fields that the patch cannot change are
     shared with the current object. Raises `StatusError`."""
-    touched = parts.touched_fields(media, patch, current)
+    touched = touched_fields(media, patch, current)
     strategic = media == STRATEGIC_MERGE_PATCH
-    patched = knowledge.patched(resource, media, _unshared(current, touched), _copied(patch))
+    patched = apply_patch(resource, media, _unshared(current, touched), _copied(patch))
     try:
         if strategic:  # kube-apiserver ignores another kind in such a patch
             knowledge.decode(resource, {key: patched[key] for key in ("kind", "apiVersion") if key in patched})
@@ -169,15 +171,13 @@ def from_patch(
     if strategic:
         quoted = go_text(patch)
     else:
-        again = knowledge.patched(resource, media, current, patch)
+        again = apply_patch(resource, media, current, patch)
         kind = type_of(resource.schema_name) if resource.schema_name else None
         quoted = encode(_as_go_orders(again, _opened_by(patch), kind)).decode()
     raise invalid("", "", "", [invalid_value("patch", quoted, why)])
 
 
-def _decode_fields(
-    knowledge: parts.Knowledge, resource: Resource, obj: Object, touched: Collection[str]
-) -> Sequence[str]:
+def _decode_fields(knowledge: Knowledge, resource: Resource, obj: Object, touched: Collection[str]) -> Sequence[str]:
     """Decode the fields that a patch can change; the other fields stay as they were stored. Raises `DecodeError`."""
     part = {key: obj[key] for key in ("kind", "apiVersion", *touched) if key in obj}
     try:

@@ -29,8 +29,8 @@ from phalanx.embedded.apimachinery.meta.status import (
     not_supported,
 )
 from phalanx.embedded.apimachinery.schema import schema
-from phalanx.embedded.apiserver.endpoints import parts
 from phalanx.embedded.apiserver.endpoints.decoding import SCHEME
+from phalanx.embedded.apiserver.endpoints.parts.knowledge import Knowledge
 from phalanx.embedded.apiserver.endpoints.write import as_revision, is_graceful
 from phalanx.embedded.apiserver.registry.kinds.nodes.scheduling import SYSTEM
 from phalanx.embedded.apiserver.registry.routing import RouteTarget
@@ -141,7 +141,7 @@ class Deleted:
 class Deleter:
     """Deletes single objects and collections."""
 
-    def __init__(self, store: Store, knowledge: parts.Knowledge) -> None:
+    def __init__(self, store: Store, knowledge: Knowledge) -> None:
         self._store, self._knowledge = store, knowledge
 
     async def delete(self, target: RouteTarget, options: DeleteOptions) -> Deleted:

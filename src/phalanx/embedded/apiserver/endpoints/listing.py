@@ -22,7 +22,8 @@ from phalanx.embedded.apimachinery.meta.resource import Resource
 from phalanx.embedded.apimachinery.meta.selectors import named, predicate
 from phalanx.embedded.apimachinery.meta.status import StatusError, bad_request, shown
 from phalanx.embedded.apimachinery.patch.json_patch import go_kind
-from phalanx.embedded.apiserver.endpoints import answers, parts
+from phalanx.embedded.apiserver.endpoints import answers
+from phalanx.embedded.apiserver.endpoints.parts.known_kinds import empty_object
 from phalanx.embedded.apiserver.registry.routing import RouteTarget
 from phalanx.embedded.apiserver.storage.settings import StoreSettings
 from phalanx.embedded.apiserver.storage.store import Key, Store, Stored, encode
@@ -175,7 +176,7 @@ class ReadEndpoints:
         meta: dict[str, Any] = {"resourceVersion": str(self._store.version)}
         if initial_end:
             meta["annotations"] = {"k8s.io/initial-events-end": "true"}
-        obj = parts.empty(resource) | {"metadata": meta}
+        obj = empty_object(resource) | {"metadata": meta}
         return Stored(self._store.version, encode(obj), obj)
 
 

@@ -38,9 +38,11 @@ from phalanx.embedded.apimachinery.meta.status import (
     invalid_value,
     not_found,
 )
+from phalanx.embedded.apimachinery.patch.patch import APPLY_PATCH
 from phalanx.embedded.apiserver.admission.policies import WHOLE, Beneath
-from phalanx.embedded.apiserver.endpoints import parts
 from phalanx.embedded.apiserver.endpoints.decoding import Intent, from_applied, from_body, from_patch
+from phalanx.embedded.apiserver.endpoints.parts.knowledge import Knowledge
+from phalanx.embedded.apiserver.endpoints.parts.patching import apply_intent, record_fields
 from phalanx.embedded.apiserver.registry.kinds.pods.pod import PodStrategy
 from phalanx.embedded.apiserver.registry.routing import Registry, RouteTarget
 from phalanx.embedded.apiserver.storage.store import Object, Store, Stored, decode, encode
@@ -70,7 +72,7 @@ class ObjectWriter:
     """Creates and updates objects. `delete.py` handles deletions, except for the last step when a write removes the
     last finalizer."""
 
-    def __init__(self, store: Store, registry: Registry, knowledge: parts.Knowledge) -> None:
+    def __init__(self, store: Store, registry: Registry, knowledge: Knowledge) -> None:
         self._store, self._registry, self._knowledge = store, registry, knowledge
 
     # --- create --------------------------------------------------------------------------------------------------
@@ -127,7 +129,7 @@ class ObjectWriter:
             meta["name"] = self._free_name(resource, target.namespace, meta["generateName"])
         strategy.default(obj)
         if not applied:
-            knowledge.own_fields(resource, obj, None, intent.manager, "")
+            record_fields(resource, obj, None, intent.manager, "")
         knowledge.admit(resource, obj, None, intent.user)
         intent.warn(await knowledge.consult(resource, obj, None, intent.user, dry_run=intent.dry_run) or ())
         meta = objectmeta.metadata_of(obj)
@@ -205,7 +207,7 @@ class ObjectWriter:
         intent.warn(self._knowledge.approve(resource, obj, before, intent.user, beneath))
         await self._judged(target, obj, old, intent, beneath)
         if not recorded:
-            self._knowledge.own_fields(resource, obj, before, intent.manager, target.sub)
+            record_fields(resource, obj, before, intent.manager, target.sub)
         return await self.finish(target, obj, old, intent)
 
     async def admitted(
@@ -317,7 +319,7 @@ class ObjectWriter:
     ) -> WrittenObject:
         resource = target.resource
         old = self._store.head(resource.key, target.namespace, target.name)
-        if media == parts.APPLY_PATCH:
+        if media == APPLY_PATCH:
             return await self._apply(target, patch, old, intent, force=force)
         if old is None:
             raise not_found(resource.group, resource.plural, target.name)
@@ -336,7 +338,7 @@ class ObjectWriter:
         if old is None and target.subresource is not None:
             raise not_found(resource.group, resource.plural, target.name)
         current = None if old is None else converted(resource, decode(old.data))
-        obj = self._knowledge.applied(resource, current, patch, intent.manager, force, target.sub)
+        obj = apply_intent(resource, current, patch, intent.manager, force, target.sub)
         obj = from_applied(self._knowledge, resource, obj, patch)
         meta = objectmeta.metadata_of(obj)
         _check_url(meta, target)

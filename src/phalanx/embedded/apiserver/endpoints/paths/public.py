@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Iterator
 
-from phalanx.embedded.apiserver.endpoints import parts
+from phalanx.embedded.apiserver.endpoints.parts.discovery import Discovery
 from phalanx.embedded.apiserver.registry.routing import Registry, method_not_allowed, no_such_path
 from phalanx.embedded.apiserver.transport import negotiation
 from phalanx.embedded.apiserver.transport.request import HttpRequest, Response, json_response, text_response
@@ -39,7 +39,7 @@ class Public:
 
     def __init__(self, registry: Registry, last: Callable[[], tuple[str, ...]] = tuple) -> None:
         self._registry = registry
-        self._discovery = parts.Discovery(registry, last)
+        self._discovery = Discovery(registry, last)
 
     def answer(self, request: HttpRequest) -> Response:
         """Return the response to a request for a path that names no object. Raises `StatusError` 404 for a path that

@@ -17,7 +17,7 @@ from phalanx.embedded.apimachinery.meta.status import StatusError
 from phalanx.embedded.apiserver.admission import resource_quota
 from phalanx.embedded.apiserver.auth.rbac import MASTERS
 from phalanx.embedded.apiserver.endpoints.decoding import Intent
-from phalanx.embedded.apiserver.endpoints.parts import Committed
+from phalanx.embedded.apiserver.endpoints.parts.committed import Committed
 from phalanx.embedded.apiserver.endpoints.write import ObjectWriter
 from phalanx.embedded.apiserver.registry.routing import Registry, RouteTarget
 from phalanx.embedded.apiserver.storage.store import Event, Store, decode

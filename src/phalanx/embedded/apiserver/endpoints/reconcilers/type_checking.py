@@ -21,8 +21,8 @@ from phalanx.embedded.apimachinery.expressions.admission_policy import GROUP
 from phalanx.embedded.apimachinery.expressions.policy_types import judged
 from phalanx.embedded.apimachinery.meta.resource import Object, Resource, User
 from phalanx.embedded.apimachinery.meta.status import StatusError
+from phalanx.embedded.apimachinery.patch.patch import APPLY_PATCH
 from phalanx.embedded.apiserver.endpoints.decoding import Intent
-from phalanx.embedded.apiserver.endpoints.parts import APPLY_PATCH
 from phalanx.embedded.apiserver.endpoints.write import ObjectWriter
 from phalanx.embedded.apiserver.registry.routing import Registry, RouteTarget
 from phalanx.embedded.apiserver.registry.value_types import type_of_kind

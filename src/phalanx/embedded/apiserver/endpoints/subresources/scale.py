@@ -23,9 +23,11 @@ from phalanx.embedded.apimachinery.meta.status import (
     not_found,
 )
 from phalanx.embedded.apimachinery.patch.managed_fields import FieldOwner, read, store, write
+from phalanx.embedded.apimachinery.patch.patch import APPLY_PATCH
 from phalanx.embedded.apimachinery.schema.field_set import MEMBER, Node, difference, intersection
-from phalanx.embedded.apiserver.endpoints import parts
 from phalanx.embedded.apiserver.endpoints.decoding import Intent, from_applied, from_body, from_patch
+from phalanx.embedded.apiserver.endpoints.parts.knowledge import Knowledge
+from phalanx.embedded.apiserver.endpoints.parts.patching import apply_intent, record_fields
 from phalanx.embedded.apiserver.endpoints.write import ObjectWriter
 from phalanx.embedded.apiserver.registry.routing import RouteTarget
 from phalanx.embedded.apiserver.storage.store import Store, Stored, decode, encode
@@ -157,7 +159,7 @@ def _shown(scale: Object) -> Stored:
 class Scales:
     """Handles requests for `/scale`. An update of the Scale also updates the object, and admission checks both."""
 
-    def __init__(self, store: Store, writer: ObjectWriter, knowledge: parts.Knowledge) -> None:
+    def __init__(self, store: Store, writer: ObjectWriter, knowledge: Knowledge) -> None:
         self._store, self._writer, self._knowledge = store, writer, knowledge
 
     def read(self, target: RouteTarget) -> Stored:
@@ -167,19 +169,19 @@ class Scales:
         """Set the number of replicas by a Scale (PUT). Raises `StatusError`."""
         scale = from_body(self._knowledge, SCALE, scale, intent)
         now = self._owned_scale(target)
-        self._knowledge.own_fields(SCALE, scale, now, intent.manager, target.sub)
+        record_fields(SCALE, scale, now, intent.manager, target.sub)
         return await self._written(target, scale, now, intent)
 
     async def patch(self, target: RouteTarget, media: str, patch: Any, intent: Intent, *, force: bool) -> Stored:
         """Set the number of replicas by a patch of the Scale (PATCH) in one of the four patch formats. Raises
         `StatusError`."""
         now = self._owned_scale(target)
-        if media == parts.APPLY_PATCH:
-            scale = self._knowledge.applied(SCALE, now, patch, intent.manager, force, target.sub)
+        if media == APPLY_PATCH:
+            scale = apply_intent(SCALE, now, patch, intent.manager, force, target.sub)
             scale = from_applied(self._knowledge, SCALE, scale, patch)
         else:
             scale = from_patch(self._knowledge, SCALE, media, now, patch, intent)
-            self._knowledge.own_fields(SCALE, scale, now, intent.manager, target.sub)
+            record_fields(SCALE, scale, now, intent.manager, target.sub)
         return await self._written(target, scale, now, intent)
 
     async def _written(self, target: RouteTarget, scale: Object, now: Object, intent: Intent) -> Stored:
