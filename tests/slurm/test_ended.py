@@ -107,6 +107,14 @@ def test_a_ledger_without_tables_has_no_rows(tmp_path: Path) -> None:
             ledger.rows("SELECT id FROM other")
 
 
+def test_the_ledger_has_no_job_of_a_number_that_is_too_large(tmp_path: Path) -> None:
+    url = url_of(tmp_path / "ledger.sqlite3")
+    with Ledger.open(url) as written:
+        written.put([entry(1)])
+    with LedgerReader.at(url) as ledger:
+        assert ledger.rows("SELECT number FROM ledger_job WHERE number IN (?, ?)", [10**20, 1]) == [(1,)]
+
+
 def test_a_job_whose_node_was_taken_down_ends_with_node_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     url = url_of(tmp_path / "ledger.sqlite3")
     monkeypatch.setenv("PHALANX_LEDGER", url)

@@ -10,8 +10,19 @@ from pathlib import Path
 
 import pytest
 
+from phalanx.slurm.commands.jobs import squeue
 from phalanx.slurm.commands.resident import compiled
-from phalanx.slurm.main import COMMANDS, VERSION, install
+from phalanx.slurm.main import COMMANDS, VERSION, install, main
+
+
+def test_a_text_that_is_not_utf_8_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("gc.set_threshold", lambda count: None)
+    monkeypatch.setattr(sys, "argv", ["squeue", "-u", "\udcff"])
+    monkeypatch.setattr(squeue, "run", lambda words: len("".join(words).encode()))
+    assert main("squeue") == 1
+    assert capsys.readouterr().err == "squeue: error: the text b'-u\\xff' is not UTF-8\n"
 
 
 @pytest.mark.slow

@@ -213,6 +213,12 @@ def test_what_is_exported() -> None:
     assert exported("NONE", around) == {"PATH": "/bin", "PHALANX_NO_HOME": "1"}
     assert exported("ONLY=here,BAR", around) == {"ONLY": "here", "BAR": "2", "PATH": "/bin", "PHALANX_NO_HOME": "1"}
     assert exported("ALL,ONLY=here", around)["ONLY"] == "here"
+    assert exported("ODD=\udcff,GOOD=ä", {"PATH": "/bin", "ALSO": "\udcff"}).keys() == {
+        "GOOD",
+        "PATH",
+        "PHALANX_NO_HOME",
+    }
+    assert exported(None, {"ODD": "a\udcff", "GOOD": "ä"}) == {"GOOD": "ä"}
 
 
 def test_root_needs_no_association(monkeypatch: pytest.MonkeyPatch) -> None:

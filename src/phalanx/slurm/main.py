@@ -53,6 +53,10 @@ def main(name: str | None = None) -> int:
     except PhalanxError as error:
         sys.stderr.write(f"{name}: error: {error}\n")
         return 1
+    except UnicodeEncodeError as error:  # Kubernetes' JSON has no other texts
+        text = error.object.encode(errors="surrogateescape")[:60]
+        sys.stderr.write(f"{name}: error: the text {text!r} is not UTF-8\n")
+        return 1
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:

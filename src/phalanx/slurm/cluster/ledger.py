@@ -91,6 +91,7 @@ def _of_length(content: Sequence[Sequence[object]], count: int) -> list[Sequence
 
 
 _ALL = Part()
+_INT64 = 2**63 - 1  # the largest number in the database
 _POSTGRESQL = ("postgresql://", "postgres://")
 
 
@@ -176,7 +177,9 @@ class LedgerReader:
         errors = _errors(self._mark)
         try:
             cursor = self._connection.cursor()
-            cursor.execute(statement.replace("?", self._mark), tuple(values))
+            # SQLite has no larger numbers, and no job has this number.
+            known = (min(one, _INT64) if isinstance(one, int) else one for one in values)
+            cursor.execute(statement.replace("?", self._mark), tuple(known))
             found: list[tuple[Any, ...]] = cursor.fetchall()
             return found
         except errors as error:

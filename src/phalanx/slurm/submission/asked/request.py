@@ -284,7 +284,8 @@ def _files(ask: Ask, said: Options, array: bool) -> None:
 
 def exported(said: str | None, environment: Mapping[str, str]) -> dict[str, str]:
     """Return the environment variables of the caller that the job gets. `said`: the value of --export: ALL, NONE, or
-    names and NAME=VALUE; None means ALL."""
+    names and NAME=VALUE; None means ALL. Variables whose values are not UTF-8 are left out, because Kubernetes cannot
+    store them."""
     words = (said or "ALL").split(",")
     found: dict[str, str] = {}
     if "ALL" in words:
@@ -301,8 +302,12 @@ def exported(said: str | None, environment: Mapping[str, str]) -> dict[str, str]
     return {
         name: text
         for name, text in found.items()
-        if _ENVIRONMENT_NAME.fullmatch(name) and len(os.fsencode(text)) < _VALUE_BYTES
+        if _ENVIRONMENT_NAME.fullmatch(name) and _is_unicode(text) and len(os.fsencode(text)) < _VALUE_BYTES
     }
+
+
+def _is_unicode(text: str) -> bool:
+    return text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def _of_file(name: str | None) -> dict[str, str]:
