@@ -150,7 +150,7 @@ def test_cancel_takes_out_what_is_chosen_and_nothing_else(up: Up) -> None:
     assert "this would cancel 13 jobs" in refused(up, "cancel", "--user", "admin", "--state", "held")
     assert ok(up, "cancel", "--user", "nobody") == ""
     assert "no job is named" in refused(up, "cancel")
-    assert "exclude each other" in refused(up, "cancel", "other", "--user", "admin")
+    assert "cannot be combined" in refused(up, "cancel", "other", "--user", "admin")
     planned = ok(up, "cancel", "--state", "held", "--dry-run").splitlines()
     assert (len(planned), planned[0]) == (13, "job default/many-0 (held) would be cancelled")
     assert "no job default/many-99. Did you mean" in refused(up, "cancel", "other", "many-99")

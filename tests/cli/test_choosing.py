@@ -50,7 +50,7 @@ def choose(*names: str, filters: Filters, states: Any = nobody, connection: Any 
 
 
 def test_names_and_filters_exclude_each_other_and_one_is_needed() -> None:
-    with pytest.raises(PhalanxError, match="exclude each other"):
+    with pytest.raises(PhalanxError, match="cannot be combined"):
         choose("train", filters=Filters(user=("ada",)))
     with pytest.raises(PhalanxError, match="no job is named"):
         choose(filters=Filters())

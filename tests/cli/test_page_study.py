@@ -80,5 +80,5 @@ def test_a_recording_is_shown_after_its_last_replayed_step(tmp_path: Path) -> No
 def test_what_is_no_state_file_is_refused(tmp_path: Path, content: str) -> None:
     file = tmp_path / "state.json"
     file.write_text(content)
-    with pytest.raises(PhalanxError, match=r"no state file|of version 2"):
+    with pytest.raises(PhalanxError, match=r"is not a state file|of version 2"):
         read_state(file)

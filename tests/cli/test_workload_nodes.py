@@ -21,7 +21,7 @@ def site(**said: object) -> WorkloadSite:
     [
         (
             "nodes:\n- {taints: [{key: a, effect: Never}]}\n",
-            "2: nodes[0].taints[0].effect: 'Never' is none of",
+            "2: nodes[0].taints[0].effect: 'Never' is not one of",
         ),
         ("nodes:\n- {taints: [{value: a}]}\n", "2: nodes[0].taints[0].key: it has no key"),
         ("nodes:\n- {devices: [{name: a}, {name: a}]}\n", "2: nodes[0].devices: there are two devices 'a'"),
@@ -30,7 +30,7 @@ def site(**said: object) -> WorkloadSite:
             "3: nodes[0].devices: 4 devices of nvidia.com/gpu are listed, but allocatable has 3",
         ),
         ("nodes:\n- {devices: [{name: a, memory: -1}]}\n", "2: nodes[0].devices[0].memory: -1 is negative"),
-        ("topologies:\n- {levels: []}\n", "2: topologies[0].levels: a topology has one level at least"),
+        ("topologies:\n- {levels: []}\n", "2: topologies[0].levels: a topology must have at least one level"),
         ("reservations:\n- {name: a, start: 0, end: 1}\n", "2: reservations[0].nodes: it reserves no nodes"),
         (
             "nodes: [{name: n}]\nreservations:\n- {name: a, start: 2h, end: 1h, nodes: [n]}\n",

@@ -250,7 +250,7 @@ def test_a_job_whose_pods_say_otherwise_has_failed_to_start(field: str) -> None:
             decide(here, "c", "Ready", podSetUpdates=[{"name": "main", field: {"pool": "new"}}])
             await here.until(lambda: conditions(here, "one").get("Finished") == "True FailedToStart")
             said = next(one for one in workload(here, "one")["status"]["conditions"] if one["type"] == "Finished")
-            assert "say different things of pool: old and new" in said["message"]
+            assert "set pool to different values: old and new" in said["message"]
             await here.until(lambda: conditions(here, "two").get("QuotaReserved") == "True QuotaReserved")
             await settle(here, 20)
             assert not here.api.pods()

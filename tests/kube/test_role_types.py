@@ -47,7 +47,7 @@ def test_another_type_is_refused_with_its_field(spec: dict[str, Any], field: str
 @pytest.mark.parametrize(
     ("status", "field"),
     [
-        ("text", ""),
+        ("text", "Expected `object"),
         ({"conditions": {}}, "conditions"),
         ({"conditions": [{"lastTransitionTime": {}}]}, "lastTransition"),
     ],

@@ -30,7 +30,7 @@ def test_a_claim_for_one_pod_is_used_by_one_pod() -> None:
         stage.put(using(pod("theirs", scheduler="default-scheduler", node="n1"), "data"), using(job("j", 1), "data"))
         async with stage.scheduler():
             await settle(stage)
-            assert "ReadWriteOncePod, and the pod default/theirs uses it" in stage.reason("j")
+            assert "ReadWriteOncePod, and the pod default/theirs already uses it" in stage.reason("j")
             stage.finish("theirs")
             await stage.until(lambda: "j-1" in stage.api.bound())
 

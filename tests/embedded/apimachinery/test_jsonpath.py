@@ -33,5 +33,5 @@ def test_json_paths(path: str, found: list[Any]) -> None:
 
 
 def test_what_is_no_json_path_is_refused() -> None:
-    with pytest.raises(ValueError, match="is no JSON path"):
+    with pytest.raises(ValueError, match="is not a JSON path"):
         find({}, "spec")
