@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from phalanx.cli.views import queue_view
 from phalanx.cli.views.job import reading
+from phalanx.model.status import ResourceUsage
 from tests.cli.test_job_reading import batch_job, node, queue, snapshot, started_pod
+from tests.kube.test_queue_status import standing
 
 
 async def test_a_job_for_an_unknown_queue_says_so() -> None:
@@ -55,3 +59,10 @@ async def test_what_runs_in_a_queue_that_was_deleted_is_still_shown_as_used() ->
     seen = snapshot(node("n1"), queue("default"), running, pod, batch_job("b", 1, "1", queue="gone"))
     [gone] = [queue_view.row(view) for view in queue_view.views(seen) if not view.exists]
     assert gone == ["gone", "1", "1", "0.00", "does not exist", "cpu 1.5"]
+
+
+def test_a_part_of_a_gpu_is_a_number_in_the_record() -> None:
+    half = ResourceUsage(flavor="", resource="nvidia.com/gpu", used=Fraction(1, 2), guaranteed=2)
+    view = queue_view.QueueView(standing=standing(usage=(half,)), gang=True, exists=True, wrong="")
+    [usage] = view.record()["usage"]
+    assert (usage["used"], type(usage["used"]), usage["guaranteed"], usage["limit"]) == (0.5, float, 2, None)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from fractions import Fraction
+
 import pytest
 
-from phalanx.cli.terminal.output import counted, duration
+from phalanx.cli.terminal.output import counted, duration, print_json, print_json_line
 
 
 @pytest.mark.parametrize(
@@ -17,3 +20,11 @@ def test_durations_have_two_units_at_most(seconds: float, text: str) -> None:
 
 def test_numbers_agree_with_their_nouns() -> None:
     assert (counted(1, "pod"), counted(2, "pod")) == ("1 pod", "2 pods")
+
+
+def test_amounts_of_parts_of_gpus_are_numbers_of_json(capsys: pytest.CaptureFixture[str]) -> None:
+    for write in (print_json, print_json_line):
+        write({"used": Fraction(1, 2), "limit": 2})
+        assert json.loads(capsys.readouterr().out) == {"used": 0.5, "limit": 2}
+        with pytest.raises(TypeError):
+            write(object())

@@ -6,6 +6,7 @@ import logging
 import sys
 from collections.abc import Sequence
 from datetime import datetime
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -78,13 +79,24 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], gives_way
 
 def print_json(value: object) -> None:
     """Print one JSON document with indentation."""
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+    sys.stdout.write(msgspec.json.format(_encoded(value), indent=2).decode() + "\n")
 
 
 def print_json_line(value: object) -> None:
     """Print a JSON document as a single line, for streams of documents."""
-    sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
+    sys.stdout.write(_encoded(value).decode() + "\n")
     sys.stdout.flush()
+
+
+def _encoded(value: object) -> bytes:
+    """Return the value as JSON. Amounts of parts of GPUs are fractions, which JSON does not have."""
+    return msgspec.json.encode(value, enc_hook=_number)
+
+
+def _number(value: object) -> float:
+    if isinstance(value, Fraction):
+        return float(value)
+    raise TypeError(f"JSON has no {type(value).__name__}")
 
 
 def log_to_stderr(level: int) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from math import isfinite
 from typing import Any
 
@@ -65,15 +66,20 @@ class QueueView:
                 {
                     "flavor": one.flavor,
                     "resource": one.resource,
-                    "used": one.used,
-                    "guaranteed": one.guaranteed,
-                    "limit": one.limit,
-                    "borrowed": one.borrowed,
-                    "lendable": one.lendable,
+                    "used": _number(one.used),
+                    "guaranteed": _number(one.guaranteed),
+                    "limit": _number(one.limit),
+                    "borrowed": _number(one.borrowed),
+                    "lendable": _number(one.lendable),
                 }
                 for one in standing.usage
             ],
         }
+
+
+def _number(amount: Amount | None) -> float | None:
+    """Return the amount as a number of JSON, which has no fractions. Parts of GPUs have amounts such as 1/2."""
+    return float(amount) if isinstance(amount, Fraction) else amount
 
 
 def views(snapshot: Snapshot) -> list[QueueView]:

@@ -76,6 +76,15 @@ def test_a_template_of_another_form_is_said_to_be(wrong: Any, said: str) -> None
     assert APP_WRAPPER.roles(app_wrapper({"template": wrapped})) == []
 
 
+@pytest.mark.parametrize("replicas", ["1e400", {}, [1]])
+def test_a_number_of_pods_that_cannot_be_read_is_said(replicas: Any) -> None:
+    head = {"template": template()}
+    groups = [{"groupName": "w", "replicas": replicas, "template": template()}]
+    wrapped = obj("RayCluster", headGroupSpec=head, workerGroupSpecs=groups)
+    with pytest.raises(WrapError, match="component 0: its numbers of pods cannot be read"):
+        pod_sets({"components": [{"template": wrapped}]})
+
+
 def test_what_is_created_says_whose_it_is_and_has_what_its_queue_said() -> None:
     info = {"nodeSelector": {"zone": "a"}, "labels": {"l": "1"}, "tolerations": [{"operator": "Exists"}]}
     job = obj("Job", template=template(nodeSelector={"own": "b"}))

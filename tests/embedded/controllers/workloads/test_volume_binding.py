@@ -115,6 +115,18 @@ def test_volumes_of_an_admin_are_bound_and_kept(api_server: ServerProcess, tmp_p
 
 
 @pytest.mark.slow
+def test_a_volume_of_a_claim_without_a_name_is_released(api_server: ServerProcess, tmp_path: Path) -> None:
+    async def play(here: Cluster) -> None:
+        own = f"odd-{here.namespace}"
+        spec = volume(own, hostPath={"path": str(tmp_path)}, claimRef={"uid": "u"})["spec"]
+        await here.make(VOLUMES, own, spec={**spec, "persistentVolumeReclaimPolicy": "Retain"})
+        await here.until(lambda: here.get(VOLUMES, own), lambda one: one["status"]["phase"] == "Released")
+        await here.connection.delete(VOLUMES, own)
+
+    scenario(api_server, play)
+
+
+@pytest.mark.slow
 def test_a_class_that_binds_at_once(api_server: ServerProcess, tmp_path: Path) -> None:
     async def play(here: Cluster) -> None:
         own = f"now-{here.namespace}"

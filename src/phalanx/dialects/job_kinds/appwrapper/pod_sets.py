@@ -76,7 +76,10 @@ def component_sets(at: int, component: Mapping[str, Any]) -> list[AppWrapperPodS
     """Return the pod sets of one component. `at`: the index of the component. Raise WrapError if the declared pod sets
     are invalid."""
     obj = component.get("template") or {}
-    inferred = dict(_inferred(obj))
+    try:
+        inferred = dict(_inferred(obj))
+    except (AttributeError, LookupError, OverflowError, TypeError, ValueError) as error:
+        raise WrapError(f"component {at}: its numbers of pods cannot be read: {error}") from None
     declared = {str(one["path"]): _count(one.get("replicas"), 1) for one in component.get("podSets") or ()}
     if inferred and declared and declared != inferred:
         raise WrapError(

@@ -309,6 +309,8 @@ class VolumeBinding:
     async def _has_gone(self, said: Object) -> bool:
         """Return True if the claim does not exist any more. The claim is read from the API server, because the watch of
         claims may lag behind the watch of volumes."""
+        if not said.get("name") or not said.get("namespace"):
+            return True
         try:
             claim = await self._calls.get(VOLUME_CLAIMS, said["name"], said["namespace"])
         except ApiRefusal as error:
