@@ -263,7 +263,7 @@ def coordinate(
     sacctmgr("add", "coordinator", "account=chem", f"names={bob}")
     until(lambda: shared.call(BOB, KUBECTL, *members).returncode == 0)
     assert submitted() == "created"
-    assert "nothing else of the site" in shared.call(BOB, KUBECTL, *site).stderr
+    assert "may change only accounts" in shared.call(BOB, KUBECTL, *site).stderr
     assert "orbidden" in shared.call(ADA, KUBECTL, *members).stderr
     sacctmgr("delete", "coordinator", "account=chem", f"names={bob}")
     until(lambda: "orbidden" in shared.call(BOB, KUBECTL, *members).stderr)

@@ -288,7 +288,7 @@ def test_who_is_coordinator_no_more_can_write_nothing(machine: Machine) -> None:
     with pytest.raises(RequestRefused, match='User "head" cannot patch'):
         head.patch(*patched(change))
     machine.clients["root"].patch(BINDING, {"subjects": [NAMED]})
-    with pytest.raises(RequestRefused, match="none that you coordinate"):
+    with pytest.raises(RequestRefused, match="you do not coordinate"):
         head.patch(*patched(change))
 
 

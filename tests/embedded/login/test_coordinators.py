@@ -123,9 +123,9 @@ def test_a_coordinator_of_a_lower_account_is_no_coordinator_of_the_one_above(ser
     served.ask("root", "PATCH", *patched({"coordinators.lab": None, "coordinators.vision": "head"}))
     assert served.ask("head", "PATCH", *patched({"members.vision": "yan"}))[0] == 200
     code, message = served.ask("head", "PATCH", *patched({"members.lab": "yan"}))
-    assert (code, "none that you coordinate" in message) == (403, True)
+    assert (code, "you do not coordinate" in message) == (403, True)
     code, message = served.ask("head", "PATCH", *patched({"account.vision": '{"shares":99}'}))
-    assert (code, "none that you coordinate" in message) == (403, True), "the limits of the own account are another's"
+    assert (code, "you do not coordinate" in message) == (403, True), "the limits of the own account are another's"
 
 
 # --- refused ----------------------------------------------------------------------------------------------------------
@@ -134,34 +134,34 @@ def test_a_coordinator_of_a_lower_account_is_no_coordinator_of_the_one_above(ser
 @pytest.mark.parametrize(
     ("path", "body", "why"),
     [
-        (*patched({"site": '{"admins":{"head":"Administrator"}}'}), "nothing else of the site"),
-        (*patched({"coordinators.chem": "head"}), "none that you coordinate"),
-        (*patched({"account.lab": '{"shares":99}'}), "none that you coordinate"),
-        (*patched({"account.vision": None}), "coordinators delete no accounts"),
-        (*patched({"path.vision": None}), "none that you coordinate"),
-        (*patched({"users.chem": "{}"}), "none that you coordinate"),
-        (*patched({"members.chem": "head,yan"}), "none that you coordinate"),
-        (*patched({"account.ghost": "{}"}), "none that you coordinate"),
-        (*patched({"path.chem": "lab/chem"}), "none that you coordinate"),
-        (*patched({"path.chem": None}), "none that you coordinate"),
-        (*patched({"path.vision": "vision"}), "none that you coordinate"),
-        (*below("mine", "mine"), "none that you coordinate"),
+        (*patched({"site": '{"admins":{"head":"Administrator"}}'}), "may change only accounts"),
+        (*patched({"coordinators.chem": "head"}), "you do not coordinate"),
+        (*patched({"account.lab": '{"shares":99}'}), "you do not coordinate"),
+        (*patched({"account.vision": None}), "coordinators may not delete accounts"),
+        (*patched({"path.vision": None}), "you do not coordinate"),
+        (*patched({"users.chem": "{}"}), "you do not coordinate"),
+        (*patched({"members.chem": "head,yan"}), "you do not coordinate"),
+        (*patched({"account.ghost": "{}"}), "you do not coordinate"),
+        (*patched({"path.chem": "lab/chem"}), "you do not coordinate"),
+        (*patched({"path.chem": None}), "you do not coordinate"),
+        (*patched({"path.vision": "vision"}), "you do not coordinate"),
+        (*below("mine", "mine"), "you do not coordinate"),
         (*below("mine", "lab/chem/mine"), "the account above it"),
         (*below("mine", "lab/ghost/mine"), "the account above it"),
         (*below("mine", "lab/vision"), "the account above it"),
         (SITE, {"immutable": True}, "only its data"),
         (SITE, {"metadata": {"finalizers": ["a/b"]}}, "only its data"),
         (SITE, {"metadata": {"labels": {"a": "b"}}}, "only its data"),
-        (f"{QUEUE}/chem", {"spec": {"weight": 0}}, "none that you coordinate"),
-        (f"{QUEUE}/prod", {"spec": {"weight": 9}}, "none that you coordinate"),
+        (f"{QUEUE}/chem", {"spec": {"weight": 0}}, "you do not coordinate"),
+        (f"{QUEUE}/prod", {"spec": {"weight": 9}}, "you do not coordinate"),
         (f"{QUEUE}/vision", {"spec": {"parent": "chem"}}, "the account above it"),
         (f"{QUEUE}/vision", {"spec": {"parent": None}}, "the account above it"),
         (f"{QUEUE}/lab", {"spec": {"parent": "prod"}}, "the account above it"),
-        (f"{QUEUE}/lab", {"spec": {"weight": 99}}, "change the shares of users alone"),
-        (f"{QUEUE}/lab", {"spec": {"limits": {"perJob": {"wall": "1h"}}}}, "change the shares of users alone"),
-        (f"{QUEUE}/vision", {"spec": {"priority": 9}}, "change the shares of users alone"),
-        (f"{QUEUE}/vision", {"spec": {"gang": False}}, "change the shares of users alone"),
-        (f"{QUEUE}/vision", {"metadata": {"labels": {"a": "b"}}}, "change the shares of users alone"),
+        (f"{QUEUE}/lab", {"spec": {"weight": 99}}, "may change only the shares of users"),
+        (f"{QUEUE}/lab", {"spec": {"limits": {"perJob": {"wall": "1h"}}}}, "may change only the shares of users"),
+        (f"{QUEUE}/vision", {"spec": {"priority": 9}}, "may change only the shares of users"),
+        (f"{QUEUE}/vision", {"spec": {"gang": False}}, "may change only the shares of users"),
+        (f"{QUEUE}/vision", {"metadata": {"labels": {"a": "b"}}}, "may change only the shares of users"),
         (BINDING, {"subjects": []}, "would lose the role"),
         (BINDING, {"subjects": [NAMED, {**NAMED, "kind": "Group", "name": "system:authenticated"}]}, "users alone"),
     ],
@@ -193,7 +193,7 @@ def test_a_name_within_another_name_gives_no_right(served: Served) -> None:
     """`coordinators.lab` is a list of whole names."""
     served.ask("root", "PATCH", *patched({"coordinators.lab": "headmaster,overhead"}))
     code, message = served.ask("head", "PATCH", *patched({"members.lab": "yan"}))
-    assert (code, "none that you coordinate" in message) == (403, True)
+    assert (code, "you do not coordinate" in message) == (403, True)
 
 
 def test_a_queue_of_an_accounts_name_is_not_had_by_naming_an_account_like_it(served: Served) -> None:
@@ -219,7 +219,7 @@ def test_a_former_coordinator_can_write_nothing_although_the_role_is_left(served
     served.ask("root", "PATCH", *patched({"coordinators.lab": None}))
     for path, body in (patched({"members.vision": "yan"}), (f"{QUEUE}/vision", {"spec": {"weight": 9}})):
         code, message = served.ask("head", "PATCH", path, body)
-        assert (code, "none that you coordinate" in message) == (403, True)
+        assert (code, "you do not coordinate" in message) == (403, True)
 
 
 def test_an_operator_is_held_to_no_account(served: Served) -> None:

@@ -27,8 +27,8 @@ _FREE_S = 0.1  # users with at most this recent usage, in seconds, do not wait
 _FADES_S = 5.0
 _QUEUE_MOST = 128  # the maximum number of waiting requests of one user
 _PATIENCE_S = 15.0
-# how many iterations of the loop are between two queued requests, to read, start, commit and answer requests of
-# other users
+# the number of iterations of the loop between two queued requests. In these iterations, the server handles requests of
+# other users.
 _ROUNDS = 4
 _ACCOUNTS_MOST = 1024
 

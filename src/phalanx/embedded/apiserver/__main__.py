@@ -25,20 +25,26 @@ from phalanx.errors import PhalanxError
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m phalanx.embedded.apiserver", description=__doc__)
-    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="where everything is kept")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="the data directory",
+    )
     parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (default: %(default)s)")
-    parser.add_argument("--port", type=int, default=0, metavar="N", help="the port; 0 takes any free one")
+    parser.add_argument("--port", type=int, default=0, metavar="N", help="the port; 0 stands for any free port")
     parser.add_argument(
         "--emulated-version",
         choices=list(EMULATED_VERSIONS),
         default="1.36",
-        help="the Kubernetes release by whose rules the template of a suspended Job may change, as 1.35 "
+        help="the Kubernetes release by whose rules the template of a suspended Job may change, such as 1.35 "
         "(default: %(default)s)",
     )
     parser.add_argument(
         "--accept-loss",
         action="store_true",
-        help="start although acknowledged writes are missing in the database, or damaged, and go on without them",
+        help="start without acknowledged writes that are missing or damaged in the database",
     )
     given = parser.parse_args()
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")

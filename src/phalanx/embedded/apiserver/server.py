@@ -94,7 +94,7 @@ def _make_directory(path: Path) -> None:
     except OSError as error:
         raise PhalanxError(
             f"cannot write to the data directory {path}: {error.strerror or error}. The API server keeps its objects "
-            "there; name another with --data DIR, or make this one writable."
+            "there; name another directory with --data DIR, or make this one writable."
         ) from error
 
 

@@ -93,6 +93,6 @@ def listen(host: str, port: int) -> socket.socket:
         listener.close()
         raise PhalanxError(
             f"cannot listen on {host} port {port}: {error.strerror or error}. Name another port with --port N "
-            "(0 takes any free one), or stop whoever holds this one."
+            "(0 stands for any free port), or stop the program that uses this port."
         ) from error
     return listener

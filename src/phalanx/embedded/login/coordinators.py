@@ -94,12 +94,13 @@ def _policy(name: str, rule: Object, variables: dict[str, str], *validations: Ob
 
 _BEFORE = "has(oldObject.data) ? oldObject.data : {}"
 _AFTER = "has(object.data) ? object.data : {}"
-_NOT_HIS = "Access/permission denied: this account is none that you coordinate"
-_ABOVE_NOT_HIS = "Access/permission denied: the account above it is none that you coordinate"
+_NOT_COORDINATED = "Access/permission denied: you do not coordinate this account"
+_PARENT_NOT_COORDINATED = "Access/permission denied: you do not coordinate the account above it"
 
 
 def _names(*kinds: str) -> str:
-    """Return a CEL expression for the list of accounts of which a key in the site has changed."""
+    """Return a CEL expression for the list of accounts that have a changed key in the site's ConfigMap. `kinds`: the
+    prefixes of the keys."""
     found = (
         f'variables.changed.filter(key, key.startsWith("{kind}.")).map(key, key.substring({len(kind) + 1}))'
         for kind in kinds
@@ -107,7 +108,7 @@ def _names(*kinds: str) -> str:
     return " + ".join(found)
 
 
-def _his(names: str, *, above: bool) -> str:
+def _coordinates(names: str, *, above: bool) -> str:
     """Return a CEL expression that is true if the user coordinates these accounts after the change and, if they existed
     before it, also before it."""
     own = f'.split("/").exists(one, one in variables.own{" && one != name" if above else ""})'
@@ -135,13 +136,13 @@ SITE_POLICY = _policy(
     },
     _denied(
         'variables.changed.all(key, key.matches("^(account|path|users|members|coordinators)[.]"))',
-        "coordinators change accounts, their users and coordinators, and nothing else of the site",
+        "coordinators may change only accounts, their users and their coordinators",
     ),
-    _denied(_his("staffed", above=False), _NOT_HIS),
-    _denied(_his("accounts", above=True), _NOT_HIS),
+    _denied(_coordinates("staffed", above=False), _NOT_COORDINATED),
+    _denied(_coordinates("accounts", above=True), _NOT_COORDINATED),
     _denied(
         _holds('variables.changed.all(key, key in after || !key.startsWith("account."))', after=_AFTER),
-        "coordinators delete no accounts",
+        "coordinators may not delete accounts",
     ),
     _denied(
         _holds(
@@ -150,7 +151,7 @@ SITE_POLICY = _policy(
             ' && parts.join("/") == after["path." + parts[parts.size() - 2]] + "/" + name))',
             after=_AFTER,
         ),
-        _ABOVE_NOT_HIS,
+        _PARENT_NOT_COORDINATED,
     ),
     DATA_ALONE,
 )  # fmt: skip
@@ -186,29 +187,29 @@ QUEUE_POLICY = _policy(
     _denied(
         f'request.operation == "CREATE" && !("path." + request.name in {_DATA})'
         f' || {_coordinated(_DATA, "request.name")}',
-        _NOT_HIS,
+        _NOT_COORDINATED,
     ),
     _denied(  # otherwise an account with the name of another queue would give rights on that queue
         f'request.operation == "CREATE" || {_DATA}["path." + request.name] == (({_PARENT_BEFORE}) == "" ? "" :'
         f' ("path." + oldObject.spec.parent in {_DATA} ? {_DATA}["path." + oldObject.spec.parent] : "?") + "/")'
         " + request.name",
-        "Access/permission denied: this queue is not the account's, as it is elsewhere in the tree",
+        "Access/permission denied: this queue does not belong to the account, because it has another place in the tree",
     ),
     _denied(
         f'request.operation == "UPDATE" && ({_PARENT}) == ({_PARENT_BEFORE})'
         f" || has(object.spec.parent) && {_coordinated(_DATA, 'object.spec.parent')}",
-        _ABOVE_NOT_HIS,
+        _PARENT_NOT_COORDINATED,
     ),
     _denied(
         f'request.operation != "CREATE" || object.spec.all(field, {_FIELDS} || field == "gang" && object.spec.gang)'
         f" && {' && '.join(f'!has(object.{one})' for one in META)}",
-        "of a new account's queue coordinators say parent, weight, accounts and limits alone",
+        "coordinators may set only parent, weight, accounts and limits of a new account's queue",
     ),
     _denied(
         f'request.operation != "UPDATE" || {alike(*META)}'
         f" && ({_coordinated(_DATA, 'request.name', above=True)} ? {_same(_FIELDS)} : {_same(_USERS)})",
-        "of a queue coordinators change the shares of users alone, and below their own accounts parent, weight and "
-        "limits",
+        "coordinators may change only the shares of users in a queue and, below their own accounts, also parent, "
+        "weight and limits",
     ),
     paramKind=_PARAM_KIND,
 )  # fmt: skip
@@ -225,9 +226,9 @@ BINDING_POLICY = _policy(
             ' || !data.exists(key, key.startsWith("coordinators.") && one.name in data[key].split(",")))',
             data=f"has({_DATA}) ? {_DATA} : {{}}",
         ),
-        "Access/permission denied: somebody who is named coordinator would lose the role",
+        "Access/permission denied: a user who is named as a coordinator would lose the role",
     ),
-    _denied(f'{_SUBJECTS.format("object")}.all(one, one.kind == "User") && {alike(*META)}', "users alone are named"),
+    _denied(f'{_SUBJECTS.format("object")}.all(one, one.kind == "User") && {alike(*META)}', "only users may be named"),
     paramKind=_PARAM_KIND,
 )  # fmt: skip
 

@@ -162,8 +162,8 @@ def _role(name: str) -> Object:
 
 
 async def _put(api: Connection, kind: Kind, body: Object, namespace: str = "") -> None:
-    """Change the object, or create it if it is missing. The change is tried first. If the namespace is full, the API
-    server refuses a creation even of an object that exists."""
+    """Change the object, or create it if it is missing. The change is tried first, because the API server refuses every
+    creation in a full namespace, even the creation of an object that exists."""
     whole = {"apiVersion": kind.api_version, "kind": kind.name, **body}
     try:
         await api.patch(kind, body["metadata"]["name"], whole, namespace)

@@ -39,7 +39,7 @@ def parse_quota(text: str) -> dict[str, str]:
         except QuantityError as error:
             raise PhalanxError(
                 f"--user-quota {text!r}: {part!r} is not understood: {error}. Nothing was started. Write "
-                "NAME=AMOUNT,NAME=AMOUNT as for `kubectl create quota --hard`, for instance "
+                "NAME=AMOUNT,NAME=AMOUNT as in `kubectl create quota --hard`, for example "
                 "phalanx.dev/objects=50k,pods=100."
             ) from error
         found[name] = said
@@ -93,8 +93,8 @@ async def _lacks(api: Connection, kind: Kind, namespace: str) -> bool:
 
 
 def slot_share(nodes: Iterable[Object]) -> dict[str, str]:
-    """Return the cpu and the memory for each pod slot. For each of the two, the node with the smallest amount
-    determines the result. Return an empty mapping if there are no nodes."""
+    """Return the cpu and the memory for each pod slot. The node with the smallest amount per slot determines the
+    result, for cpu and for memory separately. Return an empty mapping if there are no nodes."""
     offered = [found for one in nodes if (found := (one.get("status") or {}).get("allocatable") or {}).get("pods")]
     shares = [(amount("cpu", one["cpu"]), amount("memory", one["memory"]), int(one["pods"])) for one in offered]
     if not shares:

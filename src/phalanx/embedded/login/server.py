@@ -82,8 +82,8 @@ def _listening(path: Path) -> Iterator[socket.socket]:
         path.chmod(0o666)
     except OSError as error:
         raise PhalanxError(
-            f"users cannot log in: {path} cannot be made: {error.strerror or error}. Name another with --login-socket "
-            "FILE."
+            f"users cannot log in: {path} cannot be created: {error.strerror or error}. Name another file with "
+            "--login-socket FILE."
         ) from error
     try:
         yield listener
@@ -104,8 +104,8 @@ def _require_nobody(path: Path) -> None:
             if error.errno != errno.EPROTOTYPE:
                 raise
     raise PhalanxError(
-        f"users log in at {path} to another `phalanx up --shared`, which goes on. Name another file for this one with "
-        "--login-socket FILE, which its users give `phalanx login`."
+        f"users log in at {path} to another `phalanx up --shared`, which keeps running. Name another file for this "
+        "one with --login-socket FILE; its users then name that file to `phalanx login`."
     )
 
 
@@ -121,7 +121,7 @@ class _Logins:
         _, uid, gid = _peer(writer.get_extra_info("socket"))
         answer: dict[str, str]
         if uid in self._busy or len(self._busy) >= _AT_ONCE:
-            answer = {"error": "another login is under way; try again in a moment"}
+            answer = {"error": "another login is in progress; try again in a moment"}
         else:
             self._busy.add(uid)
             try:
@@ -145,7 +145,7 @@ class _Logins:
                 await self._known(token)
         except (ApiError, OSError, TimeoutError) as error:
             log.warning("login of %s (%d): %s", account.name, uid, error)
-            return {"error": f"the cluster could not log {account.name} in: {error or 'it took too long'}"}
+            return {"error": f"the cluster could not log {account.name} in: {error or 'the login took too long'}"}
         log.info("%s (%d) logged in, namespace %s", account.name, uid, namespace)
         return {"kubeconfig": self._kubeconfig(account, token, namespace), "namespace": namespace}
 

@@ -101,7 +101,7 @@ def test_without_a_process_the_answer_is_503(tmp_path: Path) -> None:
         asyncio.run(Aggregated(tmp_path).get(request(PENDING)))
     error = raised.value
     assert (error.code, error.reason, error.retry_after_s) == (503, "ServiceUnavailable", 1)
-    assert "does not answer" in error.message
+    assert "does not respond" in error.message
     with pytest.raises(StatusError) as raised:
         asyncio.run(Aggregated(tmp_path / "missing").get(request(PENDING)))
     assert raised.value.code == 503
@@ -116,7 +116,7 @@ def test_an_answer_without_end_is_cut_off(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(aggregated, "_MOST_BYTES", 10)
     error = refusal(tmp_path, request(PENDING), b'"' + b"x" * 20 + b'"')
     assert error.code == 503
-    assert "its answer is too long" in error.message
+    assert "its response is too long" in error.message
 
 
 def test_a_process_that_does_not_answer_is_not_waited_for_without_end(
@@ -127,7 +127,7 @@ def test_a_process_that_does_not_answer_is_not_waited_for_without_end(
     async def scene() -> None:
         hangs = await asyncio.start_unix_server(lambda reader, writer: None, tmp_path / SOCKET)
         async with hangs:
-            with pytest.raises(StatusError, match="does not answer: TimeoutError") as raised:
+            with pytest.raises(StatusError, match="does not respond: TimeoutError") as raised:
                 await Aggregated(tmp_path).get(request(PENDING))
             assert raised.value.code == 503
 
@@ -201,7 +201,7 @@ def test_a_stream_that_cannot_be_opened_does_not_count(tmp_path: Path, monkeypat
     async def scene() -> None:
         served = Aggregated(tmp_path)
         for _ in range(2):
-            with pytest.raises(StatusError, match="does not answer"):
+            with pytest.raises(StatusError, match="does not respond"):
                 await served.get(request(STREAM))
         async with scheduler(tmp_path):
             found = await served.get(request(STREAM))

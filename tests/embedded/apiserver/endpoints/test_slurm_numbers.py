@@ -113,7 +113,7 @@ def test_a_count_that_no_array_can_have_is_refused(play: Callable[[Scene], None]
         drawing = numbers(server)
         error = await refusal(drawing, count)
         assert error.code == 400
-        assert error.message.endswith("a draw has 1 to 1001 numbers, as an array (MaxArraySize)")
+        assert error.message.endswith("a draw has 1 to 1001 numbers (MaxArraySize)")
         assert await draw(drawing) == 1, "no number is lost"
 
     play(scene)

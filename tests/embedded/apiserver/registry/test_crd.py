@@ -286,7 +286,7 @@ def test_of_versions_that_a_webhook_converts_the_stored_one_is_served_alone() ->
     both = converted_by_webhook("v1", v1=True, v1beta1=True)
     assert [one.version for one in resources_of(both)] == ["v1"]
     [warning] = DefinitionStrategy().warnings(both, None)
-    assert warning.endswith("so it serves the storage version (v1) alone; not found are v1beta1")
+    assert warning.endswith("so it serves only the storage version (v1), and not v1beta1")
     one = converted_by_webhook("v1", v1=True, v1beta1=False)
     assert [one.version for one in resources_of(one)] == ["v1"]
     assert DefinitionStrategy().warnings(one, None) == []
@@ -296,14 +296,14 @@ def test_of_versions_that_a_webhook_converts_the_stored_one_is_served_alone() ->
 def test_a_definition_that_needs_a_webhook_to_be_served_at_all_is_refused() -> None:
     [cause] = DefinitionStrategy().validate(converted_by_webhook("v1", v1=False, v1beta1=True))
     assert cause.field == "spec.conversion.strategy"
-    assert "can serve the storage version alone, and v1 is not to be served" in cause.message
+    assert "can serve only the storage version, but v1 is not served" in cause.message
 
 
 def test_what_is_stored_keeps_its_version_where_a_webhook_would_convert_it() -> None:
     old, new = converted_by_webhook("v1beta1", v1=True, v1beta1=True), converted_by_webhook("v1", v1=True, v1beta1=True)
     [cause] = DefinitionStrategy().validate_update(new, old)
     assert cause.field == "spec.conversion.strategy"
-    assert "objects may be stored as v1beta1, which nobody would convert" in cause.message
+    assert "cannot convert objects that may be stored as v1beta1" in cause.message
     assert DefinitionStrategy().validate_update(old | {"metadata": {"name": "x"}}, old) == []
     old["status"]["storedVersions"] = ["v1"]  # nothing else is there
     assert DefinitionStrategy().validate_update(new, old) == []

@@ -129,7 +129,7 @@ class PolicyReader:
 
 
 def kind_of(review: Review) -> tuple[str, ...]:
-    """Return the properties of a request by which rules select it, except the name of the object."""
+    """Return the properties of a request that rules match, except the name of the object."""
     of = review.resource
     scope = "Namespaced" if of.namespaced else "Cluster"
     return of.group, of.version, of.plural, scope, review.subresource, review.operation
@@ -160,8 +160,7 @@ def _are_plain(conditions: Iterable[str]) -> bool:
 
 
 def _is_narrowed(constraints: Mapping[str, Any]) -> bool:
-    """Return True if the kind and the operation of a request do not determine alone whether the constraints match
-    it."""
+    """Return True if the constraints depend on more than the kind and the operation of a request."""
     by_object = ("excludeResourceRules", "namespaceSelector", "objectSelector")
     return any(constraints.get(key) for key in by_object) or any(
         rule.get("resourceNames") for rule in constraints.get("resourceRules") or ()

@@ -2,9 +2,9 @@
 
     authorizer.group("").resource("configmaps").namespace("kube-system").name("site").check("update").allowed()
 
-Each call returns a map with the parts of the question that are known so far, and `check` adds the answer. The functions
-`serviceAccount` and `requestResource` and the selectors are not supported: an expression that uses them fails. Source:
-k8s.io/apiserver/pkg/cel/library/authz.go.
+Each call returns a map with the parts of the request that are known so far, and `check` adds the decision. The
+functions `serviceAccount` and `requestResource` and the selectors are not supported: an expression that uses them
+fails. Source: k8s.io/apiserver/pkg/cel/library/authz.go.
 """
 
 from __future__ import annotations

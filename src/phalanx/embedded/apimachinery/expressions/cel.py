@@ -207,8 +207,8 @@ def optional(*value: object) -> object:
 
 class CelScope:
     """The variables that expressions can read. Passing an object to the library costs a hundred times as much as
-    evaluating an expression. So all expressions about one object share a scope. The scope has only the fields that
-    these expressions read (`CelView`), and passes them to the library at the first evaluation."""
+    evaluating an expression, so all expressions about one object share a scope. The scope contains only the fields that
+    these expressions read (`CelView`). It passes them to the library at the first evaluation."""
 
     def __init__(
         self,
@@ -273,7 +273,7 @@ class Expression:
 
     @property
     def grows(self) -> bool:
-        """Return True if the result may be much larger than the variables. The size of the variables is then
+        """Return True if the result may be much larger than the variables. In this case the size of the variables is
         limited."""
         return self._growth > _SMALL_GROWTH
 
@@ -298,8 +298,8 @@ class Expression:
             raise ExpressionError(said) from None
 
     def _of_nothing(self, scope: CelScope) -> str:
-        """Return the error for an expression that reads a field of a variable without a value; empty if it reads
-        none."""
+        """Return the error for an expression that reads a field of a variable without a value; empty if the expression
+        reads no such field."""
         for name, field in _FIELD.findall(self.text):
             if name in scope.variables and scope.variables[name] is None:
                 return f"no such key: {field}"

@@ -1,5 +1,5 @@
-"""Limit the cost of an expression, and check the names in it. Both are done with the tokens of the expression, before
-it is evaluated.
+"""Limit the cost of an expression, and check the names in it. This module does both by reading the tokens of the
+expression before it is evaluated.
 
 A CEL expression always terminates, but the costs of nested comprehensions multiply: two of them over a list of a
 thousand items take a million steps. The library has no limit. So this module adds a counter to every comprehension:

@@ -1,5 +1,4 @@
-"""Errors of the API server. Each refusal is raised as an `StatusError`, which becomes a `Status` object in the
-response.
+"""Errors of the API server. Each refusal is raised as a `StatusError`, which becomes a `Status` object in the response.
 
 The HTTP layer catches every `StatusError` in one place, and sends its `status()` with its `code`. Reasons, codes and
 the forms of messages are those of k8s.io/apimachinery/pkg/api/errors and k8s.io/apimachinery/pkg/util/validation/field,
@@ -90,10 +89,11 @@ def not_found(group: str, plural: str, name: str) -> StatusError:
     return StatusError(404, "NotFound", message, details=_details(group, plural, name))
 
 
-def already_exists(group: str, plural: str, name: str, *, is_going: bool = False) -> StatusError:
-    """Return the error 409 for a name that another object has. `is_going`: True if that object is being deleted."""
+def already_exists(group: str, plural: str, name: str, *, is_terminating: bool = False) -> StatusError:
+    """Return the error 409 for a name that another object has. `is_terminating`: True if that object is being
+    deleted."""
     message = f'{qualified(plural, group)} "{name}" already exists'
-    message = f"object is being deleted: {message}" if is_going else message
+    message = f"object is being deleted: {message}" if is_terminating else message
     return StatusError(409, "AlreadyExists", message, details=_details(group, plural, name))
 
 

@@ -42,7 +42,7 @@ def json_patch(current: object, patch: object) -> Any:
         for operation in patch:
             budget -= _cost(current, operation)
             if budget < 0:
-                why = "Request entity is too large: the JSON patch copies more than it may"
+                why = "Request entity is too large: the JSON patch copies too many values"
                 raise StatusError(413, "RequestEntityTooLarge", why)
             current = _apply(current, operation)
     except (_DoesNotApply, KeyError, IndexError, TypeError) as error:
@@ -234,7 +234,7 @@ def wrong_operation(patch: object) -> str:
 
 
 def unknown_fields(patch: Iterable[Any]) -> Iterator[str]:
-    """Yield the paths of fields in the patch that no operation of a JSON patch has."""
+    """Yield the paths of unknown fields in the patch: fields that no operation of a JSON patch has."""
     for place, operation in enumerate(patch):
         yield from (f"[{place}].{name}" for name in operation or () if name not in _FIELDS)
 

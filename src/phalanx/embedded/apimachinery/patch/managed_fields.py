@@ -224,8 +224,8 @@ def reset_fields(resource: Resource, subresource: str) -> Node:
 
 
 def is_tracked_from_birth(resource: Resource, obj: Object) -> bool:
-    """Return True if the server records the creator of a new object as a manager (decision 11). The server records no
-    creator for pods that a controller creates."""
+    """Return True if the server records the creator of a new object as a manager (decision 11). For pods that a
+    controller creates, the server does not record the creator."""
     if (resource.group, resource.kind) == ("", "Pod"):
         return not any(owner.get("controller") for owner in obj["metadata"].get("ownerReferences") or ())
     return (resource.group, resource.kind) not in _UNTRACKED

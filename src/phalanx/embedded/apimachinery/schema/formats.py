@@ -212,8 +212,8 @@ def ip(text: str) -> Problems:
 
 
 def outer_ip(text: str) -> Problems:
-    """Check that an address is one that other machines can reach, such as no loopback address
-    (ValidateNonSpecialIP)."""
+    """Check that other machines can reach an address (ValidateNonSpecialIP). For example, a loopback address is an
+    error."""
     try:
         address = _address(text)
     except ValueError:

@@ -47,7 +47,8 @@ class QuantityParseError(ValueError):
 
 @cached(16384)
 def parse(text: str) -> tuple[int, Family]:
-    """Return the amount in billionths, rounded away from zero, and the family of its suffix. Raises QuantityError."""
+    """Return the amount in billionths, rounded away from zero, and the family of its suffix. Raises
+    QuantityParseError."""
     found = _FORM.fullmatch(text)
     if found is None or not (found[2] or found[3]):
         raise QuantityParseError(FORMAT_ERROR if not _LOOSE.match(text) else SUFFIX_ERROR)
@@ -73,7 +74,7 @@ def _bounded(whole: str, fraction: str, factor: int, power: int) -> int:
 
 
 def _scale(letters: str, exponent: str) -> tuple[int, int, Family]:
-    """Return the factor, the power of ten and the family that a suffix stands for. Raises QuantityError."""
+    """Return the factor, the power of ten and the family that a suffix stands for. Raises QuantityParseError."""
     if letters in ("e", "E") and exponent not in ("", "+", "-"):
         if len(exponent) > _EXPONENT_DIGITS:
             raise QuantityParseError(SUFFIX_ERROR)
@@ -89,14 +90,14 @@ def _scale(letters: str, exponent: str) -> tuple[int, int, Family]:
 
 @cached(16384)
 def canonical(text: str) -> str:
-    """Return the text that the server stores and prints for a quantity. Raises QuantityError."""
+    """Return the text that the server stores and prints for a quantity. Raises QuantityParseError."""
     return printed(*parse(text))
 
 
 @cached(16384)
 def in_thousandths(text: str) -> str:
-    """Return the canonical text, rounded up to whole thousandths, which is how the server stores amounts in resource
-    lists. Raises QuantityError."""
+    """Return the canonical text, rounded up to whole thousandths. The server stores amounts in resource lists in this
+    form. Raises QuantityParseError."""
     nano, family = parse(text)
     thousandths = -(-abs(nano) // _MILLI)
     return printed(thousandths * _MILLI if nano >= 0 else -thousandths * _MILLI, family)

@@ -39,11 +39,11 @@ class Reader(Protocol):
 
     def decided(self, group: str, plural: str, namespace: str = "") -> Iterable[Object]:
         """Yield the objects of a kind after the last decided writes, including writes that are not on the disk yet.
-        Plug-ins use this method, which costs more than `list`, for values that must not be granted twice."""
+        Plug-ins use this method for values that must not be granted twice. The method costs more than `list`."""
 
     def addressed(self) -> Iterable[Object]:
         """Yield all services that have addresses. This includes services whose write is not on the disk yet, and
-        services about which the server is still asking webhooks."""
+        services for which the server is still waiting for webhooks."""
 
     def held(self, namespace: str) -> quota.HeldQuota:
         """Return the number of objects of a namespace, including the objects of writes that are not on the disk yet."""
@@ -375,8 +375,9 @@ def limit_ranges(resource: Resource, obj: Object, old: Object | None, reader: Re
 
 
 def resource_quota(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
-    """Refuse an object that exceeds a ResourceQuota of its namespace. Of updates, this plug-in checks only those of
-    volume claims and services. `resized` checks updates of pods, and `grown` checks the quota of bytes."""
+    """Refuse an object that exceeds a ResourceQuota of its namespace. This plug-in checks every create, but only those
+    updates that concern volume claims and services. `resized` checks updates of pods, and `grown` checks the quota of
+    bytes."""
     namespace = obj["metadata"].get("namespace")
     if namespace and (old is None or resource.key in (CLAIMS, SERVICES)):
         _hold(resource, obj, old, namespace, reader)

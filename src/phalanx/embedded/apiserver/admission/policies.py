@@ -28,7 +28,7 @@ DEFINITIONS = "apiextensions.k8s.io"  # objects of this API group define the ser
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beneath:
-    """The part of an object that a request is about. `name`: the name of the subresource; empty for the whole object.
+    """The subresource that a request is about. `name`: the name of the subresource; empty for the whole object.
     `part`: the kind of the subresource, if it differs from that of the object (Binding, Scale)."""
 
     name: str = ""

@@ -64,12 +64,12 @@ def enforce(
     obj: Object,
     quotas: Sequence[Object],
     held: HeldQuota,
-    there: Callable[[], Iterable[Object]],
+    objects_of: Callable[[], Iterable[Object]],
     old: Object | None = None,
 ) -> None:
-    """Refuse a write that exceeds a quota. `held`: the numbers of objects and bytes in the namespace. `there`: returns
-    the namespace's objects of the same kind. `old`: the object before an update; None for a create. Raises StatusError
-    403."""
+    """Refuse a write that exceeds a quota. `held`: the numbers of objects and bytes in the namespace. `objects_of`:
+    returns the namespace's objects of the same kind. `old`: the object before an update; None for a create. Raises
+    StatusError 403."""
     whole, before = usage(resource, obj), usage(resource, old) if old is not None else {}
     asked = {name: amount - before.get(name, 0) for name, amount in whole.items()}
     if old is None and any(BYTES in (quota["spec"].get("hard") or {}) for quota in quotas):
@@ -81,7 +81,7 @@ def enforce(
         hard = {name: amount for name, amount in (quota["spec"].get("hard") or {}).items() if asked.get(name, 0) > 0}
         if not hard:
             continue
-        used = _used(quota, resource, hard.keys(), held, there)
+        used = _used(quota, resource, hard.keys(), held, objects_of)
         over = [name for name in hard if asked[name] + used.get(name, 0) > quantity.of(hard[name])]
         if over:
             raise _exceeded(resource, obj, quota, sorted(over), asked, used)
@@ -100,25 +100,25 @@ def enforce_growth(resource: Resource, obj: Object, old: Object, quotas: Iterabl
 
 
 def total_usage(
-    quota: Object, held: HeldQuota, there: Callable[[Key], Iterable[tuple[Resource, Object]]]
+    quota: Object, held: HeldQuota, objects_of: Callable[[Key], Iterable[tuple[Resource, Object]]]
 ) -> dict[str, str]:
-    """Return `status.used` of a quota. `there`: returns the objects of a kind in the quota's namespace."""
+    """Return `status.used` of a quota. `objects_of`: returns the objects of a kind in the quota's namespace."""
     hard = quota["spec"].get("hard") or {}
     found = {} if _scoped(quota) else held.amounts()
     if any(name not in found and not name.startswith("count/") for name in hard):
-        objects = (one for key in (_PODS, _CLAIMS, _SERVICES) for one in there(key))
+        objects = (one for key in (_PODS, _CLAIMS, _SERVICES) for one in objects_of(key))
         counted = (usage(*one) for one in objects if _counts(*one) and _in_scope(quota, *one))
         found = _sum(counted) | found
     return {name: quantity.printed(found.get(name, 0), quantity.parse(limit)[1]) for name, limit in hard.items()}
 
 
 def _used(
-    quota: Object, resource: Resource, names: Iterable[str], held: HeldQuota, there: Callable[[], Iterable[Object]]
+    quota: Object, resource: Resource, names: Iterable[str], held: HeldQuota, objects_of: Callable[[], Iterable[Object]]
 ) -> Amounts:
     known = {} if _scoped(quota) else held.amounts()
     if all(name in known or name.startswith("count/") for name in names):
         return known
-    counted = (one for one in there() if _counts(resource, one) and _in_scope(quota, resource, one))
+    counted = (one for one in objects_of() if _counts(resource, one) and _in_scope(quota, resource, one))
     return _sum(usage(resource, one) for one in counted) | known
 
 

@@ -64,8 +64,9 @@ class Tokens:
             text = self._path.read_text()
         except OSError as error:
             raise PhalanxError(
-                f"cannot read the token file {self._path}: {error}. Nobody could log in; give this user the right "
-                "to read it, or remove it and start again to have a new one made (old kubeconfigs then end)."
+                f"cannot read the token file {self._path}: {error}. No user could log in. Give this user the right "
+                "to read it; or remove it and start again: a new file is then created, and old kubeconfigs become "
+                "invalid."
             ) from error
         self._stamp, self._users = stamp, parse(text, self._path)
 
@@ -74,7 +75,7 @@ class Tokens:
         try:
             self._read()
         except PhalanxError as error:
-            _log.warning("%s The users of the earlier file stay valid.", error)
+            _log.warning("%s The users of the previous content stay valid.", error)
 
     def user(self, authorization: bytes) -> User:
         """Return the user of an `Authorization` header. Raises `StatusError` 401.

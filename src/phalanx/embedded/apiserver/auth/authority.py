@@ -156,8 +156,8 @@ def ensure(pki: Path, host: str) -> None:
         elif error.errno in (errno.ENOSPC, errno.EDQUOT):
             cure = "The disk is full: free some space there"
         raise PhalanxError(
-            f"cannot make or read the certificates in {pki}, without which the API server cannot serve HTTPS: {error}. "
-            f"Nothing was started. {cure}."
+            f"cannot create or read the certificates in {pki}, without which the API server cannot serve HTTPS: "
+            f"{error}. Nothing was started. {cure}."
         ) from error
 
 

@@ -41,10 +41,10 @@ def create_credentials(settings: StoreSettings, port: int) -> ssl.SSLContext:
     except OSError as error:
         cure = "Make the directory readable and writable for this user"
         if isinstance(error, ssl.SSLError):
-            cure = "They are damaged: restore a backup, or remove pki/ and tokens.csv, and all users log in anew"
+            cure = "They are damaged: restore a backup, or remove pki/ and tokens.csv, then all users must log in again"
         elif error.errno in (errno.ENOSPC, errno.EDQUOT):
             cure = "The disk is full: free some space there"
         raise PhalanxError(
-            f"cannot make or read the credentials in {settings.data_dir}: {error}. Nothing was started. {cure}."
+            f"cannot create or read the credentials in {settings.data_dir}: {error}. Nothing was started. {cure}."
         ) from error
     return tls

@@ -65,8 +65,8 @@ class Grants:
         self._known.clear()
 
     def rules(self, user: User, namespace: str = "") -> tuple[Rule, ...]:
-        """Return the user's rules in the namespace; with "", the rules for cluster-scoped kinds and for all namespaces
-        at once."""
+        """Return the user's rules in the namespace. If `namespace` is "", return the rules for cluster-scoped kinds and
+        for requests about all namespaces."""
         known = self._known.get((user, namespace))
         if known is None:
             known = tuple(rule for rule, _ in self._found(user, namespace))
@@ -293,7 +293,7 @@ class Authorizer:
 
     def _guard_rules(self, resource: Resource, obj: Object, role: Object, user: User, instead: AccessRequest) -> None:
         """Refuse rules of `role` that grant rights which the user does not have. `instead`: a right that allows the
-        user to write such rules all the same."""
+        user to write such rules anyway."""
         namespace = obj["metadata"].get("namespace", "")
         if self.may(user, instead, namespace):
             return

@@ -2,8 +2,9 @@
 or with their metadata only.
 
 The server chooses one `Form` per request from its Accept header. JSON in the stored version needs no conversion: the
-server joins the stored bytes. For protobuf it encodes each object of a list, so during a long list it lets other
-requests run in between. `look` identifies a form, so that all watches with the same form share the bytes of each event.
+server joins the stored bytes. For protobuf the server must encode each object of a list. So while it creates a long
+list, it also handles other requests. `look` identifies a form, so that all watches with the same form share the bytes
+of each event.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ class Form:
     media: str
     as_kind: str
     one: Callable[[Stored], bytes]
-    # Renders an object as an item of a list; None if `one` does that as well.
+    # Renders an object as an item of a list; None if `one` also renders the items of lists.
     item: Callable[[Stored], bytes] | None = None
     # `value` renders an object that is not stored (a Status, the object of a bookmark). `frame` makes an event of a
     # stream from a rendered object.
     value: Callable[[Mapping[str, Any]], bytes] = encode
     frame: Frame = line_of
     # Renders every object of a stream after the first, because only the first Table names the columns; None if `one`
-    # does that as well.
+    # renders all objects of a stream.
     later: Callable[[Stored], bytes] | None = None
     # The version in which the objects of the kind are shown.
     version: str = "v1"

@@ -131,8 +131,8 @@ def _decoded(body: Any) -> Object:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deleted:
-    """The result of a deletion. `gone`: True if the object is removed; False if it is only marked, and stays until its
-    finalizers are removed or its grace period has ended."""
+    """The result of a deletion. `gone`: True if the object is removed; False if it is only marked for deletion, and
+    stays until its finalizers are removed or its grace period has ended."""
 
     stored: Stored
     gone: bool
@@ -306,8 +306,9 @@ def check_preconditions(resource: Resource, name: str, old: Stored, options: Del
 
 
 def _mark_gracefully(resource: Resource, obj: Object, options: DeleteOptions) -> tuple[bool, bool]:
-    """Mark an object for deletion if its kind has a grace period. Return two values: True if this call has marked the
-    object or shortened its grace period, and True if its deletion had begun before and does not change."""
+    """Mark an object for deletion if its kind has a grace period. Return two booleans. The first is True if this call
+    has marked the object or shortened its grace period. The second is True if the deletion had begun earlier and this
+    call does not change it."""
     if not is_graceful(resource.strategy):
         return False, False
     meta = obj["metadata"]

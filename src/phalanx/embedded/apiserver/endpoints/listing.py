@@ -81,8 +81,8 @@ class ReadEndpoints:
                 raise bad_request("specifying resource version is not allowed when using continue")
             # Another server may have created the token, or this server before it lost data.
             self._check_not_future(version)
-            # a negative version is that of a token in a 410: continue with the newest version, which may differ from
-            # that of earlier pages
+            # a negative version comes from the token in a response 410: continue with the newest version, which may
+            # differ from the version of earlier pages
             if version < 0:
                 version = self._store.version
             elif version < self._store.horizon:

@@ -140,8 +140,8 @@ class ObjectWriter:
         intent.warn(knowledge.approve(resource, obj, None, intent.user))
         intent.warn(await knowledge.judge(resource, obj, None, intent.user, dry_run=intent.dry_run) or ())
         if (present := self._store.head(resource.key, target.namespace, meta["name"])) is not None:
-            is_going = bool(present.obj["metadata"].get("deletionTimestamp"))
-            raise already_exists(resource.group, resource.plural, meta["name"], is_going=is_going)
+            is_terminating = bool(present.obj["metadata"].get("deletionTimestamp"))
+            raise already_exists(resource.group, resource.plural, meta["name"], is_terminating=is_terminating)
         if version:
             meta["resourceVersion"] = version
         return obj
@@ -213,8 +213,8 @@ class ObjectWriter:
     async def admitted(
         self, target: RouteTarget, part: Resource, body: Object, intent: Intent, old: Object | None = None
     ) -> Object:
-        """Return an object after admission that is written beneath another object and is not stored itself (Binding,
-        Scale). Raises `StatusError`."""
+        """Run admission on an object that is written to a subresource of another object and is not stored itself
+        (Binding, Scale). Return the object after admission. Raises `StatusError`."""
         meta = {**(body.get("metadata") or {}), "namespace": target.namespace}
         meta["name"] = target.name or meta.get("name", "")
         found: Object = {"kind": part.kind, "apiVersion": part.api_version, **body, "metadata": meta}
@@ -248,7 +248,8 @@ class ObjectWriter:
         self._check_unchanged(target, old)
         objectmeta.keep_system_fields(obj["metadata"], old.obj["metadata"])
         obj["metadata"]["resourceVersion"] = old.obj["metadata"]["resourceVersion"]
-        self._prepare(target, obj, old.obj)  # undo changes by webhooks of fields that this write may not change
+        # webhooks may have changed fields that this write may not change; undo these changes
+        self._prepare(target, obj, old.obj)
 
     async def _judged(self, target: RouteTarget, obj: Object, old: Stored, intent: Intent, beneath: Beneath) -> None:
         resource = target.resource
@@ -423,15 +424,15 @@ _ETCD_NAMES = {
 
 
 def other_uid(resource: Resource, meta: objectmeta.Meta, wanted: str, *, dry_run: bool = False) -> str:
-    """Return the message that a stored object has another uid than a write expects. `meta`: the metadata of the stored
-    object."""
+    """Return the message for a stored object whose uid differs from the uid that a write expects. `meta`: the metadata
+    of the stored object."""
     return _broken_precondition(
         resource, meta, f"UID in precondition: {wanted}, UID in object meta: {meta['uid']}", dry_run
     )
 
 
 def other_version(resource: Resource, meta: objectmeta.Meta, wanted: str) -> str:
-    """Return the message that a stored object has another resourceVersion than a write expects."""
+    """Return the message for a stored object whose resourceVersion differs from the one that a write expects."""
     found = f"ResourceVersion in precondition: {wanted}, ResourceVersion in object meta: {meta['resourceVersion']}"
     return _broken_precondition(resource, meta, found, False)
 

@@ -8,12 +8,12 @@ from phalanx.embedded.apimachinery.meta.resource import Resource
 GROUP = "metrics.k8s.io"
 _USAGE: dict[str, object] = {
     "type": "object",
-    "description": "What is used: cpu, averaged over the window, and the memory that is not given back under pressure.",
+    "description": "The used cpu, averaged over the window, and the memory that cannot be reclaimed under pressure.",
     "additionalProperties": {"x-kubernetes-int-or-string": True},
 }
 _WHEN: dict[str, object] = {
-    "timestamp": {"type": "string", "format": "date-time", "description": "The end of the window."},
-    "window": {"type": "string", "description": "The time over which cpu is averaged."},
+    "timestamp": {"type": "string", "format": "date-time", "description": "The time at which the window ends."},
+    "window": {"type": "string", "description": "The length of the window over which cpu is averaged."},
 }
 _CONTAINER: dict[str, object] = {
     "type": "object",

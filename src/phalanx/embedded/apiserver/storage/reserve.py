@@ -74,8 +74,6 @@ def storage_refusal(error: Exception) -> StatusError:
         return StatusError(
             FULL, "InsufficientStorage",
             f"the write was not stored, the disk that holds the API server's data is full ({error}); "
-            "free some space and try again, nothing that was acknowledged is lost. Objects can still be deleted",
+            "free some space and try again. No acknowledged write is lost, and objects can still be deleted",
         )  # fmt: skip
-    return StatusError(
-        500, "InternalError", f"the write was not stored: {error}; nothing that was acknowledged is lost"
-    )
+    return StatusError(500, "InternalError", f"the write was not stored: {error}; no acknowledged write is lost")

@@ -118,7 +118,7 @@ class _Pending:
     done: asyncio.Future[Stored]
 
     @property
-    def lets_go(self) -> bool:
+    def frees_space(self) -> bool:
         """Return True if the store accepts the write on a full disk. It accepts writes that lead to a deletion, and
         renewals of Leases, because the programs that must delete objects need their leases."""
         gone = self.head.gone or "deletionTimestamp" in self.head.stored.obj["metadata"]
@@ -332,7 +332,7 @@ class Store:
     def _has_room(self, pending: _Pending) -> bool:
         if self._reserve.regain() or self._journal.spare_bytes >= 2 * SIZE_BYTES:
             self._short = None
-        return self._short is None or pending.lets_go
+        return self._short is None or pending.frees_space
 
     def _flush(self) -> None:
         batch, self._queue = self._queue, []
@@ -435,8 +435,8 @@ class Store:
             self._short, self._journal.spare_bytes = refusal, 0
             # at once, before other programs use the space, although it blocks for some tenths of a second
             self._thread.submit(self._journal.hold_room).result()
-            again = [one for one in batch if one.lets_go]
-            batch = [one for one in batch if not one.lets_go]
+            again = [one for one in batch if one.frees_space]
+            batch = [one for one in batch if not one.frees_space]
         lost = {id(one.head) for one in batch}
         kept: list[_Pending] = []
         for one in [*again, *self._queue]:

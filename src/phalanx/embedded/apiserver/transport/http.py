@@ -45,7 +45,7 @@ _HEADERS_LIMIT_BYTES = 64 * 1024  # the limit on the headers together with the U
 _STATUS_LINES = {one.value: f"HTTP/1.1 {one.value} {one.phrase}\r\n".encode() for one in http.HTTPStatus}
 
 
-def _untold(user: str, limited: bool) -> None:
+def _ignore_user(user: str, limited: bool) -> None:
     """Do nothing. This is the default of `RawRequest.known`."""
 
 
@@ -66,7 +66,7 @@ class RawRequest:
     raw_path: bytes = b""  # the path as the client sent it, with its escapes
     others: tuple[tuple[bytes, bytes], ...] = ()  # all other headers of a request that will be forwarded
     # called with the user, and with True if the user's connections are limited
-    known: Callable[[str, bool], None] = _untold
+    known: Callable[[str, bool], None] = _ignore_user
 
 
 Application = Callable[[RawRequest], Awaitable[Response]]
@@ -74,8 +74,9 @@ Application = Callable[[RawRequest], Awaitable[Response]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpLimits:
-    """The limits of a connection. `held_bytes`: the limit on the total size of bodies without a response, over all
-    connections. A connection whose bodies have less than `small_bytes` is not closed because of this limit.
+    """The limits of a connection. `held_bytes`: the limit on the total size of all request bodies to which the server
+    has not responded yet, over all connections. A connection whose bodies have fewer than `small_bytes` bytes is not
+    closed because of this limit.
     `request_s`: the longest time from the first byte of a request to its last. `unread_s`: the longest time for which a
     client may read nothing of its response."""
 
@@ -333,7 +334,7 @@ class ServerConnection(asyncio.Protocol):
 
     @property
     def held_bytes(self) -> int:
-        """Return the number of received bytes in bodies of requests without a response."""
+        """Return the number of received body bytes of requests to which the server has not responded yet."""
         return self._incoming.body_bytes + sum(len(one.body) for one in self._waiting)
 
     # --- calls of the incoming request -----------------------------------------------------------------------------
@@ -346,9 +347,9 @@ class ServerConnection(asyncio.Protocol):
         holding = [one for one in self._open if one.held_bytes > limits.small_bytes]
         if sum(one.held_bytes for one in holding) <= limits.held_bytes:
             return
-        _log.warning("a connection was cut off: all bodies are larger than %d bytes", limits.held_bytes)
+        _log.warning("a connection was closed: all request bodies together exceed %d bytes", limits.held_bytes)
         longest = min(holding, key=lambda one: math.inf if (at_s := one._incoming.begun_s) is None else at_s)
-        longest.refuse(429, "the server holds as many bodies of requests as it can; try again")
+        longest.refuse(429, "the bodies of all present requests are too large together; try again")
 
     def receive(self, request: RawRequest) -> None:
         """Handle a complete request, after the requests that came before it."""
@@ -464,7 +465,7 @@ class ServerConnection(asyncio.Protocol):
             self.abort()
         elif self._task is None and self._incoming.begun_s is not None:
             if self._incoming.begun_s < now_s - limits.request_s:
-                self.refuse(408, "the request did not come to its end in time")
+                self.refuse(408, "the request was not complete in time")
         elif self._task is None and self.active_s < now_s - limits.idle_s:
             self._transport.close()
 

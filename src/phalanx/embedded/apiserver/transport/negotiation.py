@@ -73,8 +73,8 @@ def not_acceptable(served: str = _LISTED, *, stream: bool = False) -> StatusErro
 
 
 def no_such_form(*, stream: bool = False) -> StatusError:
-    """Return the error 406 for media types that the server has, but not for this kind (or, with `stream`, not for a
-    stream)."""
+    """Return the error 406 for media types that the server supports for other kinds but not for this one. `stream`:
+    True for media types that the server does not support for streams."""
     message = f"only the following media types are accepted: {_STREAMED if stream else _LISTED}"
     return StatusError(406, "NotAcceptable", message)
 

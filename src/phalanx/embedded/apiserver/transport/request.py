@@ -65,7 +65,7 @@ class Tunnel(Stream, Protocol):
     the tunnel are the response to the client's request for the protocol."""
 
     def write(self, data: bytes) -> bool:
-        """Take bytes from the client. Return True if the client should wait for `drained`."""
+        """Accept bytes that the client has sent. Return True if the client should wait for `drained`."""
 
     async def drained(self) -> None: ...
 

@@ -114,7 +114,7 @@ class Listener:
         if len(data) < 2:
             return None
         if not data[1] & _MASKED:
-            raise WebSocketBroken("a client masks its frames")  # section 5.1
+            raise WebSocketBroken("a client must mask its frames")  # section 5.1
         size, at = data[1] & ~_MASKED, 2
         if size > _SHORT:
             width = 2 if size == _TWO_BYTES else 8
@@ -124,6 +124,6 @@ class Listener:
             return None
         self._rest, opcode = data[end:], data[0] & 0x0F
         if opcode >= _CLOSE and size > _CONTROL_MOST_BYTES:
-            raise WebSocketBroken("a control frame that is too long")
+            raise WebSocketBroken("a control frame is too long")
         mask = data[at : at + 4]
         return opcode, bytes(sign ^ mask[place % 4] for place, sign in enumerate(data[at + 4 : end]))

@@ -104,7 +104,7 @@ class Webhooks:
                 yield _hook(configuration, said)
 
     async def mutate(self, review: Review, hooks: tuple[_Hook, ...], settle: Settle) -> tuple[Object, list[str]] | None:
-        """Return the object with the changes of all mutating webhooks, and the warnings of the webhooks; None if no
+        """Call the mutating webhooks in order. Return the object with their changes, and their warnings; None if no
         webhook was called. Raises `StatusError`."""
         assert review.obj is not None
         begin, warnings, waited = review.obj, list[str](), False
@@ -161,7 +161,7 @@ class Webhooks:
             mutation = await self._caller.call(hook.said, review, form)
         except CallFailed as error:
             if hook.said["failurePolicy"] == "Ignore":
-                _log.warning("%s; it is passed over", error)
+                _log.warning("%s; the webhook is ignored", error)
                 return []
             raise _internal(str(error)) from None
         warnings += mutation.warnings
@@ -178,7 +178,7 @@ class Webhooks:
         except StatusError as error:
             raise _internal(f'admission webhook "{hook.name}": its patch does not apply: {error.message}') from None
         if _identity(changed) != _identity(review.shown(form, was)):
-            raise _internal(f'admission webhook "{hook.name}" attempted to make another object of it')
+            raise _internal(f'admission webhook "{hook.name}" attempted to change the identity of the object')
         return review.kept(form, changed)
 
 

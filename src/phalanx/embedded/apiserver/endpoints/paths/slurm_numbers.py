@@ -104,7 +104,7 @@ class SlurmNumbers:
         is_limited = MASTERS not in request.user.groups
         most = site.max_array if is_limited else LAST - site.first_job
         if not 1 <= count <= most:
-            raise bad_request(f"count is {text!r}: a draw has 1 to {most} numbers, as an array (MaxArraySize)")
+            raise bad_request(f"count is {text!r}: a draw has 1 to {most} numbers (MaxArraySize)")
         async with self._drawing:
             self._forget_old()
             unused = self._unused[request.user.name]
@@ -145,7 +145,8 @@ class SlurmNumbers:
         return found if found is not None and found.has(number) else None
 
     def _before(self, number: int) -> _Draw | None:
-        """Return the draw with the highest first number that is at most `number`; None if there is none."""
+        """Return the draw whose first number is the highest one that does not exceed `number`; None if there is no such
+        draw."""
         at = bisect_right(self._firsts, number) - 1
         return self._draws[self._firsts[at]] if at >= 0 else None
 
@@ -232,8 +233,8 @@ class SlurmNumbers:
         return found if found + count <= LAST else self._past_jobs(begin, count)
 
     def _past_jobs(self, first: int, count: int) -> int:
-        """Return the first of `count` consecutive numbers from `first` on that no Job has. The cost depends on the
-        number of Jobs in the way, and not on `count`."""
+        """Return the first of `count` consecutive numbers that no Job has, beginning the search at `first`. The cost
+        depends on the number of Jobs that have numbers in the searched range, and not on `count`."""
         if self._job_counts is None:
             texts = (_number(stored.obj) for stored in self._store.scan(JOBS))
             self._job_counts = Counter(int(text) for text in texts if text.isdecimal())
@@ -278,7 +279,9 @@ class SlurmSubmissions:
             raise method_not_allowed()
         namespace = request.text("namespace")
         if request.text("dryRun"):
-            raise bad_request("a submission has no dryRun; create the Job and its Secret one by one to try them")
+            raise bad_request(
+                "a submission does not support dryRun; to try a Job and its Secret, create them one by one"
+            )
         body: Any = decode_body(request.body, request.content_type, "Submission")
         if not namespace or not isinstance(body, dict) or body.keys() != {"secret", "job"}:
             raise bad_request('the body of a submission is {"secret": …, "job": …}, and the query names a namespace')

@@ -7,10 +7,10 @@ PrivateData is not set.
 
 With `live`, jobs that have ended are left out. With `users`, jobs of other users are left out.
 
-Roles grant these paths by `nonResourceURLs`. The reader of a Job gets all its fields if the reader may list Jobs in its
-namespace. Otherwise the reader gets only the fields below: names, users, amounts, states and nodes of the job and of
-its steps. Scripts, arguments, directories, file names and environments are hidden. Of each pod, every user gets the
-node, the CPU requests and the time of its end, and no other field.
+Roles grant these paths by `nonResourceURLs`. A user who may list the Jobs of a namespace gets all fields of its Jobs.
+Any other user gets only the fields below: names, users, amounts, states and nodes of the job and of its steps. Scripts,
+arguments, directories, file names and environments are hidden. Of each pod, every user gets the node, the CPU requests
+and the time of its end, and no other field.
 
 The user of a job is stored in an annotation that the user wrote. If a namespace belongs to a user, the server replaces
 the annotation's name and ids by those of the owner, so that no user can pretend to be another.

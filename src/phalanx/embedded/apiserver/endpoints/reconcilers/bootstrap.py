@@ -158,4 +158,4 @@ async def _settled(write: Awaitable[object]) -> None:
     except StatusError as error:
         if error.code < 500:
             raise
-        _log.warning("an object that every cluster has was not written: %s", error.message)
+        _log.warning("an object that every new cluster needs was not written: %s", error.message)

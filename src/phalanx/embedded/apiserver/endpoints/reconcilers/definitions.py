@@ -42,7 +42,7 @@ class DefinitionReconciler:
     def __init__(self, store: Store, registry: Registry, deleter: Deleter, builtin: Sequence[Resource]) -> None:
         self._store, self._registry, self._deleter, self._builtin = store, registry, deleter, tuple(builtin)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._going: set[tuple[str, str]] = set()  # kinds whose definition is being deleted
+        self._terminating: set[tuple[str, str]] = set()  # kinds whose definition is being deleted
 
     def start(self) -> None:
         """Serve the kinds of the established definitions, and continue work that was interrupted."""
@@ -56,7 +56,7 @@ class DefinitionReconciler:
         if names:
             self._serve()
         # The deletion of a definition waits until its last object is deleted.
-        names |= {_definition_name(event.key) for event in events if event.key in self._going}
+        names |= {_definition_name(event.key) for event in events if event.key in self._terminating}
         for name in names:
             self._reconcile(name)
 
@@ -65,7 +65,7 @@ class DefinitionReconciler:
         established = [one for one in definitions if has_condition(one, "Established")]
         # The sort is stable. A kind that a request names without its group is searched in this order.
         established.sort(key=_is_outdated)
-        self._going = {_key_of(one) for one in definitions if one["metadata"].get("deletionTimestamp")}
+        self._terminating = {_key_of(one) for one in definitions if one["metadata"].get("deletionTimestamp")}
         self._registry.replace([*self._builtin, *(kind for one in established for kind in _served(one))])
 
     def _reconcile(self, name: str) -> None:

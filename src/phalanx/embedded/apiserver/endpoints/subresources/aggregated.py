@@ -78,7 +78,7 @@ OF_NUMBERS: tuple[Resource, ...] = tuple(
 )
 
 
-class _Asked(NamedTuple):
+class _ForwardedRequest(NamedTuple):
     """The part of a request that is forwarded."""
 
     method: str
@@ -105,25 +105,25 @@ class Aggregated:
             raise StatusError(413, "RequestEntityTooLarge", message)
         path = quote(request.path)
         query = urlencode([(key, value) for key, values in request.query.items() for value in values])
-        asked = _Asked(request.method, f"{path}?{query}", body)
+        forwarded = _ForwardedRequest(request.method, f"{path}?{query}", body)
         try:
             async with asyncio.timeout(_TIMEOUT_S):
                 if request.path == _STREAM:
-                    return await self._follow(request, asked)
-                code, answer = await self._ask(asked)
+                    return await self._follow(request, forwarded)
+                code, answer = await self._ask(forwarded)
             value: Any = msgspec.json.decode(answer)
         except (OSError, TimeoutError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
             why = str(error) or type(error).__name__
             raise StatusError(
                 503,
                 "ServiceUnavailable",
-                f"the scheduler, which serves {path}, does not answer: {why}. Try again.",
+                f"the scheduler, which serves {path}, does not respond: {why}. Try again.",
                 retry_after_s=1,
             ) from None
         media, encoded = negotiation.render(request.accept, value)
         return Response(code=code, body=encoded, media=media)
 
-    async def _follow(self, request: HttpRequest, asked: _Asked) -> Response:
+    async def _follow(self, request: HttpRequest, forwarded: _ForwardedRequest) -> Response:
         """Return a stream whose pieces are passed on as they arrive. Raises `StatusError` 503, OSError, ValueError."""
         user = request.user.name
         if self._streams.total() >= MOST_STREAMS or self._streams[user] >= MOST_STREAMS_OF_ONE:
@@ -135,7 +135,7 @@ class Aggregated:
             )
         self._streams[user] += 1
         try:
-            code, reader, writer = await _opened(self._folder, asked)
+            code, reader, writer = await _opened(self._folder, forwarded)
         except BaseException:
             self._closed(user)
             raise
@@ -146,10 +146,10 @@ class Aggregated:
         if not self._streams[user]:
             del self._streams[user]
 
-    async def _ask(self, asked: _Asked) -> tuple[int, bytes]:
+    async def _ask(self, forwarded: _ForwardedRequest) -> tuple[int, bytes]:
         """Return the status code and the whole body of the process's response. Raises OSError, and ValueError for a
         body that is too long."""
-        code, reader, writer = await _opened(self._folder, asked)
+        code, reader, writer = await _opened(self._folder, forwarded)
         try:
             parts: list[bytes] = []
             size = 0
@@ -157,7 +157,7 @@ class Aggregated:
                 parts.append(piece)
                 size += len(piece)
                 if size > _MOST_BYTES:
-                    raise ValueError("its answer is too long")
+                    raise ValueError("its response is too long")
             return code, b"".join(parts)
         finally:
             writer.close()
@@ -179,7 +179,7 @@ class _Pieces:
         self._closed()
 
 
-async def _opened(folder: Path, asked: _Asked) -> tuple[int, StreamReader, StreamWriter]:
+async def _opened(folder: Path, forwarded: _ForwardedRequest) -> tuple[int, StreamReader, StreamWriter]:
     """Send the request to the socket in the folder. Return the status code of the response, and the connection from
     which the rest can be read. Raises OSError, ValueError."""
     directory = os.open(folder, os.O_PATH | os.O_DIRECTORY)  # the path of a Unix socket must be short
@@ -188,8 +188,9 @@ async def _opened(folder: Path, asked: _Asked) -> tuple[int, StreamReader, Strea
     finally:
         os.close(directory)
     try:
-        head = f"{asked.method} {asked.target} HTTP/1.0\r\nHost: scheduler\r\nContent-Length: {len(asked.body)}\r\n\r\n"
-        writer.write(head.encode("ascii") + asked.body)
+        line = f"{forwarded.method} {forwarded.target} HTTP/1.0"
+        head = f"{line}\r\nHost: scheduler\r\nContent-Length: {len(forwarded.body)}\r\n\r\n"
+        writer.write(head.encode("ascii") + forwarded.body)
         status = await reader.readuntil(b"\r\n\r\n")
         return int(status.split(b" ", 2)[1]), reader, writer
     except BaseException:

@@ -35,7 +35,7 @@ async def answered(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, handshake: bytes, spdy: str = ""
 ) -> Response:
     """Send the handshake, and return the response to it with the connection. `spdy`: the protocol of a client that uses
-    SPDY; "" for WebSocket. Raises `StatusError` if the other side refuses the handshake."""
+    SPDY; "" for WebSocket. Raises `StatusError` if the node or pod refuses the handshake."""
     try:
         writer.write(handshake)
         async with asyncio.timeout(_ANSWER_TIMEOUT_S):
@@ -64,12 +64,12 @@ class NodeTunnel:
         writer.transport.set_write_buffer_limits(high=_WAITING_MOST_BYTES)
 
     def write(self, data: bytes) -> bool:
-        """Send data of the client to the other side. Return True if the caller should wait for `drained`."""
+        """Send data of the client to the node or pod. Return True if the caller should wait for `drained`."""
         self._writer.write(data)
         return self._writer.transport.get_write_buffer_size() > _WAITING_MOST_BYTES
 
     async def drained(self) -> None:
-        """Wait until the other side has read enough of the data. Raises OSError."""
+        """Wait until the node or pod has read enough of the data. Raises OSError."""
         await self._writer.drain()
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -78,7 +78,7 @@ class NodeTunnel:
             yield piece
 
     async def _read(self) -> bytes:
-        """Return the next data of the other side; b"" if the other side has disconnected."""
+        """Return the next data from the node or pod; b"" if the node or pod has disconnected."""
         try:
             return await self._reader.read(_PIECE_BYTES)
         except OSError:
@@ -89,7 +89,7 @@ class NodeTunnel:
 
 
 class SpdyTunnel(NodeTunnel):
-    """A tunnel for a client that uses SPDY. The other side gets the SPDY data in binary messages of a WebSocket."""
+    """A tunnel for a client that uses SPDY. The node gets the SPDY data in binary messages of a WebSocket."""
 
     def __init__(self, protocol: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (

@@ -132,8 +132,8 @@ def _migration_causes(obj: Json, old: Json) -> Iterator[Cause]:
     storage = _storage(spec)
     stored = [name for name in (old.get("status") or {}).get("storedVersions") or () if name != storage]
     if calls_for_webhook(spec) and stored and (storage, True) != (_storage(before), calls_for_webhook(before)):
-        why = f"this API server calls no conversion webhooks, and objects may be stored as {', '.join(stored)}, which "
-        why += "nobody would convert; leave the storage version as it is, or delete the definition and create it again"
+        why = "this API server calls no conversion webhooks, so it cannot convert objects that may be stored as "
+        why += f"{', '.join(stored)}; keep the storage version, or delete the definition and create it again"
         yield forbidden_field("spec.conversion.strategy", why)
 
 
@@ -277,8 +277,8 @@ def _unserved_causes(spec: Json) -> Iterator[Cause]:
     versions = spec.get("versions") or ()
     served = [one for one in versions if one.get("served")]
     if calls_for_webhook(spec) and served and not any(one.get("storage") for one in served):
-        why = "this API server calls no conversion webhooks, so it can serve the storage version alone, and "
-        yield forbidden_field("spec.conversion.strategy", f"{why}{_storage(spec) or 'that'} is not to be served")
+        why = "this API server calls no conversion webhooks, so it can serve only the storage version, "
+        yield forbidden_field("spec.conversion.strategy", f"{why}but {_storage(spec) or 'that version'} is not served")
 
 
 def _names_causes(names: Json) -> Iterator[Cause]:

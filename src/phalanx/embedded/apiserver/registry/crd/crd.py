@@ -109,8 +109,8 @@ class DefinitionStrategy(ResourceStrategy):
         ]
         if others := [one["name"] for one in _versions(obj) if one.get("served") and one not in _served(obj)]:
             storage = ", ".join(one["name"] for one in _served(obj))
-            why = f"this API server calls no conversion webhooks, so it serves the storage version ({storage}) alone"
-            found.append(f"spec.conversion: {why}; not found are {', '.join(others)}")
+            why = f"this API server calls no conversion webhooks, so it serves only the storage version ({storage})"
+            found.append(f"spec.conversion: {why}, and not {', '.join(others)}")
         return list(dict.fromkeys(found))
 
     def begin_deletion(self, obj: Object, now: str) -> None:
@@ -180,8 +180,8 @@ def resources_of(definition: Object) -> list[Resource]:
 
 
 def _served(definition: Object) -> list[Object]:
-    """Return the versions to serve: the served versions of the definition, without those for which objects would have
-    to be converted."""
+    """Return the versions that the server serves: the versions that the definition marks as served, except those to
+    which objects would have to be converted."""
     alone = calls_for_webhook(definition.get("spec") or {})
     return [one for one in _versions(definition) if one.get("served") and (one.get("storage") or not alone)]
 

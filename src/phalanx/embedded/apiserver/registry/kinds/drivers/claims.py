@@ -39,7 +39,7 @@ ONE_ATTRIBUTE = 'exactly one of "matchAttribute" or "distinctAttribute" is requi
 BAD_REFERENCE = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
 NOT_ALLOCATED = (
     "no component of this cluster allocates a {}: it stays pending, and Phalanx starts no pod that uses it; request "
-    "devices as extended resources, as nvidia.com/gpu"
+    "devices as extended resources, such as nvidia.com/gpu"
 )
 
 

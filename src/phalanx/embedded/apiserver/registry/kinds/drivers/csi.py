@@ -40,7 +40,7 @@ SHORTEST_UPDATE_S = 10
 LONGEST_DRIVER, LONGEST_NODE_ID = 63, 256
 ONE_SOURCE = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
 MOST_METADATA_BYTES, LONGEST_ERROR = 256 * 1024, 1024
-NOT_ATTACHED = "no component of this cluster attaches volumes: a VolumeAttachment stays as it is"
+NOT_ATTACHED = "no component of this cluster attaches volumes: a VolumeAttachment has no effect"
 TOKENS_EXPOSED = (
     "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible "
     "logging of tokens in volume attributes"

@@ -40,8 +40,8 @@ _BEHAVIOR: Mapping[str, Mapping[str, object]] = {
     "scaleDown": {"selectPolicy": "Max", "policies": [_DOUBLE]},
 }
 WARNING = (
-    "no controller here scales by a HorizontalPodAutoscaler: the number of replicas stays as it is; set it with "
-    "kubectl scale, or run an autoscaler beside phalanx up"
+    "no controller of this cluster acts on a HorizontalPodAutoscaler: the number of replicas does not change; set it "
+    "with kubectl scale, or run an autoscaler in addition to phalanx up"
 )
 
 

@@ -69,9 +69,9 @@ class BudgetStrategy(SpecAndStatus):
 
 
 def allow(pod: Object, budgets: Iterable[Object], now: str) -> Object | None:
-    """Return the budget that must be stored before the pod is evicted. In this version the budget allows one disruption
-    less, and names the pod in `disruptedPods`. Return None if no budget needs a change. `budgets`: all budgets of the
-    pod's namespace. `now`: the present as an RFC 3339 time. Raises StatusError if a budget forbids the eviction."""
+    """Return the changed budget that must be stored before the pod is evicted: it allows one disruption fewer, and
+    names the pod in `disruptedPods`. Return None if no budget needs a change. `budgets`: all budgets of the pod's
+    namespace. `now`: the present as an RFC 3339 time. Raises StatusError if a budget forbids the eviction."""
     status = pod.get("status") or {}
     if status.get("phase") in ("Pending", "Succeeded", "Failed") or pod["metadata"].get("deletionTimestamp"):
         return None
@@ -131,22 +131,22 @@ def evicted(pod: Object, now: str) -> Object | None:
     already has the condition."""
     status = pod.get("status") or {}
     why = {"reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting"}
-    told = {"type": "DisruptionTarget", "status": "True", "lastProbeTime": None, **why}
-    conditions = _with(status, told, now)
+    condition = {"type": "DisruptionTarget", "status": "True", "lastProbeTime": None, **why}
+    conditions = _with(status, condition, now)
     if conditions == (status.get("conditions") or []):
         return None
     return pod | {"metadata": dict(pod["metadata"]), "status": {**status, "conditions": conditions}}
 
 
-def _with(status: Mapping[str, Any], told: Object, now: str) -> list[Object]:
+def _with(status: Mapping[str, Any], condition: Object, now: str) -> list[Object]:
     """Return the conditions with this condition added or replaced. Its transition time changes only if its status
     changes."""
     conditions: list[Object] = list(status.get("conditions") or ())
-    place = next((at for at, one in enumerate(conditions) if one.get("type") == told["type"]), len(conditions))
+    place = next((at for at, one in enumerate(conditions) if one.get("type") == condition["type"]), len(conditions))
     since = now
-    if place < len(conditions) and conditions[place].get("status") == told["status"]:
+    if place < len(conditions) and conditions[place].get("status") == condition["status"]:
         since = conditions[place].get("lastTransitionTime") or now
-    conditions[place : place + 1] = [{**told, "lastTransitionTime": since}]
+    conditions[place : place + 1] = [{**condition, "lastTransitionTime": since}]
     return conditions
 
 

@@ -1,5 +1,5 @@
-"""CertificateSigningRequests. The server stores them for signers that a user runs, and does not sign them itself. It
-writes the requesting user into each request, and clients cannot change that user. Source:
+"""CertificateSigningRequests. The server stores these requests for signers that a user runs, and does not sign them
+itself. It writes the requesting user into each request, and clients cannot change that user. Source:
 pkg/registry/certificates/certificates, pkg/apis/certificates (v1 defaults, validation).
 """
 

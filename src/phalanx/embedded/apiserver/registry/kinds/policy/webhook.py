@@ -98,7 +98,7 @@ def _hook_causes(hook: Object, path: str, known: Mapping[str, tuple[str, ...]]) 
         why = "must include at least one of v1, v1beta1"
         yield invalid_value(f"{path}.admissionReviewVersions", list(versions), why)
     elif versions and "v1" not in versions:
-        why = "this server asks in v1 only; write v1"
+        why = "this server sends reviews only in v1; write v1"
         yield invalid_value(f"{path}.admissionReviewVersions", list(versions), why)
     for number, rule in enumerate(hook.get("rules") or ()):
         yield from rule_causes(rule, f"{path}.rules[{number}]")
@@ -156,7 +156,7 @@ def _resource_causes(given: Sequence[str], path: str) -> Iterator[Cause]:
 
 def _unserved_causes(rule: Object, path: str) -> Iterator[Cause]:
     if "events.k8s.io" in (rule.get("apiGroups") or ()):
-        why = 'this server calls no webhooks for events.k8s.io, which are events of the group ""; name that'
+        why = 'this server calls no webhooks for events.k8s.io, whose events are also in the group ""; name ""'
         yield forbidden_field(f"{path}.apiGroups", why)
 
 

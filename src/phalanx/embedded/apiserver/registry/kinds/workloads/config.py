@@ -23,7 +23,7 @@ from phalanx.embedded.apiserver.registry.kinds.checks import IMMUTABLE, Found, c
 from phalanx.embedded.apiserver.transport.go_json import syntax_error
 
 LIMIT_BYTES = 1024 * 1024
-_TOLD_BYTES = 1000  # the longest text for which the position of a JSON error is computed
+_LOCATED_BYTES = 1000  # the longest text for which the position of a JSON error is computed
 FROZEN = "field is immutable when `immutable` is set"
 # The keys that each type of Secret must have.
 REQUIRED_KEYS = {
@@ -132,5 +132,5 @@ def _not_json(value: bytes) -> str:
     try:
         json.loads(value)
     except (ValueError, RecursionError):
-        return (syntax_error(value) if len(value) <= _TOLD_BYTES else "") or "invalid JSON"
+        return (syntax_error(value) if len(value) <= _LOCATED_BYTES else "") or "invalid JSON"
     return ""
