@@ -163,7 +163,7 @@ def test_a_coordinator_of_a_lower_account_is_no_coordinator_of_the_one_above(ser
         (f"{QUEUE}/vision", {"spec": {"gang": False}}, "may change only the shares of users"),
         (f"{QUEUE}/vision", {"metadata": {"labels": {"a": "b"}}}, "may change only the shares of users"),
         (BINDING, {"subjects": []}, "would lose the role"),
-        (BINDING, {"subjects": [NAMED, {**NAMED, "kind": "Group", "name": "system:authenticated"}]}, "users alone"),
+        (BINDING, {"subjects": [NAMED, {**NAMED, "kind": "Group", "name": "system:authenticated"}]}, "may be named"),
     ],
 )
 def test_a_coordinator_gets_no_further(served: Served, path: str, body: Any, why: str) -> None:
@@ -200,7 +200,7 @@ def test_a_queue_of_an_accounts_name_is_not_had_by_naming_an_account_like_it(ser
     served.ask("head", "PATCH", *below("prod", "lab/prod"))
     served.ask("head", "PATCH", *patched({"coordinators.prod": "head"}))
     code, message = served.ask("head", "PATCH", f"{QUEUE}/prod", {"spec": {"weight": 9}})
-    assert (code, "elsewhere in the tree" in message) == (403, True)
+    assert (code, "another place in the tree" in message) == (403, True)
     code, message = served.ask("head", "DELETE", f"{QUEUE}/prod")
     assert (code, 'User "head" cannot delete' in message) == (403, True)
 
