@@ -31,9 +31,9 @@ HIDDEN = {  # commands that only other programs call; the help does not list the
 FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
-def build(asked: str = "") -> App:
-    """Return the application with a line of help for each command. Only the command `asked` is imported, so that its
-    full help and its options are known."""
+def build(command: str = "") -> App:
+    """Return the application with a line of help for each command. Only the module of `command` is imported, so that
+    its full help and its options are known."""
     from cyclopts import App, Group, Parameter
 
     groups = {folder: Group(title, sort_key=number) for number, (folder, title) in enumerate(TITLES.items())}
@@ -45,7 +45,7 @@ def build(asked: str = "") -> App:
         default_parameter=Parameter(negative=(), show_default=lambda value: value or None),
     )
     for name, (folder, line) in COMMANDS.items():
-        app.command(import_path(name), name=name, group=groups[folder], help=None if name == asked else line)
+        app.command(import_path(name), name=name, group=groups[folder], help=None if name == command else line)
     for name, path in HIDDEN.items():
         app.command(path, name=name, show=False)
     return app
@@ -60,7 +60,7 @@ def main() -> None:
         sys.stdout.flush()
     except PhalanxError as error:
         _fail(error)
-    # errors of parallel tasks; an error that is no PhalanxError is a bug, and keeps its traceback
+    # errors of parallel tasks; an error that is not a PhalanxError is a bug, and keeps its traceback
     except BaseExceptionGroup as group:
         if group.split(PhalanxError)[1] is not None:
             raise
@@ -121,7 +121,7 @@ def _write_no_more() -> None:
 
 
 def with_standard_input(words: list[str]) -> list[str]:
-    """Replace each word `-` before `--` by /dev/stdin, because the parser takes a dash for an option."""
+    """Replace each word `-` before `--` by /dev/stdin, because the parser interprets a dash as an option."""
     mine = words.index("--") if "--" in words else len(words)
     return ["/dev/stdin" if word == "-" else word for word in words[:mine]] + words[mine:]
 
@@ -145,7 +145,7 @@ def with_dashes(words: list[str]) -> list[str]:
 
 def _with_script(words: list[str], at: int) -> list[str]:
     """Return a command line of `submit` whose command is the script, with the options that the script's `#PHALANX`
-    lines contain. If the file is no script, return `words` unchanged. Raises PhalanxError."""
+    lines contain. If the file is not a script, return `words` unchanged. Raises PhalanxError."""
     from phalanx.cli.submission.script import is_script, script_line
 
     return ["submit", *script_line(words[1:at], words[at], words[at + 1 :], FLAGS)] if is_script(words[at]) else words

@@ -40,7 +40,7 @@ def test_the_status_of_a_refusal_names_the_object() -> None:
     ("error", "message"),
     [
         (already_exists("", "pods", "p"), 'pods "p" already exists'),
-        (already_exists("", "pods", "p", is_going=True), 'object is being deleted: pods "p" already exists'),
+        (already_exists("", "pods", "p", is_terminating=True), 'object is being deleted: pods "p" already exists'),
         (conflict("apps", "deployments", "d", "no"), 'Operation cannot be fulfilled on deployments.apps "d": no'),
         (forbidden("", "pods", "p", "no"), 'pods "p" is forbidden: no'),
         (forbidden("", "pods", "", "no"), "pods is forbidden: no"),  # a list has no name

@@ -5,9 +5,9 @@ connection and one cache for each kind. They communicate only through the API. I
 the traceback to its log and ends, and `phalanx up` starts the process again. No state is lost, because all state is in
 the API.
 
-The scheduler uses the same Lease as `phalanx scheduler`, so that one of the two is the standby. Only one `phalanx up`
-runs on a data directory, so the holder identity in the Lease is a constant: after a crash the next process takes over
-at once, even if the Lease has not expired.
+The scheduler uses the same Lease as `phalanx scheduler`. So if both run, only one of them schedules, and the other is
+the standby. Only one `phalanx up` runs on a data directory, so the holder identity in the Lease is a constant: after a
+crash the next process takes over at once, even if the Lease has not expired.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ async def _serve(
     record: Path | None,
     where: tuple[str, int] | None,
 ) -> None:
-    """Run all parts of the control plane until SIGTERM. Pods of this machine go on running afterwards."""
+    """Run all parts of the control plane until SIGTERM. Pods of this machine keep running afterwards."""
     async with await Connection.open(directory.control_plane_kubeconfig) as connection:
         lease = Lease(connection, IDENTITY, terms=TERMS, policy=settings.text())
         async with monitored(connection, lease, where) as metrics:

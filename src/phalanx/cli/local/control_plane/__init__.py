@@ -3,6 +3,6 @@
 preparation  install kinds and policies before the parts start
 controllers  the controllers
 node_agents  this machine's node agent, and the simulated nodes
-login_server  the login server of a shared machine
+login_server  the server at which users of a shared machine log in
 companions   all of these parts
 """

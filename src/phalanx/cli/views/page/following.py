@@ -38,9 +38,10 @@ from phalanx.report.status import queue_statuses
 log = logging.getLogger(__name__)
 
 _PAUSE_S = 1.0  # the shortest pause between two states
-_IDLE_S = 10.0  # without changes in the cluster, a state is computed this often, because times and the Lease change
+_IDLE_S = 10.0  # the longest pause between two states. Even without a change in the cluster, times and the Lease change
 _STATE_PART = 0.25  # the largest part of the time in which states are computed
-# if there are more jobs than this, not every state is decided on, and reasons are those of the last forecast
+# if there are more jobs than this, no scheduling cycle is computed for some states, and the page shows the reasons from
+# the last forecast
 MANY_JOBS = 1000
 _FORECAST_S = 30.0  # the shortest pause between two forecasts, unless they are fast
 _CHEAP_FORECAST_S, _CHEAP_S = 3.0, 0.5  # the pause after a forecast that took no longer than `_CHEAP_S`
@@ -104,7 +105,7 @@ class Following:
         return await self._in(self._playing, sooner.answer, snapshot.cluster, job, change, reason, snapshot.now_s)
 
     def numbers(self) -> NumbersSource | None:
-        """Return the figures of the newest state that every user may read; None before the first state."""
+        """Return the numbers of the newest state that every user may read; None before the first state."""
         snapshot, future = self._snapshot, self._outlook
         known, foreseen = self._numbered
         if snapshot is not None and (snapshot is not known or future is not foreseen):
@@ -118,7 +119,7 @@ class Following:
         return self._numbers
 
     def present(self) -> Present | None:
-        """Return the newest cluster state, for questions about expected starts; None before the first state."""
+        """Return the newest cluster state, from which expected starts can be computed; None before the first state."""
         snapshot = self._snapshot
         if snapshot is None or snapshot.reading is None:
             return None
@@ -128,8 +129,8 @@ class Following:
     # --- internal ---------------------------------------------------------------------------------------------------
 
     def _decided(self, snapshot: Snapshot) -> Snapshot:
-        """Return the snapshot if a cycle was decided on it, or else the last such snapshot. If there are many jobs, not
-        every snapshot is decided on."""
+        """Return the snapshot if a scheduling cycle was computed on it; otherwise return the last snapshot with a
+        computed cycle. If there are many jobs, no cycle is computed for some snapshots."""
         return snapshot if self._thought is None or not snapshot.partial else self._thought
 
     def _changed(self, _: Change) -> None:
@@ -159,7 +160,7 @@ class Following:
             publish(state)
             self._foresee(loop.time())
         except Exception:  # if an object triggers a bug, the page keeps the last state
-            log.exception("no state could be made of the cluster's objects; it is tried again")
+            log.exception("no state could be computed from the cluster's objects; it is computed again later")
         took_s = loop.time() - began_s
         await asyncio.sleep(max(_PAUSE_S, took_s / _STATE_PART - took_s))
         with contextlib.suppress(TimeoutError):
@@ -184,8 +185,8 @@ class Following:
         return snapshot, state_of(snapshot, self._outlook, facts, thought, known.backfilled)
 
     def _think(self, snapshot: Snapshot) -> Outlook:
-        """Return the forecast of starts. If no cycle was decided on the snapshot (because there are many jobs), decide
-        one now, so that `_thought` has new reasons. This method runs in a thread."""
+        """Return the forecast of starts. If no scheduling cycle was computed on the snapshot (because there are many
+        jobs), compute one now, so that `_thought` has new reasons. This method runs in a thread."""
         if snapshot.partial:
             self._thought = decided(snapshot)
         return outlook(snapshot.cluster, snapshot.now_s)
@@ -203,7 +204,7 @@ class Following:
                 self._outlook = await self._in(self._playing, self._think, snapshot)
                 self._news.set()
             except Exception:  # a bug in the forecast must not stop the rest of the page
-                log.exception("the expected starts could not be found")
+                log.exception("the expected starts could not be computed")
             took_s = asyncio.get_running_loop().time() - began_s
             pause_s = _CHEAP_FORECAST_S if took_s < _CHEAP_S else _FORECAST_S
             self._foresee_s = began_s + took_s + max(pause_s, took_s / _FORECAST_PART - took_s)

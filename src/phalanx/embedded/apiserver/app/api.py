@@ -1,7 +1,7 @@
 """The steps in which a request is handled.
 
 The server handles a request in these steps: it authenticates the user, parses the path, authorizes the request,
-negotiates the media type, and calls the handler. Every refusal is an `StatusError`, which is caught in one place and
+negotiates the media type, and calls the handler. Every refusal is a `StatusError`, which is caught in one place and
 sent to the client as a Status object. Any other exception is a defect of Phalanx: the server responds with 500 and logs
 the traceback."""
 
@@ -35,7 +35,7 @@ from phalanx.embedded.apiserver.transport.http import RawRequest
 from phalanx.embedded.apiserver.transport.request import HttpRequest, Response, parse_query, text_response
 
 _log = logging.getLogger(__name__)
-# A plain-text body, by which clients recognize that the server has not processed the request.
+# A plain-text body. By its form, clients recognize that the server has not processed the request.
 _BUSY = replace(text_response("Too many requests, please try again later.\n", 429), headers=((b"retry-after", b"1"),))
 
 

@@ -1,4 +1,4 @@
-"""Connections to pods, services and nodes, and what the server reads from nodes: logs, and measured usage."""
+"""Connections to pods, services and nodes, and the logs and metrics that the server reads from nodes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ class PodConnections:
         self._proxy = Proxy(store, self._nodes)
 
     async def open(self, target: RouteTarget, request: HttpRequest, raw: RawRequest) -> Response | None:
-        """Open the connection that the request asks for; None if it asks for none. Raises `StatusError`."""
+        """Open the connection that the request asks for, and return the response; None if the request asks for no
+        connection. Raises `StatusError`."""
         user = request.user
         if target.sub in STREAMS:
             # A WebSocket begins with GET, but a connection to a pod needs the same right as a POST.

@@ -1,4 +1,4 @@
-"""The verbs delete and deletecollection."""
+"""Handle the verbs delete and deletecollection."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from phalanx.embedded.apiserver.transport.request import HttpRequest, Response
 
 
 class DeleteVerbs:
-    """The verbs that delete objects."""
+    """Handles the verbs that delete objects."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine

@@ -1,4 +1,5 @@
-"""What works on stored objects of all kinds alike: reads, writes, deletions, and the reconcilers in the server."""
+"""The parts of the server that handle the stored objects of all kinds in the same way: reads, writes, deletions, and
+reconcilers."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from phalanx.embedded.apiserver.storage.watch import Hub
 
 
 class Engine:
-    """The engine of one server. `numbers`: the Slurm job numbers that the server has given to users."""
+    """These parts of one server. `numbers`: the Slurm job numbers that the server has given to users."""
 
     def __init__(self, store: Store, registry: Registry, settings: StoreSettings) -> None:
         self.store, self.registry = store, registry

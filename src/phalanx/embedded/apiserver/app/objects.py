@@ -1,4 +1,4 @@
-"""The verbs on objects."""
+"""Call the handler of each verb on objects."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from phalanx.embedded.apiserver.transport.request import HttpRequest, Response
 
 
 class ObjectVerbs:
-    """The verbs of one server."""
+    """Calls the handlers of verbs. Each server has one instance."""
 
     def __init__(
         self,

@@ -1,4 +1,5 @@
-"""Paths that name no object: discovery, health, version, Slurm jobs, and what other processes serve."""
+"""Handle paths that name no object: discovery, health, version, Slurm jobs, and the paths that other processes
+serve."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from phalanx.embedded.apiserver.transport.request import HttpRequest, Response
 
 
 class NamelessPaths:
-    """The paths of one server that name no object."""
+    """Handles the paths that name no object. Each server has one instance."""
 
     def __init__(self, engine: Engine, aggregated: Aggregated) -> None:
         self._engine, self._aggregated = engine, aggregated

@@ -1,4 +1,4 @@
-"""The verbs get, list and watch."""
+"""Handle the verbs get, list and watch."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from phalanx.embedded.apiserver.transport.request import HttpRequest, Response
 
 
 class ReadVerbs:
-    """The verbs that change nothing."""
+    """Handles the verbs that only read objects."""
 
     def __init__(self, engine: Engine, logs: Logs, scales: Scales, aggregated: Aggregated) -> None:
         self._engine, self._logs, self._scales, self._aggregated = engine, logs, scales, aggregated
 
     async def get(self, target: RouteTarget, request: HttpRequest) -> Response:
-        """Return an object, or what a subresource shows of it. Raises `StatusError`."""
+        """Return an object, or the response of one of its subresources. Raises `StatusError`."""
         if target.sub == "log":
             return await self._logs.read(target.namespace, target.name, request)
         if target.sub == "scale":
@@ -28,7 +28,7 @@ class ReadVerbs:
         if resource.group in GROUPS:
             return await self._aggregated.get(request)
         if request.query:
-            # first refuse a media type in which this kind cannot be sent, and only then wrong parameters
+            # check the media type before the parameters
             answers.form_of(resource, request)
         self._engine.reader.check_version(request)
         stored = self._engine.store.get(resource.key, target.namespace, target.name)
@@ -45,5 +45,5 @@ class ReadVerbs:
         return shown
 
     def watch(self, target: RouteTarget, request: HttpRequest) -> Response:
-        """Return a stream of changes."""
+        """Return a stream of the changes of objects."""
         return self._engine.reader.watch(target, request)

@@ -1,4 +1,5 @@
-"""What a request asks for, in the terms of its handlers: rights, bodies, options and media types."""
+"""Derive from a request the values that its handler needs: the required right, the body, the options and the media
+types."""
 
 from __future__ import annotations
 
@@ -49,7 +50,8 @@ def body_of(target: RouteTarget, request: HttpRequest) -> object:
 
 
 def intent_of(request: HttpRequest, options: str, body: object) -> Intent:
-    """Return the options of a write: its user, manager and validation. `options`: the kind of the options."""
+    """Return the options of a write: its user, manager and validation. `options`: the name of the options' kind, for
+    messages."""
     validation = field_validation(request, options)
     is_json = body is not None and media_type(request.content_type).endswith("json")
     twice = duplicates(request.body, body) if is_json and validation != "Ignore" else ()

@@ -1,4 +1,4 @@
-"""The verbs create, update and patch."""
+"""Handle the verbs create, update and patch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from phalanx.embedded.apiserver.transport.request import HttpRequest, Response
 
 
 class WriteVerbs:
-    """The verbs that create or change an object, and the reviews that clients create."""
+    """Handles the verbs that create or change an object, and the reviews that clients create."""
 
     def __init__(self, engine: Engine, tokens: Tokens, accounts: AccountTokens, scales: Scales) -> None:
         self._engine, self._accounts, self._scales = engine, accounts, scales

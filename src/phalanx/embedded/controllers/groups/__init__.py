@@ -1,9 +1,9 @@
-"""The controllers in groups, each with what `run` must start for it.
+"""The controllers in groups. Each group lists the loops and queues that `run` must start.
 
 settings   the settings of all controllers
-group      what is run for a group of controllers
-deletion   what deletes objects, and what keeps them from deletion
-machines   nodes, and disruption budgets
+group      the loops and queues of a group of controllers
+deletion   the controllers that delete objects, or delay their deletion
+machines   the controllers of nodes and of disruption budgets
 workloads  the controllers of workloads: CronJobs, Deployments, Services, volumes
 operators  the operators of other projects' job kinds
 """

@@ -1,4 +1,4 @@
-"""The group of controllers that delete objects, or keep them from deletion."""
+"""The group of controllers that delete objects, or delay their deletion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is run for a group of controllers."""
+"""The loops and queues that run for a group of controllers."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class LoopController(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerGroup:
-    """The controllers of one subject. `endless`: name -> a function that is called again when it ends. `queues`: the
-    kind of the keys in a queue -> the queue; if a key causes a defect, an Event about its object is written."""
+    """The controllers of one group. `endless`: name -> a function that is called again when it ends. `queues`: the kind
+    of the keys in a queue -> the queue; if a key causes a defect, an Event about its object is written."""
 
     queued: tuple[KeyController, ...] = ()
     loops: tuple[LoopController, ...] = ()

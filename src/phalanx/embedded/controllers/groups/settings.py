@@ -14,13 +14,14 @@ from phalanx.embedded.controllers.operators.profiles import Profiles
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """The settings of all controllers. `in_flight`: the maximum number of simultaneous calls of all controllers
-    together. `events_window_s`: the time for which Events are gathered. `namespace_again_s`: the interval between two
-    checks of a terminating namespace. `node_grace_s`: the time without a renewal of its Lease after which a node is
-    lost. `most_finished_pods`: the number of finished pods above which the oldest are deleted. `root_ca`: the
-    certificate of the API's authority (PEM), which is published to pods; "": none is published. `volumes_dir`: the
-    folder in which volumes are created for claims; None: no volumes are created. `wrappings`: the facts about each kind
-    of AppWrapper that the controllers run. `profiles`: the kind of profiles that change new pods; None: there is
-    none."""
+    together. `events_window_s`: the time for which Events are collected before they are written. `namespace_again_s`:
+    the interval between two checks of a terminating namespace. `node_grace_s`: the time without a renewal of its Lease
+    after which a node is lost. `most_finished_pods`: the number of finished pods above which the oldest are deleted.
+    `root_ca`: the certificate of the API's authority (PEM), which is published to pods; "" if no certificate is
+    published.
+    `volumes_dir`: the folder in which volumes are created for claims; None if no volumes are created. `wrappings`: the
+    facts about each kind of AppWrapper that the controllers run. `profiles`: the kind of profiles that change new pods;
+    None if there is no such kind."""
 
     in_flight: int = 64
     events_per_s: float = 100.0

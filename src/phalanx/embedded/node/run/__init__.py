@@ -1,8 +1,8 @@
 """Run this machine as a node.
 
-hardware      find the machine's devices, and offer them to pods
+hardware      find the machine's devices, and make them available to pods
 confinement   isolate the pods of users: their containers, and their connections
-assembly      put together what all pods of the node share
-node_object   what the Node object reports: labels, devices, conditions
+assembly      create the environment that all pods of the node share
+node_object   the labels, devices and conditions of the Node object
 machine_node  run all parts of the node
 """

@@ -1,4 +1,4 @@
-"""Put together what all pods of the node share (`machine.surroundings`)."""
+"""Create the environment that all pods of the node share (`machine.surroundings`)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def assemble(
     home: Networks,
     changed: Callable[[], Awaitable[None]],
 ) -> Surroundings:
-    """Return the surroundings of the node's pods. `home`: the networks of this machine. `changed`: called when devices
+    """Return the environment of the node's pods. `home`: the networks of this machine. `changed`: called when devices
     are added or removed. Raises PhalanxError if the machine lacks what the settings require."""
     name = settings.name or host_name()
     hardware = await asyncio.to_thread(find_hardware)

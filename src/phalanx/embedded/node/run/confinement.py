@@ -1,4 +1,5 @@
-"""Isolate the pods of a shared machine: find out what the kernel supports, and separate the connections of users."""
+"""Isolate the pods of a shared machine: find out which isolation the kernel supports, and separate the connections of
+users."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from phalanx.errors import PhalanxError
 
 
 async def isolation_of(settings: NodeSettings) -> Isolation:
-    """Return how containers can be isolated on this machine. Raises PhalanxError if the settings require more."""
+    """Return how containers can be isolated on this machine. Raises PhalanxError if this isolation is weaker than the
+    settings require."""
     isolation = await asyncio.to_thread(find_isolation, settings.pods_dir)
     _require_confinement(settings, isolation)
     return isolation
@@ -30,7 +32,7 @@ def _require_confinement(settings: NodeSettings, isolation: Isolation) -> None:
 
 
 async def network_fence(settings: NodeSettings, home: Networks) -> NetworkFence | None:
-    """Return the firewall rules that separate the connections of users; None: pods may reach every address."""
+    """Return the firewall rules that separate the connections of users; None if pods may reach every address."""
     if not settings.shared:
         return None
     if not settings.fenced:

@@ -1,4 +1,4 @@
-"""Find the devices of the machine, and offer them to pods."""
+"""Find the devices of the machine, and make them available to pods."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class NodeHardware:
         return tuple(gpu for gpu in self.gpus if gpu.index not in {one.gpu for one in self.instances})
 
     def allocatable(self, settings: NodeSettings) -> dict[str, str]:
-        """Return the resources that the node offers, without devices that may be added and removed later."""
+        """Return the node's allocatable resources, without devices that may be added and removed later."""
         offered = rdma_resources(settings.rdma) | dict(settings.resources)
         return capacity(settings.data_dir, self.whole_gpus, settings.max_pods, offered)
 
@@ -69,7 +69,7 @@ def control_groups(
 
 
 async def offer_own_devices(pool: DevicePool, hardware: NodeHardware) -> None:
-    """Offer the devices that the node found by itself: parts of NVIDIA GPUs, and AMD GPUs."""
+    """Make the devices that the node found by itself available to pods: parts of NVIDIA GPUs, and AMD GPUs."""
     instances = hardware.instances
     own = {gpu.index: (gpu.device_file, *instance_files(gpu.device_file)) for gpu in hardware.gpus if gpu.device_file}
     cut = {index: files for index, files in own.items() if index in {one.gpu for one in instances}}
@@ -85,7 +85,7 @@ async def offer_own_devices(pool: DevicePool, hardware: NodeHardware) -> None:
 
 
 def device_sources(settings: NodeSettings, devices: DevicePool) -> Iterator[Coroutine[Any, Any, None]]:
-    """Yield the tasks that offer devices which may be added and removed later: those that a file lists, and those of
+    """Yield the tasks that add and remove devices while the node runs: the devices that a file lists, and those of
     device plugins."""
     if settings.devices is not None:
         yield watch_listed(settings.devices, devices, settings.patience.device_look_s)

@@ -1,4 +1,4 @@
-"""What the Node object of this machine reports: its labels, its devices, and Phalanx's conditions."""
+"""The content of this machine's Node object: its labels, its devices, and Phalanx's conditions."""
 
 from __future__ import annotations
 

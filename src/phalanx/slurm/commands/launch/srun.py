@@ -35,7 +35,7 @@ OPTIONS = declare(
     "uid= unbuffered,u usage verbose,v version,V wait,W= whole " + HINTS
 ) + declare("no-allocate,Z x11=?", refused=True)
 _READER = OptionReader("srun", OPTIONS, mixed=False)
-_MPI = ("none", "list", "openmpi")  # supported values of --mpi; openmpi is Slurm's older name of none
+_MPI = ("none", "list", "openmpi")  # supported values of --mpi; openmpi is Slurm's older name for none
 _MPI_OF_SLURM = (*_MPI, "pmi", "cray_shasta")
 
 
@@ -128,7 +128,8 @@ _DEBUG_LEVELS = ("quiet", "fatal", "error", "info", "verbose", "debug", "debug2"
 
 
 def _debug_level(text: str) -> int:
-    """Return the number of a debug level of --slurmd-debug. As in Slurm, an unknown name counts as above all levels."""
+    """Return the number of a debug level of --slurmd-debug. As in Slurm, an unknown name counts as a level above all
+    others."""
     if text.isdecimal():
         return int(text)
     return _DEBUG_LEVELS.index(text.lower()) if text.lower() in _DEBUG_LEVELS else len(_DEBUG_LEVELS)

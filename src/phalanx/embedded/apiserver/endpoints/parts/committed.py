@@ -1,4 +1,4 @@
-"""The stored objects, as admission plug-ins read them."""
+"""The read access of admission plug-ins to the stored objects."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from phalanx.embedded.apiserver.storage.store import Store, encode
 
 
 class Committed:
-    """The stored objects, as admission plug-ins read them (`chain.Reader`)."""
+    """Gives admission plug-ins read access to the stored objects (`chain.Reader`)."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -135,9 +135,9 @@ class Knowledge:
     async def allow_deletion(
         self, resource: Resource, old: Object, user: User, warn: Callable[[list[str]], object], *, dry_run: bool
     ) -> bool:
-        """Ask policies and webhooks about a deletion. Return True if the request was suspended meanwhile, so that the
-        object may have changed. `warn`: called with the warnings of policies. Raises `StatusError` if a policy or
-        webhook refuses."""
+        """Ask policies and webhooks about a deletion. Return True if the request was suspended during the calls, so
+        that the object may have changed. `warn`: called with the warnings of policies. Raises `StatusError` if a policy
+        or webhook refuses."""
         volcano.check_deletion(resource, old, self._reader)
         warn(self._policies.validate(resource, None, old, user, operation="DELETE"))
         if not self._webhooks.any:

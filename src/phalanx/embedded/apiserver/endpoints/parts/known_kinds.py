@@ -1,4 +1,4 @@
-"""The kinds of Kubernetes, also those that this server does not serve."""
+"""The kinds of Kubernetes, including those that this server does not serve."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _OF_EVERY_VERSION = ("Status", "APIVersions", "APIGroup", "APIGroupList", "APIRe
 
 
 def empty_object(resource: Resource) -> Object:
-    """Return an empty_object object of a kind, as Go writes one: with the structs that Go never omits."""
+    """Return an empty object of a kind as Go encodes it: with the structs that Go never omits."""
     obj: Object = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": {}}
     if resource.schema_name:
         schema.decode(schema.type_of(resource.schema_name), obj)

@@ -1,4 +1,4 @@
-"""Objects as Tables, as kubectl asks for them."""
+"""Render objects as Tables, which kubectl requests."""
 
 from __future__ import annotations
 

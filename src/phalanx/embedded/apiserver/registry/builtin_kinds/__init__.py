@@ -1,6 +1,6 @@
 """The built-in kinds, in the order in which discovery lists them.
 
-form       the names and subresources of a kind
+form       functions that create the description of a kind
 core       the core API group
 workloads  `apps` and `batch`
 cluster    networking, nodes, policies, scheduling

@@ -1,4 +1,4 @@
-"""The built-in kinds of services, nodes and scheduling: networking, leases, policies, and their like."""
+"""The built-in kinds of services, nodes and scheduling: networking, leases, policies, and similar kinds."""
 
 from __future__ import annotations
 

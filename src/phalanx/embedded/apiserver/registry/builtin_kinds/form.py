@@ -1,4 +1,4 @@
-"""The form of built-in kinds: their names, and the subresources that several kinds have."""
+"""Functions that describe built-in kinds by their names, and the subresources that several kinds have."""
 
 from __future__ import annotations
 
