@@ -179,8 +179,8 @@ def test_a_coordinator_gets_no_further(served: Served, path: str, body: Any, why
     [
         ("mine", {}, "the account above it"),
         ("mine", {"parent": "chem"}, "the account above it"),
-        ("mine", {"parent": "lab", "order": "fifo"}, "parent, weight, accounts and limits alone"),
-        ("mine", {"parent": "lab", "quotas": [{"flavor": "", "guaranteed": {"cpu": 9}}]}, "and limits alone"),
+        ("mine", {"parent": "lab", "order": "fifo"}, "only parent, weight, accounts and limits"),
+        ("mine", {"parent": "lab", "quotas": [{"flavor": "", "guaranteed": {"cpu": 9}}]}, "accounts and limits"),
     ],
 )
 def test_a_coordinator_makes_no_other_queue(served: Served, name: str, spec: Any, why: str) -> None:

@@ -8,7 +8,7 @@ PrivateData is not set.
 With `live`, jobs that have ended are left out. With `users`, jobs of other users are left out.
 
 Roles grant these paths by `nonResourceURLs`. A user who may list the Jobs of a namespace gets all fields of its Jobs.
-Any other user gets only the fields below: names, users, amounts, states and nodes of the job and of its steps. Scripts,
+All other users get only the fields below: names, users, amounts, states and nodes of the job and of its steps. Scripts,
 arguments, directories, file names and environments are hidden. Of each pod, every user gets the node, the CPU requests
 and the time of its end, and no other field.
 
