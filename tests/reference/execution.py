@@ -126,12 +126,15 @@ class Execution(Cycle):
         all_again = any(self.facts.works[name].imagined for name in victims)
         if self.held and (self.held.request.work is work or self.held.request.work.phase is Phase.STOPPING):
             self.held, all_again = None, True  # R13: the next gets a reservation, also if it was tried before
+        if all_again:
+            self.tried.clear()
+            self.blocked.clear()
         pods = {ordinal: node for ordinal, node in first.pods.items() if ordinal not in work.nominated}
         if not first.is_nomination:
             mine.insert(0, Decision(False, first.pods))
             self.known.clear()
             self.start(request, mine, held)
-            return False
+            return all_again
         if request.kind is Kind.GROWTH and len(pods) > 1:
             mine.insert(0, Decision(True, first.pods))
             pods = {min(pods): pods[min(pods)]}
@@ -141,9 +144,6 @@ class Execution(Cycle):
         work.nominated = {**work.nominated, **pods}
         work.rank = 1 + max(each.rank for each in self.facts.works.values())
         self.renew()
-        if all_again:
-            self.tried.clear()
-            self.blocked.clear()
         return all_again or self.held is None  # victims that leave let a start be foreseen
 
     def first_pod(self, request: Request, mine: list[Decision]) -> Decision | None:
