@@ -50,6 +50,7 @@ def test_another_type_is_refused_with_its_field(spec: dict[str, Any], field: str
         ("text", "Expected `object"),
         ({"conditions": {}}, "conditions"),
         ({"conditions": [{"lastTransitionTime": {}}]}, "lastTransition"),
+        ({"conditions": [{"lastTransitionTime": "text"}]}, "isoformat"),
     ],
 )
 def test_conditions_of_other_types_are_refused(status: Any, field: str) -> None:

@@ -24,10 +24,13 @@ from phalanx.client.policies import VALIDATING, VALIDATING_BINDINGS, Made, made
 from phalanx.errors import PhalanxError
 
 _OPEN: Final[Object] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-_CONDITION_FIELDS = ("type", "status", "reason", "message", "lastTransitionTime")
+_TEXT: Final[Object] = {"type": "string", "nullable": True}
 _CONDITION: Final[Object] = {
     **_OPEN,
-    "properties": {key: {"type": "string", "nullable": True} for key in _CONDITION_FIELDS},
+    "properties": {
+        **dict.fromkeys(("type", "status", "reason", "message"), _TEXT),
+        "lastTransitionTime": {**_TEXT, "format": "date-time"},
+    },
 }
 # Programs of all users read the conditions of an object, so their types are checked.
 _STATUS: Final[Object] = {**_OPEN, "properties": {"conditions": {"type": "array", "items": _CONDITION}}}

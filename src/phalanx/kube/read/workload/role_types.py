@@ -11,6 +11,7 @@ from typing import Annotated, TypedDict
 import msgspec
 
 from phalanx.client.connection import Object
+from phalanx.kube.read.wire import epoch_s
 
 _Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 _Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
@@ -171,3 +172,5 @@ def check_types(spec: Object, status: Object | None = None) -> None:
     checked too."""
     msgspec.convert(spec, type=_Spec)
     msgspec.convert(status, type=_Status | None)
+    for condition in (status or {}).get("conditions") or ():
+        epoch_s(condition.get("lastTransitionTime"))
