@@ -8,5 +8,5 @@ supervisor      start child processes again when they end, and end them with thi
 draining        end the pods that run as processes of this machine, as `kubectl drain` does
 offered_kinds   job kinds of other projects whose API is served, although their controllers may not run
 local_cluster   start and stop the API server and the control plane of one data directory
-control_plane   the parts that run in the control plane beside the scheduler
+control_plane   the parts of the control plane other than the scheduler
 """

@@ -1,5 +1,5 @@
-"""A cache for functions whose arguments come from users. It holds a limited number of results, and stores no result for
-a long text.
+"""A cache for functions whose arguments come from users. It holds a limited number of results, and does not store
+results for long texts.
 
 `functools.lru_cache` limits the number of entries, not their bytes. But a text in a request may have megabytes. Without
 the limit on the length of texts, a user could fill the memory with long keys of cached results.

@@ -1,4 +1,4 @@
-"""Run the API server alone: `python -m phalanx.embedded.apiserver --data DIR --port N`.
+"""Run only the API server: `python -m phalanx.embedded.apiserver --data DIR --port N`.
 
 The program prints one line, `ready https://HOST:PORT`, when it serves requests. On SIGINT or SIGTERM, the server closes
 its streams, waits until the writes that have begun are on the disk, and exits. If the server cannot start, the program

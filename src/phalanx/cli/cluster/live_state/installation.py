@@ -28,7 +28,7 @@ def not_listed(connection: Connection, after_s: float) -> PhalanxError:
 
 def past_runs_of(ledger: str | None) -> Sequence[RunTold]:
     """Return the run times of past jobs in the ledger. Without a readable ledger, the result is empty, and expected
-    starts are computed from the objects alone."""
+    starts are computed only from the objects."""
     try:
         if ledger is None:
             return ()

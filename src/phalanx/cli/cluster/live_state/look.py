@@ -36,7 +36,7 @@ _LISTING_S = 60.0
 
 
 async def look(connection: Connection, namespace: str = "", ledger: str | None = None) -> Snapshot:
-    """Return a snapshot of the cluster, or of `namespace` alone if the user may not list the whole cluster. `ledger`:
+    """Return a snapshot of the cluster, or only of `namespace` if the user may not list the whole cluster. `ledger`:
     the URL of the cluster's ledger, from which the run times of deleted jobs are read.
 
     Raises PhalanxError if Phalanx is not installed in the cluster, or if the user may list neither the cluster nor the

@@ -1,4 +1,4 @@
-"""`phalanx scheduler`: run the scheduler alone, for any Kubernetes cluster."""
+"""`phalanx scheduler`: run only the scheduler, for any Kubernetes cluster."""
 
 from __future__ import annotations
 

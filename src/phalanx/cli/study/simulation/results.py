@@ -163,8 +163,8 @@ def flat(row: Mapping[str, object]) -> Row:
 
 @contextmanager
 def whole(file: Path) -> Iterator[Path]:
-    """Yield a temporary file beside `file` for writing. At the end the temporary file replaces `file`. So `file` never
-    has results of two runs, and keeps its old content if the disk is full. If `file` is not a regular file
+    """Yield a temporary file for writing, in the directory of `file`. At the end the temporary file replaces `file`. So
+    `file` never has results of two runs, and keeps its old content if the disk is full. If `file` is not a regular file
     (`/dev/stdout`), `file` itself is yielded. Raises PhalanxError if the file cannot be written."""
     place = file.resolve()
     part = place.with_name(f".{os.getpid()}.{place.name}") if place.is_file() or not place.exists() else file

@@ -167,7 +167,7 @@ def _openapi(schema: object) -> Any:
     reference = result.get("$ref")
     if isinstance(reference, str):
         result["$ref"] = SCHEMAS + reference.rpartition("/")[2]
-        if len(result) > 1:  # OpenAPI 3.0 ignores fields beside a reference
+        if len(result) > 1:  # OpenAPI 3.0 ignores other fields of an object with a reference
             result = {"allOf": [{"$ref": result.pop("$ref")}], **result}
     return result
 

@@ -1,7 +1,7 @@
 """The storage of the objects and of the history of their changes.
 
 settings   the settings of a server: its data directory, and how much history it keeps
-acknowledged  the names of the latest acknowledged writes, beside the database
+acknowledged  the names of the latest acknowledged writes, in a file next to the database
 journal    the database file: each revision is written and synced before its writer gets a response
 reserve    disk space that is reserved for deletions on a full disk
 tally      the number and size of the objects of each namespace

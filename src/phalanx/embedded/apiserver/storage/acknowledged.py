@@ -1,4 +1,4 @@
-"""Record the latest acknowledged writes in a separate file beside the database. A write is *acknowledged* when the
+"""Record the latest acknowledged writes in a separate file next to the database. A write is *acknowledged* when the
 server has reported its success to the client.
 
 SQLite ends its log at the first frame with a wrong checksum. So SQLite reads a truncated, damaged or deleted log like a

@@ -182,7 +182,7 @@ class Journal:
 
     def live(self) -> int:
         """Return the number of live objects."""
-        # SQLite takes a bare column beside max() from the row that has the maximum
+        # SQLite takes the value of a column without an aggregate function from the row with the result of max()
         # (sqlite.org/lang_select.html#bareagg).
         found = self._db.execute(
             "SELECT count(*) FROM (SELECT operation, max(version) FROM revisions "

@@ -1,9 +1,9 @@
 """A reserve of disk space, so that deletions can be written when the disk is full.
 
 A deletion is a write to the database as well. On a full disk it would be refused like every other write, and no user
-could free space. So a file of zeros, the *reserve*, lies beside the database. When the disk is full, the server deletes
-the reserve, and at once allocates a part of its space to the database's log (`Journal.hold_room`). Until the disk has
-space for twice the reserve, the server then accepts only writes that free space (`store`).
+could free space. So the server keeps a file of zeros, the *reserve*, next to the database. When the disk is full, the
+server deletes the reserve, and at once allocates a part of its space to the database's log (`Journal.hold_room`). Until
+the disk has space for twice the reserve, the server then accepts only writes that free space (`store`).
 """
 
 from __future__ import annotations

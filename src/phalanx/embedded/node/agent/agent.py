@@ -181,14 +181,14 @@ class Agent:
 
     # --- the disk -------------------------------------------------------------------------------------------------
 
-    async def watch_disk(self, told: Callable[[], Awaitable[None]]) -> None:
-        """Measure the disk usage of pods and evict pods that use too much, until cancelled. `told`: a function that
+    async def watch_disk(self, report: Callable[[], Awaitable[None]]) -> None:
+        """Measure the disk usage of pods and evict pods that use too much, until cancelled. `report`: a function that
         writes the pressure conditions into the status of the node."""
         guard = DiskGuard(self.around, self.pods)
         while True:
             await asyncio.sleep(self.around.settings.patience.disk_look_s)
             self._share_cpus(again=True)  # CPUs of pods that have ended return to the shared pool
-            await guard.look(told)
+            await guard.look(report)
 
     # --- after a restart --------------------------------------------------------------------------------------------
 

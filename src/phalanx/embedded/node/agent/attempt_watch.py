@@ -67,14 +67,14 @@ class AttemptWatch:
         if self._health is not None:
             self._health.close()
 
-    def stop(self, grace_s: float, told: str, event: str = "") -> float:
+    def stop(self, grace_s: float, reason: str, event: str = "") -> float:
         """Take the next step of stopping the attempt: send SIGTERM, and later SIGKILL. Return the Unix time of the next
-        step. `told`: the reason for stopping."""
+        step. `reason`: the reason for stopping."""
         now_s = time.time()
         if self._stopping_since_s is None:
             self._stopping_since_s = now_s
             with suppress(OSError):  # stop the attempt even if the disk is full and the reason cannot be recorded
-                self._attempt.note(told)
+                self._attempt.note(reason)
             self._tell("Killing", event or f"Stopping container {self._container['name']}")
             if command := _hook_command(self._container, "preStop"):
                 self._hook = asyncio.create_task(self._run_pre_stop(command, grace_s))

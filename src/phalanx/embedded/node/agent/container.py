@@ -193,9 +193,9 @@ class Container:
             with suppress(OSError):  # the program has ended in the meantime
                 Path(file).write_text(listed(self._around.shared_cpus))
 
-    def stop(self, grace_s: float, told: str, event: str = "") -> float | None:
+    def stop(self, grace_s: float, reason: str, event: str = "") -> float | None:
         """Take the next step of stopping the container, as `AttemptWatch.stop` does. Return None if no attempt runs."""
-        return self._watch.stop(grace_s, told, event) if self._watch is not None else None
+        return self._watch.stop(grace_s, reason, event) if self._watch is not None else None
 
     # --- reports ------------------------------------------------------------------------------------------------------
 

@@ -65,13 +65,13 @@ class DiskGuard:
     def __init__(self, around: Surroundings, pods: Mapping[str, AgentPod]) -> None:
         self._around, self._pods = around, pods
 
-    async def look(self, told: Callable[[], Awaitable[None]]) -> None:
-        """Measure the disk once, and evict pods if necessary. `told`: a function that writes the pressure conditions of
-        the node into its status."""
+    async def look(self, report: Callable[[], Awaitable[None]]) -> None:
+        """Measure the disk once, and evict pods if necessary. `report`: a function that writes the pressure conditions
+        of the node into its status."""
         settings, pressures = self._around.settings, self._around.pressures
         free_bytes, low = await asyncio.to_thread(room, settings.pods_dir, settings.disk_reserve_bytes)
         pressures.add(DISK_PRESSURE) if low else pressures.discard(DISK_PRESSURE)
-        await told()
+        await report()
         await asyncio.to_thread(self._around.kept_logs.prune, time.time(), low=low)
         candidates = [
             EvictionCandidate(pod=one.pod, scratch=await self._scratch(one))

@@ -69,13 +69,13 @@ class Meter:
 
     def summary(self) -> dict[str, Any]:
         """Return the usage of the node, of its pods, and of each container."""
-        told: dict[str, list[dict[str, object]]] = {}
+        by_pod: dict[str, list[dict[str, object]]] = {}
         for one in self._containers():
             start = Reading(at_s=one.started_s, cpu_ns=0, working_set_bytes=0)
             earlier = self._before.get(one.key) or self._last.get(one.key) or start
-            told.setdefault(one.pod, []).append({"name": one.name, **_stats(earlier, one.now)})
+            by_pod.setdefault(one.pod, []).append({"name": one.name, **_stats(earlier, one.now)})
         pods = []
-        for uid, containers in told.items():
+        for uid, containers in by_pod.items():
             record = self._pods[uid].record
             reference = {"name": record.name, "namespace": record.namespace, "uid": uid}
             pods.append({"podRef": reference, "containers": containers})

@@ -17,8 +17,8 @@ def told_devices(pod: Object, ids: Sequence[str]) -> tuple[str, ...]:
     """Return the devices that the scheduler chose for the pod, if this node has all of them. The scheduler also chooses
     NUMA zones and cores. Their names have a slash; they are left out, because this module does not assign them."""
     text = (pod["metadata"].get("annotations") or {}).get(DEVICES, "")
-    told = tuple(one for one in text.split(",") if one and "/" not in one)
-    return told if set(told) <= set(ids) else ()
+    assigned = tuple(one for one in text.split(",") if one and "/" not in one)
+    return assigned if set(assigned) <= set(ids) else ()
 
 
 def sharing_container(pod: Object) -> str:
@@ -28,19 +28,19 @@ def sharing_container(pod: Object) -> str:
 
 
 def allot_devices(
-    spec: Object, ids: Sequence[str], taken: Iterable[PodRecord], told: Sequence[str] = (), sharing: str = ""
+    spec: Object, ids: Sequence[str], taken: Iterable[PodRecord], assigned: Sequence[str] = (), sharing: str = ""
 ) -> dict[str, tuple[str, ...]] | None:
     """Choose the GPUs of a pod's containers: name of a container -> ids, lowest first. Return None if too few GPUs are
-    free. Init containers use the GPUs of the pod's other containers. `told`: the GPUs that the scheduler chose for the
-    pod, and that other pods may share. A container without a request for GPUs sees all GPUs in `told`. `sharing`: the
-    name of the only container that sees the GPUs in `told`. If the name is empty or unknown, all containers see
-    them."""
-    asked = sum(requests(container).get(GPU, 0) for container in spec["containers"])
-    if told and not asked:
+    free. Init containers use the GPUs of the pod's other containers. `assigned`: the GPUs that the scheduler chose for
+    the pod, and that other pods may share. A container without a request for GPUs sees all GPUs in `assigned`.
+    `sharing`: the name of the only container that sees the GPUs in `assigned`. If the name is empty or unknown, all
+    containers see them."""
+    requested = sum(requests(container).get(GPU, 0) for container in spec["containers"])
+    if assigned and not requested:
         names = [one["name"] for one in (*spec["containers"], *(spec.get("initContainers") or ()))]
-        return {name: tuple(told) if sharing not in names or name == sharing else () for name in names}
-    if len(told) >= asked > 0:
-        ids, taken = told, ()
+        return {name: tuple(assigned) if sharing not in names or name == sharing else () for name in names}
+    if len(assigned) >= requested > 0:
+        ids, taken = assigned, ()
     used = {one for record in taken for devices in record.devices.values() for one in devices}
     free = [one for one in ids if one not in used]
     found, at = dict[str, tuple[str, ...]](), 0

@@ -1,7 +1,7 @@
 """Run a command in the environment, mounts and control groups of a running container, with pipes or a terminal.
 
 The process is created in the same way as for probes (`container.exec`). It is not created by asyncio, for the reasons
-in that module. When the client disconnects, the process and its process group are ended.
+in that module. When the client disconnects, the agent ends the process and its process group.
 
 `Feed` sends input to a running container. It writes to the named pipe that the container's supervisor reads
 (`container.shim.streams`)."""

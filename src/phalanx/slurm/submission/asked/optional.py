@@ -73,7 +73,10 @@ def _mail(said: Options, site: Site, user: str) -> tuple[str, str]:
         return "", ""
     found = mail_types(words)
     if not os.path.exists(site.mail_program):
-        say(f"sbatch: warning: nodes without the MailProg {site.mail_program} send no mail; this machine lacks it")
+        say(
+            f"sbatch: warning: a node without the MailProg {site.mail_program} sends no mail; "
+            "this machine does not have the program"
+        )
     return ",".join(found), said.get("mail-user") or user
 
 

@@ -36,7 +36,7 @@ def requested_user(spec: Object, pod: Object, image: Image) -> tuple[int | None,
             return None, None
         if (user not in (None, os.geteuid())) or (group not in (None, os.getegid())):
             raise EnvironmentFault(
-                f"runAsUser {user} needs a node agent that runs as root; this one is user {os.geteuid()}"
+                f"runAsUser {user} needs a node agent that runs as root; this agent runs as user {os.geteuid()}"
             )
         return None, None
     if context.get("runAsNonRoot") and not (user if user is not None else _is_number_of_user(image.user)):

@@ -86,7 +86,7 @@ def _files(path: Path) -> list[BinaryIO]:
         found: list[BinaryIO] = []
         for name in (*(f"{path}.{number}" for number in range(LOG_FILES - 1, 0, -1)), str(path)):
             with suppress(FileNotFoundError):
-                found.append(open(name, "rb"))  # noqa: SIM115 - whoever asks closes them
+                found.append(open(name, "rb"))  # noqa: SIM115 - the caller closes them
         if found and os.fstat(found[-1].fileno()).st_ino == newest:
             return found
         _close(found)  # a new file was begun at this moment: open all files again

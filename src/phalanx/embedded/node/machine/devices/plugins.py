@@ -84,9 +84,9 @@ class DevicePlugin:
         """Offer the plugin's devices until the plugin's stream ends."""
         async with grpc.aio.insecure_channel(f"unix:{self._socket}") as self._channel:
             try:
-                async for told in self._call("ListAndWatch", "Empty", "ListAndWatchResponse", stream=True):
-                    healthy = [one.ID for one in told.devices if one.health == _HEALTHY]
-                    log.info("%s: %d of %d devices are healthy", self._resource, len(healthy), len(told.devices))
+                async for response in self._call("ListAndWatch", "Empty", "ListAndWatchResponse", stream=True):
+                    healthy = [one.ID for one in response.devices if one.health == _HEALTHY]
+                    log.info("%s: %d of %d devices are healthy", self._resource, len(healthy), len(response.devices))
                     await self._pool.offer(self._resource, healthy, self)
             except grpc.aio.AioRpcError as error:
                 log.info("device plugin of %s: %s", self._resource, error.details())
@@ -101,8 +101,8 @@ class DevicePlugin:
         try:
             answer = await self._call("Allocate", "AllocateRequest", "AllocateResponse", asked)
             if self._pre_start:
-                told = message("PreStartContainerRequest")(devicesIDs=ids)
-                await self._call("PreStartContainer", "PreStartContainerRequest", "PreStartContainerResponse", told)
+                request = message("PreStartContainerRequest")(devicesIDs=ids)
+                await self._call("PreStartContainer", "PreStartContainerRequest", "PreStartContainerResponse", request)
         except grpc.aio.AioRpcError as error:
             raise PhalanxError(f"the device plugin of {self._resource} refused: {error.details()}") from error
         if len(answer.container_responses) != 1:
