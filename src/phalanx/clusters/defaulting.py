@@ -39,8 +39,8 @@ async def keep_sending_queues(api: Connection, informers: Callable[[Kind], Infor
 
 
 async def _write_list(api: Connection, informers: Callable[[Kind], Informer]) -> None:
-    """Write the list into its ConfigMap if the list has changed. The ConfigMap is created as soon as a queue sends its
-    jobs to other clusters. Raises ApiError."""
+    """Write the list of sending queues into its ConfigMap if the list has changed. The ConfigMap is created as soon as
+    a queue sends its jobs to other clusters. Raises ApiError."""
     wanted = sending_queues({kind: informers(kind).objects for kind in _READ})
     there = informers(CONFIGURATIONS).objects.get(f"{_SPACE}/{SENDING}")
     if wanted == ((there or {}).get("data") or {}).get("queues", ""):

@@ -93,7 +93,7 @@ class LoginSession:
     `streams`: the number of streams that the session has open. `unseen`: the number of states that were published since
     the session had an open stream. `reading`: whether the output of a job is being read. `asking`: whether a question
     about a possible change is being answered. `acting`: whether an action is being carried out. `measuring`: whether
-    the use of a job is being read."""
+    the resource usage of a job is being read."""
 
     viewer: Viewer
     used_s: float

@@ -121,7 +121,7 @@ class Page:
         return frozenset(job.partition("/")[0] for job in jobs)
 
     def board_of(self, session: LoginSession) -> Board:
-        """Return the board for the viewer of the session."""
+        """Return the board with the jobs that the session's user may see."""
         if session.namespaces is None:
             return self.board
         if session.board is None:

@@ -279,7 +279,8 @@ class Accountant:
         if facts is not None:
             state = State.TIMEOUT if facts.timed_out else state
             end_s = facts.end_s if facts.end_s is not None else end_s
-            words = {**entry.words, **facts.words}  # the objects name the user who cancelled a job only after its end
+            # which user cancelled a job is known only after the end of the job
+            words = {**entry.words, **facts.words}
             code, number = facts.exit_code, facts.signal
             entry = replace(entry, exit_code=code, signal=number, cause=facts.cause, words=words)
         end_s = max(end_s, entry.submit_s, entry.start_s or 0.0)

@@ -182,7 +182,7 @@ class Phase(StrEnum):
     """The phases of a live job. `core.fold.transitions` has the legal transitions. A finished job has no phase."""
 
     QUEUED = "queued"
-    # the start was decided; the world now resumes the job, and binds its pods when all of them exist
+    # the start was decided; now the Jobs are resumed, and the pods are bound when all of them exist
     STARTING = "starting"
     RUNNING = "running"  # every pod of the job's minimum was bound
     # the whole job was preempted; it holds its nodes until its pods are gone, and then waits again

@@ -106,7 +106,7 @@ class ReasonDetails(Protocol):
     equal."""
 
     def text(self) -> str:
-        """Return the sentence for people."""
+        """Return the reason as a sentence that users read."""
 
     def numbers(self) -> Mapping[str, Any]:
         """Return the numbers in the sentence."""

@@ -158,8 +158,8 @@ def install(directory: Path) -> list[Path]:
 
 
 def _program(name: str, compiled: Path | None) -> str:
-    """Return the text of the program of the command `name`. `compiled`: the path of the compiled caller; None if there
-    is no compiler."""
+    """Return the text of the program of the command `name`. `compiled`: the path of the compiled program that
+    passes a command to the resident process; None if there is no compiler."""
     from phalanx.slurm.commands.resident import caller
     from phalanx.slurm.commands.resident.service import NOT_SERVED
 

@@ -63,7 +63,7 @@ class JobDependencies:
 
     def ended(self, job: str, outcome: Outcome) -> None:
         """Store the outcome of a job. When there are twice `KEPT` outcomes, the oldest outcomes are removed, except
-        those of jobs that a live job names."""
+        those of jobs on which a live job depends."""
         self.outcomes.pop(job, None)
         self.outcomes[job] = outcome
         if len(self.outcomes) > 2 * KEPT:

@@ -74,7 +74,7 @@ class Objects:
     # --- changes ----------------------------------------------------------------------------------------------------
 
     def on_owner(self, change: Change) -> None:
-        """Update the facts about a job after a change of its Job or training job."""
+        """Update what is stored about a job, because its Job or training job has changed."""
         obj = change.new or change.old
         assert obj is not None
         meta = obj["metadata"]

@@ -114,8 +114,8 @@ def optional_members(gang: Gang) -> list[OptionalMember]:
 
 
 def removable_members(members: Sequence[OptionalMember]) -> list[OptionalMember]:
-    """Return the members that may be left out together: for each group, its first members in the list, up to the number
-    of members without which the group can run."""
+    """Return the members that may be left out together: for each group, the first members in the list, as many
+    as the group has above its minimum."""
     left = Counter[str]()
     found = []
     for member in members:

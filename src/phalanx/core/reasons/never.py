@@ -96,12 +96,13 @@ def emptied_table(columns: NodeTable) -> NodeTable:
 
 
 def by_itself(cluster: Cluster, gang: Gang) -> Gang:
-    """Return the gang without affinity and spread, which later pods may satisfy."""
+    """Return the gang without its pod affinity and spread constraints, because pods that start later may satisfy
+    them."""
     return cluster.interned.gang(tuple(map(without_pod_affinity, gang.roles)), gang.groups, gang.closeness, gang.size)
 
 
 def without_pod_affinity(role: Role) -> Role:
-    """Return the role without affinity and spread, which later pods may satisfy."""
+    """Return the role without its pod affinity and spread constraints."""
     shape = role.shape
     if not shape.near and not shape.spread:
         return role

@@ -23,7 +23,7 @@ class DialectClaims:
         self._gangs_about: dict[tuple[Kind, str], set[str]] = {}
 
     def note(self, gang: str, dialect: str, claim: Claim) -> None:
-        """Note the claim of the dialect on the gang."""
+        """Store that the gang belongs to the dialect, as its claim states."""
         self.claimed[gang] = dialect
         (self.silent.add if claim.silent else self.silent.discard)(gang)
         self._note_about(gang, claim.about)

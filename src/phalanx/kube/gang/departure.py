@@ -204,8 +204,8 @@ class Departure:
         return not (awaited or self._start.resuming or any(map(self._stays, self._start.objects.pods.values())))
 
     def _stays(self, pod: Pod) -> bool:
-        """Return True if the departure must wait for this pod: the pod is on a node, or will end together with its
-        Job."""
+        """Return True if the gang's return to the queue must wait for this pod: the pod is on a node, or will end
+        together with its Job."""
         if pod.node or self._start.on_its_way(pod) or pod.uid in self._evicted:
             return True
         job = self._start.objects.job_of(pod)

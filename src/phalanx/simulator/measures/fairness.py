@@ -6,9 +6,9 @@ the last end (the *window*) is divided into *rounds* of one day. A window of les
 shorter rounds, and a window of more than ten thousand days into ten thousand longer rounds.
 
 The first part of the module computes each party's max-min fair part of the cluster, by the weights of the queue tree.
-The part of a queue is divided among its children in proportion to their weights. A child gets at most its demand; what
-exceeds its demand is divided among its siblings. A party that is not a queue of the policy (a user, or a queue of the
-trace under a policy with one queue) has weight 1 at the root. Guarantees and limits are ignored, because they are
+The fair part of a queue is divided among its children in proportion to their weights. A child gets at most its demand;
+what exceeds its demand is divided among its siblings. A party that is not a queue of the policy (a user, or a queue of
+the trace under a policy with one queue) has weight 1 at the root. Guarantees and limits are ignored, because they are
 settings of the policy whose fairness is measured.
 
 The second part of the module measures the amount that each party got, divided by its fair part. In a round, a party's

@@ -276,8 +276,8 @@ def by(schedule: Schedule, groups: Sequence[str]) -> dict[str, dict[str, float |
 
 
 def by_month(schedule: Schedule) -> dict[str, object]:
-    """Return the measures for each month of submission; empty if the trace covers only one month. With months, one log
-    gives several samples instead of one (Frachtenberg and Feitelson 2005)."""
+    """Return the measures for each month of submission; empty if the trace covers only one month. A log that is
+    divided into months gives several samples instead of one (Frachtenberg and Feitelson 2005)."""
     submitted_s = [fate.task.job.submitted_s for fate in schedule.fates]
     since_s = min(submitted_s, default=0.0)
     months = [str(int((at_s - since_s) // MONTH_S) + 1) for at_s in submitted_s]

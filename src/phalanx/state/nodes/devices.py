@@ -32,7 +32,7 @@ from phalanx.model.pod import MILLI, ZONE, Amounts, DeviceShare
 
 Table = NDArray[np.int64]
 
-NO_ZONE = -1  # the zone of a device that is in no NUMA zone
+NO_ZONE = -1  # stored as the zone of a device that is in no NUMA zone
 
 
 class DeviceUse(NamedTuple):

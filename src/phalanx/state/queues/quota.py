@@ -122,9 +122,9 @@ class Charge(NamedTuple):
 def gang_cost(
     gang: Gang, pods: Sequence[int], flavors: tuple[str, ...] = (), groups: tuple[ResourceGroup, ...] = ()
 ) -> Cost:
-    """Return the cost of `pods[role]` pods of each role, by key. Each amount is in the cost under the empty flavor,
-    which means all nodes and, if the role has a flavor for the resource, also under this flavor. `groups`: the resource
-    groups of the queue."""
+    """Return the cost of `pods[role]` pods of each role, by key. The cost has each amount under the empty flavor, which
+    stands for all nodes. If the role has a flavor for the resource, the cost also has the amount under this flavor.
+    `groups`: the resource groups of the queue."""
     if not flavors and gang.minimums == tuple(pods):
         return gang.due
     total: dict[Key, Amount] = {}

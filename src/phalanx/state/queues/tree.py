@@ -36,7 +36,7 @@ BY_HOLDINGS = frozenset({QueueOrder.FAIR, QueueOrder.TIERED, QueueOrder.FILL, Qu
 class QueueTree:
     """All branches, and the pool.
 
-    `pool`: key -> capacity of the cluster.
+    `pool`: (flavor, resource) -> the capacity of the cluster.
     `keeps`: the keys of which at least one queue keeps an amount. Only claims of these keys are compared with the pool.
     If no queue keeps anything, claims are equal to totals.
     `stricts`: the names of strict queues.

@@ -1,4 +1,4 @@
-"""Make a change of one queue, or preview which jobs it stops or starts earlier.
+"""Change one queue, or preview which jobs the change would stop, and which jobs would start earlier.
 
 `phalanx queue` builds the change. `carry_out` checks the change. Then it makes the change or, with --dry-run, simulates
 the cluster with and without the change."""

@@ -145,7 +145,7 @@ class Results:
     """Print all measures as JSON, one line for each policy."""
 
     def said(self) -> list[str]:
-        """Return those options for outputs that the user gave."""
+        """Return the output options that the user gave."""
         return changed(self)
 
     def check(self, read: Sequence[Path]) -> None:

@@ -83,7 +83,7 @@ class CyclePreemption:
         self.known_at: tuple[int, bool] | None = None
         self.has_taken_back = False
         self.behind_growth: set[tuple[Request, tuple[tuple[str, ...], ...]]] = set()
-        self.reserved: object = None  # the value of `Reserving.mark` for the reservations that searches must not delay
+        self.reserved: object = None  # identifies the reservations that searches must not delay (`Reserving.mark`)
 
     # Existing nominations
 

@@ -111,7 +111,8 @@ def validate(
 
 
 def _collections(meta: Mapping[str, Any], path: str) -> list[Cause]:
-    """Return the errors in labels, annotations and owners. These fields are checked at a create and at an update."""
+    """Return the errors in labels, annotations and owners. A create and an update check
+    these fields."""
     causes: list[Cause] = []
     if labels := meta.get("labels"):
         causes += label_causes(labels, f"{path}.labels")

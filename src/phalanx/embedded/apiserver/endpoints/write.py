@@ -1,8 +1,8 @@
 """The pipelines of writes: create, update and patch. All kinds share them; the rules of a kind are in its strategy
 (`ResourceStrategy`).
 
-The event loop decides a write without interruption, from reading the current object to passing the result to the store.
-So no two writes can be decided against the same state. Then the write waits for the disk. The current object is decoded
+No other request is handled from the moment at which a write reads the current object until the result is passed to the
+store. So no two writes can be based on the same state. Then the write waits for the disk. The current object is decoded
 again from its stored bytes, because readers share the stored object, which must not be edited. A write with webhooks is
 suspended while the server calls them. Afterwards admission reads the other objects that it needs again. If the written
 object itself has changed meanwhile, a patch is applied again to the new state, and any other write fails with a

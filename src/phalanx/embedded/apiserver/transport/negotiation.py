@@ -273,7 +273,7 @@ Yaml11Loader.add_constructor(f"{_TAG}int", _read_number)
 Yaml11Loader.add_constructor(f"{_TAG}float", _read_number)
 
 
-_TO_JSON = "error converting YAML to JSON: "  # only messages about apply patches begin with it
+_TO_JSON = "error converting YAML to JSON: "  # the prefix of error messages about apply patches
 
 
 def _of_first(events: Iterable[yaml.Event]) -> Iterator[yaml.Event]:

@@ -15,9 +15,9 @@ OF_BEFORE = TakeBack(Reason(code=ReasonCode.BACKOFF, text="its start was being t
 
 
 def interruption(parts: StartedParts, resized: Reason | None, defaults: GangDefaults) -> TakeBack | None:
-    """Return why the start must be taken back; None if it may continue. There are three reasons to take a start back: a
-    user or another program has suspended one of its Jobs; a Job's size was changed so that the gang must return to the
-    queue (`resized`); the gang's dialect stops the start."""
+    """Return why the start must be undone; None if it may continue. A start is undone for three reasons: a user or
+    another program has suspended one of the gang's Jobs; the size of a Job was changed, so the gang must return to the
+    queue (`resized`); the rules of the gang's dialect forbid the start."""
     start = parts.start
     for job in start.objects.jobs.values():
         if job.suspended and not job.finished and job.uid not in start.resuming:

@@ -87,7 +87,7 @@ class RoleSeats:
 
 
 def bare_pods_like(pod: Pod) -> BarePods:
-    """Return the source of all bare pods that have the same role and the same shape as `pod`."""
+    """Return the key of all bare pods (pods without a Job) that have the same role and the same shape as `pod`."""
     return BarePods(pod.options.get(ROLE, ""), pod.shape)
 
 

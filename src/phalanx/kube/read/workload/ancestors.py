@@ -84,7 +84,7 @@ class Ancestors:
 
     def owner(self, meta: Object, around: AdmissionDefaults) -> PodOwner | None:
         """Return the owner of a pod: the framework's job if this job is a gang, or else the pod's controller, even if
-        the controller is not known yet. Return None if no ancestor is of a kind that Phalanx reads."""
+        the controller's object has not been read yet. Return None if no ancestor is of a kind that Phalanx reads."""
         if (above := self.queued(meta, around)) is not None:
             return PodOwner(*above.member, ours=around.sole)
         direct = _controller(meta)

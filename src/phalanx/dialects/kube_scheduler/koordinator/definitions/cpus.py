@@ -68,8 +68,8 @@ class Core:
 
 @dataclass(frozen=True, slots=True)
 class NodeCpus:
-    """The cores and NUMA zones of a node. `cores`: the cores that pods may get. `threads`: each number of threads per
-    core that occurs on the node."""
+    """The cores and NUMA zones of a node. `cores`: the cores that pods may get. `threads`: the different
+    numbers of threads per core on the node."""
 
     cores: tuple[Core, ...] = ()
     zones: tuple[Zone, ...] = ()

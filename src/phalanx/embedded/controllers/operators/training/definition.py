@@ -234,7 +234,7 @@ _JOB: Final = _fields(
     suspend=_FLAG,
     template=POD_TEMPLATE,
 )
-# The end of the path of a field that has no type in a definition -> the schema of the field.
+# For fields without a type in a definition: the last parts of the field's path -> the schema of the field.
 _SHAPES: Final[Mapping[tuple[str, ...], Object]] = {
     ("mpiReplicaSpecs", "template"): POD_TEMPLATE,
     ("replicatedJobs", "template", "spec"): _JOB,

@@ -55,8 +55,8 @@ def _default_match(match: Object) -> None:
 
 
 class PolicyStrategy(GenerationStrategy):
-    """The strategy of both kinds of policies. `part`: the name of the field with the policy's list of validations or
-    mutations."""
+    """The resource strategy of ValidatingAdmissionPolicies and MutatingAdmissionPolicies. `part`: the name of the field
+    with the policy's list of validations or mutations."""
 
     allow_unconditional_update = False
 
