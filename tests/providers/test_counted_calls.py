@@ -125,7 +125,10 @@ def test_status_names_nodes_that_start_and_nodes_that_failed() -> None:
     [
         (b"{", "the answer of the test cannot be read: "),
         (b'{"nodes": 1}', "Expected `array`, got `int`"),
-        (b'{"nodes": [{"name": "a", "state": "asleep"}]}', "'asleep' of node 'a' is none of starting, running, failed"),
+        (
+            b'{"nodes": [{"name": "a", "state": "asleep"}]}',
+            "'asleep' of node 'a' is not one of starting, running, failed",
+        ),
         (b'{"nodes": [{"name": "a", "state": "starting", "since": "now"}]}', "`since` of node 'a'"),
         (
             b'{"nodes": [%s]}' % b",".join([b'{"name": "a", "state": "running"}'] * 3),

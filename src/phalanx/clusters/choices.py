@@ -355,7 +355,7 @@ class FiguredClusters:
     def __init__(self, clusters: Callable[[], Mapping[str, dict[str, Any]]]) -> None:
         self._clusters = clusters
         self.choose: Choose = Choices({}, clusters, lambda: 0.0, lambda gang: None).choose
-        self._ours: dict[str, dict[str, int]] = {}  # cluster -> the sum of the requests of jobs that were sent there
+        self._sent: dict[str, dict[str, int]] = {}  # cluster -> the sum of the requests of jobs that were sent there
 
     def join(self, world: ManagerWorld) -> None:
         """Do nothing, because no events about a snapshot occur."""
@@ -365,7 +365,7 @@ class FiguredClusters:
         snapshot."""
         if (record := gang.elsewhere) is None or gang.spec is None:
             return
-        total = self._ours.setdefault(record.cluster, {})
+        total = self._sent.setdefault(record.cluster, {})
         for role in gang.spec.job.roles:
             for resource, amount in role.shape.requests:
                 total[resource] = total.get(resource, 0) + role.count * amount
@@ -376,10 +376,10 @@ class FiguredClusters:
         added to the capacity of the node."""
         found = list[Event]()
         for name, obj in self._clusters().items():
-            figures, ours = read_figures(obj), self._ours.get(name, {})
+            figures, sent = read_figures(obj), self._sent.get(name, {})
             has = {
-                resource: max(ours.get(resource, 0), amount - figures.used.get(resource, 0) + ours.get(resource, 0))
-                for resource, amount in (figures.has or dict.fromkeys(ours, 0)).items()
+                resource: max(sent.get(resource, 0), amount - figures.used.get(resource, 0) + sent.get(resource, 0))
+                for resource, amount in (figures.has or dict.fromkeys(sent, 0)).items()
             }
             found.append(NodeSeen(whole_cluster(name, has, reachable=is_active(obj))))
         return found

@@ -42,11 +42,11 @@ async def _write_list(api: Connection, informers: Callable[[Kind], Informer]) ->
     """Write the list of sending queues into its ConfigMap if the list has changed. The ConfigMap is created as soon as
     a queue sends its jobs to other clusters. Raises ApiError."""
     wanted = sending_queues({kind: informers(kind).objects for kind in _READ})
-    there = informers(CONFIGURATIONS).objects.get(f"{_SPACE}/{SENDING}")
-    if wanted == ((there or {}).get("data") or {}).get("queues", ""):
+    config_map = informers(CONFIGURATIONS).objects.get(f"{_SPACE}/{SENDING}")
+    if wanted == ((config_map or {}).get("data") or {}).get("queues", ""):
         return
     data = {"data": {"queues": wanted}}
-    if there is not None:
+    if config_map is not None:
         after = await api.patch(CONFIG_MAPS, SENDING, data, _SPACE, fieldManager=FIELD_MANAGER)
     else:
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": SENDING, "namespace": _SPACE}, **data}

@@ -35,7 +35,7 @@ from phalanx.model.pod import CPU, MEMORY
 from phalanx.model.reason import NEVER, ReasonCode
 
 API: Final = "/apis/visibility.phalanx.dev/v1"
-_LONGEST, _LONGEST_TEXT = 3000, 300  # most characters of a question (it is part of a URL); of a reason
+_LONGEST, _LONGEST_TEXT = 3000, 300  # maximum numbers of characters: of a question (part of a URL); of a reason
 _OPTIONS: Final = (
     *(labels.QUEUE, "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/priority-class", labels.GROUP, labels.QOS),
     *(labels.ESTIMATE, labels.PREEMPTIBLE, labels.RESERVATION, labels.DEADLINE),

@@ -126,9 +126,9 @@ def _copy(modules: Path, static: Path) -> None:
         content = (modules / source).read_bytes()
         if target.suffix == ".mjs":
             content = _relative(content.decode()).encode()
-        beside = target.with_name(f".{target.name}.new")
-        beside.write_bytes(content)
-        beside.replace(target)
+        temporary = target.with_name(f".{target.name}.new")
+        temporary.write_bytes(content)
+        temporary.replace(target)
         package = "/".join(source.split("/")[: 2 if source.startswith("@") else 1])
         licence = next(iter(sorted((modules / package).glob("LICENSE*"))), None)
         if licence is not None:

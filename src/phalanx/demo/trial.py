@@ -343,8 +343,8 @@ async def clear(connection: Connection, trial: Trial) -> None:
     while pods := (await connection.list(PODS, NAMESPACE, **selector))["items"]:
         if time.monotonic() > deadline_s:
             raise PhalanxError(f"{len(pods)} pods of the trial still exist {LIMIT_S:g} s after their deletion")
-        going = (pod for pod in pods if "deletionTimestamp" not in pod["metadata"])
-        await asyncio.gather(*(_delete(connection, pod["metadata"]["name"]) for pod in going))
+        remaining = (pod for pod in pods if "deletionTimestamp" not in pod["metadata"])
+        await asyncio.gather(*(_delete(connection, pod["metadata"]["name"]) for pod in remaining))
         await asyncio.sleep(_TICK_S)
 
 

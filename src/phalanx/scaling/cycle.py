@@ -252,8 +252,8 @@ class Scaling:
             key = request_class.key
             group = on_demand.group_for(self.cluster, key.queue, offer) if key.kind == Kind.JOB else None
             if group is not None:
-                there = on_demand.placements_on(gang, f"{group.name}/{request.job}")
-                return Served(request, offer, gang, there, group)
+                placed = on_demand.placements_on(gang, f"{group.name}/{request.job}")
+                return Served(request, offer, gang, placed, group)
             failed.add(gang)
         return None
 

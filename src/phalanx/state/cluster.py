@@ -117,8 +117,8 @@ class JobRecord:
         """Return for each role the number of pods that have a node and are not terminating."""
         if not self.leaving:
             return self.placed
-        going = pods_by_role(self.leaving, len(self.placed))
-        return [has - less for has, less in zip(self.placed, going, strict=True)]
+        leaving = pods_by_role(self.leaving, len(self.placed))
+        return [has - less for has, less in zip(self.placed, leaving, strict=True)]
 
     def make_ready(self) -> None:
         """Give the record its own collections. Call this before something is added to one of them. The records of

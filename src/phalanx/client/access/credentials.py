@@ -150,11 +150,11 @@ def read_credentials(kubeconfig: str | Path | None, context: str | None) -> tupl
     merged. `kubeconfig`: a file that replaces KUBECONFIG. `context`: None for the current context. Raises PhalanxError
     if there are no credentials, or if they cannot be used."""
     said = str(kubeconfig or os.environ.get("KUBECONFIG") or "")
-    there = _existing(said or _DEFAULT)
-    if said and not there:
+    existing = _existing(said or _DEFAULT)
+    if said and not existing:
         raise PhalanxError(f"cannot tell which cluster to talk to: there is no file {said}. {_CURE}")
     try:
-        return read_kubeconfig(there, context) if there else _in_cluster(SERVICE_ACCOUNT)
+        return read_kubeconfig(existing, context) if existing else _in_cluster(SERVICE_ACCOUNT)
     except (KubeconfigError, OSError) as error:
         raise PhalanxError(f"cannot tell which cluster to talk to: {error}. {_CURE}") from error
 

@@ -35,9 +35,9 @@ class SendingCluster:
         """Wait until the manager's Jobs and the uid of its cluster are known."""
         spaces = self.informers(NAMESPACES)
         await asyncio.gather(spaces.synced.wait(), *(self.informers(kind).synced.wait() for kind in self.kinds()))
-        there = asyncio.Event()  # the API server creates this namespace when it starts
-        spaces.subscribe(lambda _: there.set() if _OWN in spaces.objects else None)
-        await there.wait()
+        created = asyncio.Event()  # the API server creates this namespace when it starts
+        spaces.subscribe(lambda _: created.set() if _OWN in spaces.objects else None)
+        await created.wait()
         self.uid = str(spaces.objects[_OWN]["metadata"]["uid"])
 
     def kinds(self) -> list[Kind]:

@@ -17,7 +17,7 @@ from phalanx.client.kind import EVENTS
 
 LATE_S, AGAIN_S = 60.0, 55.0
 MOST, PODS_ASKED, LISTED = 5, 3, 20
-_LONGEST, _KEPT = 300, 4096  # most characters of a message; most starts whose warnings are remembered
+_LONGEST, _KEPT = 300, 4096  # maximum numbers: of characters in a message; of starts whose warnings are kept
 _REASON = re.compile(r"[A-Za-z][A-Za-z0-9]{0,63}")
 
 Object = Mapping[str, Any]

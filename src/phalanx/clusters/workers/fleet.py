@@ -199,38 +199,38 @@ class Fleet:
         if known is None or state is None:
             return
         try:
-            there = await self._write_condition(known, state)
+            cluster_object = await self._write_condition(known, state)
             if worker is not None and worker.active:
-                await self._write_figures(there, worker)
+                await self._write_figures(cluster_object, worker)
         except ApiRefusal as error:
             if error.code not in (404, 409):
                 raise
             self._later(name)
 
-    async def _write_condition(self, there: Mapping[str, Any], state: ConnectionState) -> Mapping[str, object]:
-        meta, status = there["metadata"], there.get("status") or {}
+    async def _write_condition(self, cluster_object: Mapping[str, Any], state: ConnectionState) -> Mapping[str, object]:
+        meta, status = cluster_object["metadata"], cluster_object.get("status") or {}
         listed = status.get("conditions") or []
         old: Mapping[str, Any] = next((one for one in listed if one.get("type") == "Active"), {})
         new = condition(state, old, int(meta.get("generation") or 0), self._now_s())
         if new == old:
-            return there
+            return cluster_object
         others = [one for one in listed if one.get("type") != "Active"]
-        return await self._patch(there, {"status": {"conditions": [*others, new]}}, "status")
+        return await self._patch(cluster_object, {"status": {"conditions": [*others, new]}}, "status")
 
-    async def _write_figures(self, there: Mapping[str, Any], worker: Worker) -> None:
+    async def _write_figures(self, cluster_object: Mapping[str, Any], worker: Worker) -> None:
         now_s = asyncio.get_running_loop().time()
         text = worker.figures().text()
-        if (there["metadata"].get("annotations") or {}).get(FIGURES) == text:
+        if (cluster_object["metadata"].get("annotations") or {}).get(FIGURES) == text:
             return
         if now_s - self._written_s.get(worker.name, -FIGURES_S) < FIGURES_S:
             return
         self._written_s[worker.name] = now_s
-        await self._patch(there, {"metadata": {"annotations": {FIGURES: text}}})
+        await self._patch(cluster_object, {"metadata": {"annotations": {FIGURES: text}}})
 
     async def _patch(
-        self, there: Mapping[str, Any], body: dict[str, Any], subresource: str = ""
+        self, cluster_object: Mapping[str, Any], body: dict[str, Any], subresource: str = ""
     ) -> Mapping[str, object]:
-        meta = there["metadata"]
+        meta = cluster_object["metadata"]
         body = {**body, "metadata": {**(body.get("metadata") or {}), "uid": meta["uid"]}}
         after = await self._api.patch(
             MULTI_CLUSTERS, meta["name"], body, subresource=subresource, fieldManager=FIELD_MANAGER

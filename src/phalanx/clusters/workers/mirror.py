@@ -28,11 +28,11 @@ _UNBOUNDED = 2**40  # the assumed amount of every resource, if a worker does not
 
 
 def mirrored(
-    cluster: str, nodes: Iterable[Object], pods: Iterable[Object], ours: frozenset[str], *, reachable: bool
+    cluster: str, nodes: Iterable[Object], pods: Iterable[Object], sent: frozenset[str], *, reachable: bool
 ) -> dict[str, Node]:
-    """Return the nodes of a worker by name. `ours`: the uids of the sent jobs, and of their copies.
+    """Return the nodes of a worker by name. `sent`: the uids of the sent jobs, and of their copies.
     `reachable`: False if the worker cannot be reached, so that no further job is placed on its nodes."""
-    used = used_by_node(pods, ours)
+    used = used_by_node(pods, sent)
     found = {}
     for obj in nodes:
         node = read_node(dict(obj))
@@ -68,13 +68,13 @@ def _of_cluster(cluster: str, node: Node) -> Node:
     )
 
 
-def used_by_node(pods: Iterable[Object], ours: frozenset[str] = frozenset()) -> dict[str, dict[str, int]]:
-    """Return node -> the sum of the requests of the pods on the node. The pods of the jobs `ours` do not count."""
+def used_by_node(pods: Iterable[Object], sent: frozenset[str] = frozenset()) -> dict[str, dict[str, int]]:
+    """Return node -> the sum of the requests of the pods on the node. The pods of the jobs `sent` do not count."""
     found: dict[str, dict[str, int]] = {}
     for pod in pods:
         node = (pod.get("spec") or {}).get("nodeName")
         over = (pod.get("status") or {}).get("phase") in _OVER
-        if not node or over or not ours.isdisjoint(_jobs_of(pod)):
+        if not node or over or not sent.isdisjoint(_jobs_of(pod)):
             continue
         total = found.setdefault(node, {})
         for resource, amount in _requests(pod):

@@ -40,9 +40,9 @@ async def reached(api: Connection, objects: Iterable[Mapping[str, object]]) -> A
         found = await credentials(api, source)
     except (SourceError, ApiRefusal) as error:
         raise PhalanxError(f"the job is in cluster {name}, whose kubeconfig you cannot use: {error}. {say}") from error
-    async with await Connection.of(*found) as there:
+    async with await Connection.of(*found) as connection:
         try:
-            await there.request("GET", "/version")
+            await connection.request("GET", "/version")
         except (ApiUnknown, ApiRefusal) as error:
             raise PhalanxError(f"the job is in cluster {name}, which does not answer: {error}") from error
-        yield there
+        yield connection

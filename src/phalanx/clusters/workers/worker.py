@@ -230,9 +230,9 @@ class Worker:
             return {}
         if NODES not in self.caches:
             return unbounded(self.name, self._asked(), reachable=self.active)
-        ours = frozenset(uid for _, job in self.jobs() for uid in (str(job["metadata"]["uid"]), uid_of(job)))
+        sent_uids = frozenset(uid for _, job in self.jobs() for uid in (str(job["metadata"]["uid"]), uid_of(job)))
         nodes, pods = self._objects(NODES).values(), self._objects(PODS).values()
-        return mirrored(self.name, nodes, pods, ours, reachable=self.active)
+        return mirrored(self.name, nodes, pods, sent_uids, reachable=self.active)
 
     def figures(self) -> WorkerCapacity:
         """Return the figures of the worker, computed from its caches."""

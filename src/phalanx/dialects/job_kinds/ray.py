@@ -100,10 +100,10 @@ class Ray:
             return found
         cluster = at(spec, self.cluster) or {}
         template: Object = (cluster.get("headGroupSpec") or {}).get("template") or {"spec": {}}
-        beside: list[object] = [_SCALES] if cluster.get("enableInTreeAutoscaling") else []
-        beside += [_SUBMITS] if spec.get("submissionMode") == "SidecarMode" else []
+        sidecars: list[object] = [_SCALES] if cluster.get("enableInTreeAutoscaling") else []
+        sidecars += [_SUBMITS] if spec.get("submissionMode") == "SidecarMode" else []
         pod = template.get("spec") or {}
-        return {**template, "spec": {**pod, "containers": [*(pod.get("containers") or ()), *beside]}}
+        return {**template, "spec": {**pod, "containers": [*(pod.get("containers") or ()), *sidecars]}}
 
 
 RAY_CLUSTER = Ray(Kind(group="ray.io", plural="rayclusters", name="RayCluster"))

@@ -51,14 +51,14 @@ class TrainJobs:
         if "template" not in patch:
             return found
         entries = list(spec.get("runtimePatches") or ())
-        ours = next((one for one in entries if one.get("manager") == MANAGER), {"manager": MANAGER})
-        jobs = list(_jobs(ours))
+        own_entry = next((one for one in entries if one.get("manager") == MANAGER), {"manager": MANAGER})
+        jobs = list(_jobs(own_entry))
         before = next((one for one in jobs if one["name"] == role), {"name": role})
         after = patched(before, {"template": {"spec": {"template": patch["template"]}}})
         jobs = [one for one in jobs if one["name"] != role] + [after]
         said = {"template": {"spec": {"replicatedJobs": jobs}}}
         others = [one for one in entries if one.get("manager") != MANAGER]
-        return {**found, "runtimePatches": [*others, {**ours, "trainingRuntimeSpec": said}]}
+        return {**found, "runtimePatches": [*others, {**own_entry, "trainingRuntimeSpec": said}]}
 
 
 TRAIN_JOB = TrainJobs()

@@ -128,9 +128,9 @@ def terms(defined: KaiDefinitions, said: Said, objects: Objects) -> PodGroupTerm
         return _of_pod_group(defined, said, name, group)
     owner = owner_of(options)
     kind = sizes(owner, objects)
-    there = objects[kind].get(f"{said.namespace}/{owner.name}") if kind is not None else None
+    found_owner = objects[kind].get(f"{said.namespace}/{owner.name}") if kind is not None else None
     top, awaits = lineage(controller_of(options) or owner, said.namespace, objects)
-    if kind is not None and there is None:
+    if kind is not None and found_owner is None:
         awaits = kind, f"{said.namespace}/{owner.name}"
     missing = None
     if awaits is not None:
@@ -139,7 +139,7 @@ def terms(defined: KaiDefinitions, said: Said, objects: Objects) -> PodGroupTerm
             f"the {awaits[0].name} {name}, which owns the pods and states their queue and number, has not been read yet"
         )
         missing = Reason(code=ReasonCode.WAITING_FOR_MEMBERS, text=text)
-    meta = (top or there or {}).get("metadata") or {}
+    meta = (top or found_owner or {}).get("metadata") or {}
     words = {**options, **(meta.get("annotations") or {}), **(meta.get("labels") or {})}
     name, priority = _priority(defined, str(words.get(PRIORITY_LABEL) or ""), said.priority, owner)
     return PodGroupTerms(
@@ -147,7 +147,7 @@ def terms(defined: KaiDefinitions, said: Said, objects: Objects) -> PodGroupTerm
         priority=priority,
         priority_class=name,
         preemptible=_preemptible(words.get(PREEMPTIBILITY), priority),
-        shape=_size(options) if there is None else shape_of(owner.kind, there),
+        shape=_size(options) if found_owner is None else shape_of(owner.kind, found_owner),
         nearness=(words.get(TOPOLOGY, ""), words.get(REQUIRED_LEVEL, ""), words.get(PREFERRED_LEVEL, "")),
         staleness_grace_s=_grace_s(words.get(GRACE_PERIOD)),
         missing=missing,

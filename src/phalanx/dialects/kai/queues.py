@@ -132,10 +132,10 @@ def _known(name: str, specs: Mapping[str, Any]) -> KaiQueue:
 
 def _amounts(resources: Mapping[str, Any], word: str) -> dict[str, int]:
     found = {}
-    for theirs, (ours, units) in RESOURCES.items():
-        value = (resources.get(theirs) or {}).get(word) or 0
+    for name_in_kai, (resource, units) in RESOURCES.items():
+        value = (resources.get(name_in_kai) or {}).get(word) or 0
         if isinstance(value, int | float) and value != UNLIMITED:
-            found[ours] = ceil(min(max(value, 0) * units, _TOO_MUCH))
+            found[resource] = ceil(min(max(value, 0) * units, _TOO_MUCH))
     return found
 
 
@@ -166,8 +166,8 @@ def _queue(
     spec = specs[each.name]
     resources = spec.get("resources") or {}
     weights = {
-        ours: max(0.0, float((resources.get(theirs) or {}).get("overQuotaWeight") or 0))
-        for theirs, (ours, _) in RESOURCES.items()
+        resource: max(0.0, float((resources.get(name_in_kai) or {}).get("overQuotaWeight") or 0))
+        for name_in_kai, (resource, _) in RESOURCES.items()
     }
     lines = [specs[name] for name in (each.name, *each.above)]
     deserved = [name for name, _ in RESOURCES.values() if name in each.deserved]  # all other resources are unlimited

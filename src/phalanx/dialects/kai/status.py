@@ -50,10 +50,10 @@ def pod_group(defined: KaiDefinitions, told: GangView, objects: Objects, now: st
     if not name:
         return None
     key = f"{told.namespace}/{name}"
-    there = objects.get(kinds.POD_GROUPS, {}).get(key)
+    existing = objects.get(kinds.POD_GROUPS, {}).get(key)
     found = terms(defined, _said(told), objects)
     body = None if GROUP_NAME in told.options or found.awaits is not None else _body(name, told, found)
-    status = _status(defined, told, found, (there or {}).get("status") or {}, objects, now)
+    status = _status(defined, told, found, (existing or {}).get("status") or {}, objects, now)
     return Answer(kind=kinds.POD_GROUPS, key=key, body=body, status=status)
 
 

@@ -20,8 +20,8 @@ from phalanx.dialects.kueue.tree.workload import workload_of
 
 def _claim(defined: KueueDefinitions, said: Said, objects: Objects) -> Claim | None:
     key = names.key_of_gang(defined, said)
-    there = objects.get(kinds.WORKLOADS, {}).get(key)
-    return claims.claim(defined, said, None if there is None else workload_of(there))
+    existing = objects.get(kinds.WORKLOADS, {}).get(key)
+    return claims.claim(defined, said, None if existing is None else workload_of(existing))
 
 
 def _gang_of(answer: Object) -> str:
@@ -34,8 +34,8 @@ def _gang_of(answer: Object) -> str:
 def _answer(defined: KueueDefinitions, told: GangView, objects: Objects, now: str) -> Iterable[Answer]:
     if workloads.incomplete(told) or names.is_nameless(defined, told):
         return
-    there = objects.get(kinds.WORKLOADS, {}).get(names.key_of(defined, told))
-    if there is None and claims.missing_class(defined, told.options, None):
+    existing = objects.get(kinds.WORKLOADS, {}).get(names.key_of(defined, told))
+    if existing is None and claims.missing_class(defined, told.options, None):
         return
     yield from workloads.answers(defined, told, objects, now)
 

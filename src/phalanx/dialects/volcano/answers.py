@@ -132,7 +132,7 @@ def statuses(queues: Mapping[str, Queue], everyone: Iterable[GangView], objects:
     queues of the definitions by name."""
     listed = list(everyone)
     told = {f"{one.namespace}/{one.options.get(OBJECT, '')}": one for one in listed}
-    groups, there = objects.get(kinds.POD_GROUPS, {}), objects.get(kinds.QUEUES, {})
+    groups, existing_queues = objects.get(kinds.POD_GROUPS, {}), objects.get(kinds.QUEUES, {})
     waiting: dict[str, Object] = {}
     for key, group in groups.items():
         status = group.get("status") or {} if key in told else pod_group_status(group, None, now)
@@ -143,17 +143,17 @@ def statuses(queues: Mapping[str, Queue], everyone: Iterable[GangView], objects:
     for key in _taken_up(waiting, groups, told, queues, objects.get(NODES, {})):
         yield Answer(kind=kinds.POD_GROUPS, key=key, status={**waiting[key], "phase": str(GroupPhase.INQUEUE)})
     used = _allocated({name: queue.parent for name, queue in queues.items()}, listed)
-    for name, queue in there.items():
+    for name, queue in existing_queues.items():
         yield Answer(kind=kinds.QUEUES, key=name, status=queue_status(queue, used.get(kinds.tree_name(name), {})))
-    if groups or there:
-        yield from _standing_queues(there, used)
+    if groups or existing_queues:
+        yield from _standing_queues(existing_queues, used)
 
 
-def _standing_queues(there: Mapping[str, Object], used: Mapping[str, Asked]) -> Iterator[Answer]:
+def _standing_queues(existing_queues: Mapping[str, Object], used: Mapping[str, Asked]) -> Iterator[Answer]:
     """Yield the two Queues that Volcano's scheduler creates when it starts. Phalanx creates them when the first object
     of Volcano exists, so a cluster without such objects does not get these Queues."""
     for name, spec in _STANDING.items():
-        if name not in there:
+        if name not in existing_queues:
             kind = {"apiVersion": kinds.QUEUES.api_version, "kind": kinds.QUEUES.name}
             body: Object = {**kind, "metadata": {"name": name}, "spec": spec}
             yield Answer(
@@ -168,9 +168,9 @@ def hyper_nodes(defined: HyperNodes, objects: Objects) -> Iterator[Answer]:
     counts: Counter[str] = Counter()
     for name, node in objects.get(NODES, {}).items():
         counts.update(defined.around(name, (node.get("metadata") or {}).get("labels") or {}).values())
-    there = objects.get(kinds.HYPER_NODES, {})
+    hyper_nodes = objects.get(kinds.HYPER_NODES, {})
     for each in defined.all:
-        old = (there.get(each.name) or {}).get("status") or {}
+        old = (hyper_nodes.get(each.name) or {}).get("status") or {}
         yield Answer(kind=kinds.HYPER_NODES, key=each.name, status={**old, "nodeCount": counts[each.name]})
 
 

@@ -147,18 +147,18 @@ def _claim(defined: VolcanoDefinitions, said: Said, objects: Objects) -> Claim |
         text = f"the PodGroup {name}: {error}"
         return Claim(queue=own, blocked=Reason(code=ReasonCode.INVALID, text=text))
     try:
-        theirs = defined.queue_of(said.namespace, group.queue)
+        queue_of_group = defined.queue_of(said.namespace, group.queue)
         options = dict(closeness(defined.hyper_nodes, group.topology))
         groups, roles = _partitions(defined.hyper_nodes, group, said.options)
     except LookupError as error:
-        return Claim(queue=own or theirs, blocked=Reason(code=ReasonCode.INVALID, text=str(error.args[0])))
+        return Claim(queue=own or queue_of_group, blocked=Reason(code=ReasonCode.INVALID, text=str(error.args[0])))
     if not _CLOSENESS.isdisjoint(said.options):  # topology options of the pods take precedence over the PodGroup's
         options = {}
     options |= _sparing(said)
     if groups:
         options[_SUBGROUPS] = msgspec.json.encode(groups).decode()
     return Claim(
-        queue=said.queue if queue is None else own or theirs,
+        queue=said.queue if queue is None else own or queue_of_group,
         options=options,
         roles=roles,
         priority=defined.priorities.get(group.priority_class, defined.usual_priority),
@@ -223,16 +223,16 @@ def _partitions(
 ) -> tuple[list[Object], dict[str, RoleClaim]]:
     """Return the groups and roles of a gang with partitions. Each partition that has a pod becomes one group and one
     role. Raise LookupError if no HyperNode has a requested tier name."""
-    there: dict[str, list[str]] = {}
+    by_task: dict[str, list[str]] = {}
     for key in sorted(options):
         if key.startswith(_PARTITIONS):
-            there.setdefault(options[key], []).append(key.removeprefix(_PARTITIONS))
-    if not there:
+            by_task.setdefault(options[key], []).append(key.removeprefix(_PARTITIONS))
+    if not by_task:
         return [], {}
     minimums, policies = dict(group.tasks), {one.task: one for one in group.subgroups}
-    roles = {task: RoleClaim(minimum=minimum) for task, minimum in minimums.items() if task not in there}
+    roles = {task: RoleClaim(minimum=minimum) for task, minimum in minimums.items() if task not in by_task}
     groups: list[Object] = []
-    for task, partitions in there.items():
+    for task, partitions in by_task.items():
         policy = policies.get(task, SubGroups(task=task))
         fewest = max(policy.minimum, -(-minimums.get(task, 0) // policy.size))
         groups.append({"name": task, "minimum": min(fewest, len(partitions))})

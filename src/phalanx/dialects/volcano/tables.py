@@ -310,12 +310,12 @@ WORDS: Mapping[str, Use] = {
 def notes(kind: str, obj: Object) -> Iterator[str]:
     """Yield one sentence for each field, label and annotation of the object that has no effect. For objects of other
     API groups, for example a batch/v1 Job, only labels and annotations are checked."""
-    theirs = _GROUPS in str(obj.get("apiVersion") or "")
-    table = TABLES.get(kind, {}) if theirs else {}
+    is_volcano = _GROUPS in str(obj.get("apiVersion") or "")
+    table = TABLES.get(kind, {}) if is_volcano else {}
     if isinstance(whole := table.get("spec"), Ignored):
         yield f"it has no effect: {whole.why}"
         return
-    if theirs and kind == "Queue" and (fault := fault_of(obj)):
+    if is_volcano and kind == "Queue" and (fault := fault_of(obj)):
         yield f"{fault}: no job of this queue starts until this is corrected"
     if table:
         yield from unused(obj.get("spec") or {}, table)

@@ -213,16 +213,16 @@ def _with(queue: QueueBranch, path: Sequence[str], child: QueueBranch) -> QueueB
     """Return `queue`, extended by the queue `child`. `path`: the names of the queues from `queue` down to the parent of
     `child`. If the parent already has a queue with the name of `child`, the children of `child` are added to that
     queue."""
-    beside = {one.name.lower(): one for one in queue.queues}
+    by_name = {one.name.lower(): one for one in queue.queues}
     name = path[0] if path else child.name
     if path:
-        beside[name] = _with(beside[name], path[1:], child)
-    elif name in beside:
+        by_name[name] = _with(by_name[name], path[1:], child)
+    elif name in by_name:
         for one in child.queues:
-            beside[name] = _with(beside[name], (), one)
+            by_name[name] = _with(by_name[name], (), one)
     else:
-        beside[name] = child
-    return replace(queue, queues=tuple(beside.values()))
+        by_name[name] = child
+    return replace(queue, queues=tuple(by_name.values()))
 
 
 def _below(applications: Iterable[_Application]) -> Mapping[str, list[_Application]]:
@@ -237,12 +237,12 @@ def _below(applications: Iterable[_Application]) -> Mapping[str, list[_Applicati
 
 
 def _applications(defined: YuniKornDefinitions, everyone: Iterable[GangView]) -> tuple[_Application, ...]:
-    theirs = {ours: full for full, ours in defined.named.items()}
+    full_names = {short: full for full, short in defined.named.items()}
     found: dict[tuple[str, str], _Application] = {}
     for told in everyone:
         refused = is_refused(told)
         leaf = told.queue.partition(OF_APPLICATION)[0]
-        queue = theirs.get(leaf, "") if defined.named or defined.fault else "root"
+        queue = full_names.get(leaf, "") if defined.named or defined.fault else "root"
         name = leaf.removeprefix(QUEUE_PREFIX)
         if not queue and not refused and defined.made(name, told.namespace) is not None:
             queue = name

@@ -32,8 +32,8 @@ class DefinitionReader:
     def read(self, dialect: Dialect[Any]) -> Definitions | None:
         """Return the definitions that the dialect makes from the present objects; None if the earlier definitions stay
         in effect. An error in one definition affects neither the other definitions nor other users' jobs."""
-        there = ((kind, self._objects(kind)) for kind in dialect.definition_kinds)
-        found = {kind: objects for kind, objects in there if objects is not None}
+        listed = ((kind, self._objects(kind)) for kind in dialect.definition_kinds)
+        found = {kind: objects for kind, objects in listed if objects is not None}
         defined: Definitions
         try:
             defined = dialect.define(found)

@@ -167,8 +167,8 @@ class DialectWatch:
         found = {name: said for name, each in self.dialects.items() if (said := each.options_of(kind, meta, scheduler))}
         if not found:
             return _NOTHING
-        theirs = (name for name in found if scheduler in self.dialects[name].scheduler_names)
-        name = next(theirs, next(iter(found)))
+        matching = (name for name in found if scheduler in self.dialects[name].scheduler_names)
+        name = next(matching, next(iter(found)))
         if len(found) > 1 and "uid" in meta:
             others = ", ".join(other for other in found if other != name)
             why = f"its scheduler is {scheduler}" if scheduler in self.dialects[name].scheduler_names else "it is first"

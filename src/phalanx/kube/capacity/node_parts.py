@@ -67,17 +67,17 @@ def in_parts(pod: Pod, use: PartUse | None, name: str, part: NodePart | None) ->
     if use is None and not name:
         return pod
     shape = pod.shape if use is None else _using(pod.shape, use)
-    there = part is not None and part.node == pod.node
-    return msgspec.structs.replace(pod, shape=shape, part=name, node=name_of(pod.node, name) if there else pod.node)
+    in_part = part is not None and part.node == pod.node
+    return msgspec.structs.replace(pod, shape=shape, part=name, node=name_of(pod.node, name) if in_part else pod.node)
 
 
 def _using(shape: Shape, use: PartUse) -> Shape:
-    there = Requirement(PART, Operator.IN, use.names)
+    requirement = Requirement(PART, Operator.IN, use.names)
     opened = tuple(Toleration(key=PART, value=name) for name in use.names)
     affinity = shape.affinity
     if use.required:
-        affinity = tuple((*term, there) for term in shape.affinity or ((),))
-    rather = (NodePreference(_RATHER, (there,)),) if use.names and not use.required else ()
+        affinity = tuple((*term, requirement) for term in shape.affinity or ((),))
+    rather = (NodePreference(_RATHER, (requirement,)),) if use.names and not use.required else ()
     return replace(
         shape,
         affinity=affinity,

@@ -110,8 +110,8 @@ class GangObjects:
         PyTorchJob if a new JobSet has the same name. Objects of the same name without the label `phalanx.dev/job` get
         the same gang. Only the newest unfinished one of these objects is part of the gang or, if all of them have
         finished, only the newest one."""
-        unsaid = [job for job in self.jobs.values() if labels.JOB not in job.options]
-        newest = max(unsaid, key=lambda job: (not job.finished, job.created_s, job.object_uid), default=None)
+        unlabelled = [job for job in self.jobs.values() if labels.JOB not in job.options]
+        newest = max(unlabelled, key=lambda job: (not job.finished, job.created_s, job.object_uid), default=None)
         if newest is None:
             return set()
-        return {job.uid for job in unsaid if job.finished and job.object_uid != newest.object_uid}
+        return {job.uid for job in unlabelled if job.finished and job.object_uid != newest.object_uid}

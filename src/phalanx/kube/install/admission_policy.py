@@ -158,10 +158,10 @@ def _of_roles_untouched() -> str:
     """Return a CEL expression that is true if the write does not change the annotations about roles of a framework's
     job (`KEY.ROLE`)."""
     now, then = (f"(has({one}.metadata.annotations) ? {one}.metadata.annotations : {{}})" for one in _STATES)
-    ours = " || ".join(f'key.startsWith("{key}.")' for key in BY_ROLE)
+    is_own = " || ".join(f'key.startsWith("{key}.")' for key in BY_ROLE)
     before = f'request.operation == "UPDATE" && key in {then} && {then}[key] == {now}[key]'
-    kept = f"{then}.all(key, !({ours}) || key in {now})"
-    return f'({now}.all(key, !({ours}) || ({before})) && (request.operation != "UPDATE" || {kept}))'
+    kept = f"{then}.all(key, !({is_own}) || key in {now})"
+    return f'({now}.all(key, !({is_own}) || ({before})) && (request.operation != "UPDATE" || {kept}))'
 
 
 _STATES = ("object", "oldObject")
@@ -302,9 +302,9 @@ async def _install(api: Connection, version: str, *, make: bool) -> ApiRefusal |
     """Return the error if the policies do not exist and cannot be created in this version of the API; otherwise None.
     If `make` is False, only check whether the policies exist."""
     for kind, body in INSTALLED:
-        there = kind._replace(version=version)
+        served = kind._replace(version=version)
         try:
-            await api.get(there, body["metadata"]["name"])
+            await api.get(served, body["metadata"]["name"])
             continue
         except ApiRefusal as error:
             if error.code not in (403, 404):
@@ -312,7 +312,7 @@ async def _install(api: Connection, version: str, *, make: bool) -> ApiRefusal |
             if not make:
                 return error
         try:
-            await api.create(there, {**body, "apiVersion": there.api_version})
+            await api.create(served, {**body, "apiVersion": served.api_version})
         except ApiRefusal as error:
             if error.code in (403, 404):
                 return error

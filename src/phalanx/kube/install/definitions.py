@@ -171,10 +171,10 @@ async def _install_definition(api: Connection, body: Object) -> None:
     installed it."""
     meta = body["metadata"]
     try:
-        there = await find(api, CRDS, meta["name"])
-        if there is None:
+        existing = await find(api, CRDS, meta["name"])
+        if existing is None:
             await create(api, CRDS, body)
-        elif (there["metadata"].get("annotations") or {}).get(DIGEST) != meta["annotations"][DIGEST]:
+        elif (existing["metadata"].get("annotations") or {}).get(DIGEST) != meta["annotations"][DIGEST]:
             patch = {"metadata": {"annotations": meta["annotations"]}, "spec": body["spec"]}
             await api.patch(CRDS, meta["name"], patch, fieldManager=FIELD_MANAGER)
             log.info("the definition %s was brought up to date", meta["name"])
@@ -239,12 +239,12 @@ class VersionNotServed(PhalanxError):
 async def install_dialect(api: Connection, dialect: Dialect[Any]) -> None:
     """Install the dialect, and return when its kinds are served. Without the right to write definitions, use the
     existing definitions. Raises VersionNotServed."""
-    there: dict[tuple[str, str], Object | None] = {}
+    existing: dict[tuple[str, str], Object | None] = {}
     for body in crds_of(dialect):
-        there[body["spec"]["group"], body["spec"]["names"]["plural"]] = await _bring(api, CRDS, body)
+        existing[body["spec"]["group"], body["spec"]["names"]["plural"]] = await _bring(api, CRDS, body)
     for kind in (*dialect.definition_kinds, *dialect.answer_kinds):
-        if (kind.group, kind.plural) in there:  # other kinds are optional: Phalanx reads them if they are served
-            if (definition := there[kind.group, kind.plural]) is not None:
+        if (kind.group, kind.plural) in existing:  # other kinds are optional: Phalanx reads them if they are served
+            if (definition := existing[kind.group, kind.plural]) is not None:
                 _check_version(dialect, kind, definition)
             await served(api, kind)
     for kind, body in policies_of(dialect):
@@ -296,9 +296,9 @@ async def _bring(api: Connection, kind: Kind, body: Object) -> Object | None:
     return found
 
 
-def _is_of_another_release(kind: Kind, there: Object, body: Object) -> bool:
+def _is_of_another_release(kind: Kind, existing: Object, body: Object) -> bool:
     """Return whether another release of Phalanx created the existing object."""
     digest = (body["metadata"].get("annotations") or {}).get(DIGEST)
-    said = there["metadata"].get("annotations") or {}
-    ours = MADE_FROM in said if kind == CRDS else digest is not None
-    return ours and said.get(DIGEST) != digest
+    said = existing["metadata"].get("annotations") or {}
+    by_phalanx = MADE_FROM in said if kind == CRDS else digest is not None
+    return by_phalanx and said.get(DIGEST) != digest

@@ -127,8 +127,8 @@ def read_pod(
     ours = bound_by_us or (owner is not None and (labels.GATE in gates or bool(pin)))
     awaited = "" if ours or "nodeName" in spec else _awaited(spec, status)
     said = {**(labels.from_autoscalers(meta) if annotations else {}), **_said(meta)} if ours else {}
-    theirs = words("Pod", _named(meta, spec), scheduler) if bound_by_us and _has_words(spec, owner) else _NOTHING
-    ask = shapes.of_pod(spec, status, _with_devices(meta, theirs))
+    from_dialect = words("Pod", _named(meta, spec), scheduler) if bound_by_us and _has_words(spec, owner) else _NOTHING
+    ask = shapes.of_pod(spec, status, _with_devices(meta, from_dialect))
     index, (record, mark) = annotations.get(labels.COMPLETION_INDEX), read_records(annotations)
     return Pod(
         uid=meta["uid"],
@@ -159,7 +159,7 @@ def read_pod(
         devices=tuple(annotations[labels.DEVICES].split(",")) if annotations.get(labels.DEVICES) else (),
         record=record,
         mark=mark,
-        options={**theirs, **said} if theirs else said,
+        options={**from_dialect, **said} if from_dialect else said,
         claims=volume_claims(spec, meta["name"]) if ask.claims else (),
         message=status.get("message") or "",
         waits_for=_waits_for(status) if ours else "",
@@ -219,11 +219,11 @@ def read_changed_pod(pod: Pod, old: Object, new: Object) -> Pod | None:
     )
 
 
-def _with_devices(meta: Object, theirs: Mapping[str, str]) -> Object:
+def _with_devices(meta: Object, from_dialect: Mapping[str, str]) -> Object:
     """Return the metadata with additional annotations for devices and NUMA zones. These express the options in
-    `theirs`, which a dialect has read from the pod."""
+    `from_dialect`, which a dialect has read from the pod."""
     words = (labels.GPU_FRACTION, labels.GPU_COUNT, labels.GPU_MEMORY, labels.NUMA_ALIGNMENT)
-    asked = {key: theirs[key] for key in words if key in theirs}
+    asked = {key: from_dialect[key] for key in words if key in from_dialect}
     return {**meta, "annotations": {**asked, **(meta.get("annotations") or {})}} if asked else meta
 
 

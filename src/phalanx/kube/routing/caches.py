@@ -101,9 +101,9 @@ class ObjectCaches:
         kinds. Raises ApiError."""
         missing = [kind for kind in self._of_others() if kind not in self.served and kind not in self._withheld]
         listed = await api.request("GET", "/apis") if missing else {}
-        there = {one["groupVersion"] for group in listed.get("groups") or () for one in group["versions"]}
+        served_versions = {one["groupVersion"] for group in listed.get("groups") or () for one in group["versions"]}
         found = list[Kind]()
-        for version in dict.fromkeys(kind.api_version for kind in missing if kind.api_version in there):
+        for version in dict.fromkeys(kind.api_version for kind in missing if kind.api_version in served_versions):
             resources = (await api.request("GET", f"/apis/{version}")).get("resources") or ()
             plurals = {one["name"] for one in resources}
             found += [kind for kind in missing if kind.api_version == version and kind.plural in plurals]

@@ -36,8 +36,8 @@ class KubeSettings:
 
     @property
     def answers_to(self) -> frozenset[str]:
-        theirs = frozenset[str]().union(*(dialect.scheduler_names for dialect in self.others))
-        return labels.OURS | theirs
+        names = frozenset[str]().union(*(dialect.scheduler_names for dialect in self.others))
+        return labels.OURS | names
 
     @property
     def others(self) -> tuple[Dialect[Any], ...]:

@@ -65,38 +65,38 @@ class AnswerWriter:
             return None
         self._refused.pop((answer.kind, answer.key), None)
         informer = self._informers(answer.kind)
-        there = informer.objects.get(answer.key)
+        existing = informer.objects.get(answer.key)
         space, _, name = answer.key.rpartition("/")
         if answer.gone:
-            uid = there["metadata"]["uid"] if there is not None else ""
-            if there is not None and answer.uid in ("", uid) and "deletionTimestamp" not in there["metadata"]:
+            uid = existing["metadata"]["uid"] if existing is not None else ""
+            if existing is not None and answer.uid in ("", uid) and "deletionTimestamp" not in existing["metadata"]:
                 how = {"propagationPolicy": "Background", "preconditions": {"uid": uid}}
                 await self._api.delete(answer.kind, name, space, how)
             return None
-        if there is None and answer.body is not None:
-            there = await self._api.create(answer.kind, answer.body, space)
-            informer.observe(there)
-            self._reports.see_write(about, answer.kind, None, there)
-        if there is not None and answer.spec is not None:
-            there = await self._specify(answer, there)
-        if there is not None and answer.finalizers is not None:
-            await self._finalize(answer, there)
-        if there is not None and answer.annotations is not None:
-            before, there = there, await self._annotate(answer, there)
-            if there is not before:
-                self._reports.see_write(about, answer.kind, before, there)
-        if there is not None and answer.metadata is not None:
-            there = await self._belong(answer, there)
-        if there is None or answer.status is None:
+        if existing is None and answer.body is not None:
+            existing = await self._api.create(answer.kind, answer.body, space)
+            informer.observe(existing)
+            self._reports.see_write(about, answer.kind, None, existing)
+        if existing is not None and answer.spec is not None:
+            existing = await self._specify(answer, existing)
+        if existing is not None and answer.finalizers is not None:
+            await self._finalize(answer, existing)
+        if existing is not None and answer.annotations is not None:
+            before, existing = existing, await self._annotate(answer, existing)
+            if existing is not before:
+                self._reports.see_write(about, answer.kind, before, existing)
+        if existing is not None and answer.metadata is not None:
+            existing = await self._belong(answer, existing)
+        if existing is None or answer.status is None:
             return None
-        old = there.get("status") or {}
+        old = existing.get("status") or {}
         if answer.status == old:
             return None
         # The answer was computed from the known status. If another writer (such as a controller that closes a queue)
         # has changed the status since then, the answer must be computed again.
         if old != known[answer.kind, answer.key]:
             return AGAIN_S
-        meta = {name: there["metadata"][name] for name in ("uid", "resourceVersion")}
+        meta = {name: existing["metadata"][name] for name in ("uid", "resourceVersion")}
         body = {"metadata": meta, "status": _merging(old, answer.status)}
         patch = partial(self._api.patch, answer.kind, name, body, space, fieldManager=FIELD_MANAGER)
         try:
@@ -107,8 +107,8 @@ class AnswerWriter:
             after = await patch()  # the kind's definition may have no such subresource
         informer.observe(after)
         known[answer.kind, answer.key] = after.get("status") or {}
-        self._reports.see_status(about, answer.kind, there, after)
-        self._reports.see_write(about, answer.kind, there, after)
+        self._reports.see_status(about, answer.kind, existing, after)
+        self._reports.see_write(about, answer.kind, existing, after)
         return None
 
     async def _patch(self, answer: Answer, body: Object) -> Object:
@@ -118,44 +118,44 @@ class AnswerWriter:
         return after
 
     def status(self, answer: Answer) -> Object:
-        there = self._informers(answer.kind).objects.get(answer.key) or {}
-        return there.get("status") or {}
+        existing = self._informers(answer.kind).objects.get(answer.key) or {}
+        return existing.get("status") or {}
 
     def _uid(self, answer: Answer) -> str:
         """Return the uid of the object to which the answer is written; "" if the object is unknown."""
-        there = self._informers(answer.kind).objects.get(answer.key)
-        return str(there["metadata"]["uid"]) if there is not None else ""
+        existing = self._informers(answer.kind).objects.get(answer.key)
+        return str(existing["metadata"]["uid"]) if existing is not None else ""
 
-    async def _specify(self, answer: Answer, there: Object) -> Object:
-        spec = there.get("spec") or {}
+    async def _specify(self, answer: Answer, existing: Object) -> Object:
+        spec = existing.get("spec") or {}
         if all(spec.get(key) == value for key, value in (answer.spec or {}).items()):
-            return there
-        body = {"metadata": {"uid": there["metadata"]["uid"]}, "spec": answer.spec}
+            return existing
+        body = {"metadata": {"uid": existing["metadata"]["uid"]}, "spec": answer.spec}
         return await self._patch(answer, body)
 
-    async def _annotate(self, answer: Answer, there: Object) -> Object:
-        old, wanted = there["metadata"].get("annotations") or {}, answer.annotations or {}
+    async def _annotate(self, answer: Answer, existing: Object) -> Object:
+        old, wanted = existing["metadata"].get("annotations") or {}, answer.annotations or {}
         self._written.update(wanted)
         if all(old.get(key) == text for key, text in wanted.items()):
-            return there
-        body = {"metadata": {"uid": there["metadata"]["uid"], "annotations": dict(wanted)}}
+            return existing
+        body = {"metadata": {"uid": existing["metadata"]["uid"], "annotations": dict(wanted)}}
         return await self._patch(answer, body)
 
-    async def _belong(self, answer: Answer, there: Object) -> Object:
-        meta, wanted = there["metadata"], answer.metadata or {}
+    async def _belong(self, answer: Answer, existing: Object) -> Object:
+        meta, wanted = existing["metadata"], answer.metadata or {}
         if all(_says(meta.get(key), each) for key, each in wanted.items()):
-            return there
+            return existing
         body = {"metadata": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"], **wanted}}
         return await self._patch(answer, body)
 
-    async def _finalize(self, answer: Answer, there: Object) -> None:
+    async def _finalize(self, answer: Answer, existing: Object) -> None:
         """Replace the object's finalizers that have the dialect's prefix by the finalizers of the answer."""
-        meta = there["metadata"]
+        meta = existing["metadata"]
         prefix = f"{answer.kind.group}/"
         others = [one for one in meta.get("finalizers") or () if not one.startswith(prefix)]
-        ours = [] if "deletionTimestamp" in meta else list(answer.finalizers or ())
+        own = [] if "deletionTimestamp" in meta else list(answer.finalizers or ())
         kept = [one for one in meta.get("finalizers") or () if one in (answer.finalizers or ())]
-        wanted = [*others, *(ours or kept)]
+        wanted = [*others, *(own or kept)]
         if wanted == list(meta.get("finalizers") or ()):
             return
         body = {"metadata": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"], "finalizers": wanted}}
@@ -175,8 +175,8 @@ def _merging(old: Mapping[str, object], new: Mapping[str, object]) -> Object:
     return found
 
 
-def _says(there: object, wanted: object) -> bool:
-    """Return whether a part of an object's metadata, `there`, has all `wanted` entries. It may have further entries."""
-    if isinstance(there, Mapping) and isinstance(wanted, Mapping):
-        return all(there.get(key) == text for key, text in wanted.items())
-    return bool(there == wanted)
+def _says(existing: object, wanted: object) -> bool:
+    """Return whether `existing`, a part of an object's metadata, has all `wanted` entries; it may have more entries."""
+    if isinstance(existing, Mapping) and isinstance(wanted, Mapping):
+        return all(existing.get(key) == text for key, text in wanted.items())
+    return bool(existing == wanted)

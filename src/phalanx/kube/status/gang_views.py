@@ -78,14 +78,14 @@ class GangViews:
         known = {**self._pods.pop(id, {}), **{pod.key: pod.uid for pod in bare}}
         if known := {key: uid for key, uid in known.items() if self._gang_of_pod(uid) == id}:
             self._pods[id] = known
-        there, cache = [], self._cache(PODS)
+        found, cache = [], self._cache(PODS)
         for key, uid in known.items():
             obj = cache.get(key)
             if uid in self._watch.overlay.stand_ins:
-                there.append(as_pod(self._watch.overlay.stand_ins[uid][1].pod))
+                found.append(as_pod(self._watch.overlay.stand_ins[uid][1].pod))
             elif obj is not None and obj["metadata"]["uid"] == uid:
-                there.append(as_pod(obj))
-        return there
+                found.append(as_pod(obj))
+        return found
 
     def _eviction(self, gang: GangLifecycle) -> Eviction | None:
         """Return the gang's departure from its nodes since the last view; None if there was no departure."""

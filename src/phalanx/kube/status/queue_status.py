@@ -70,11 +70,11 @@ async def write_statuses(
     """Write the status of all queues once. `written`: the last status written to each queue; it is updated. Return the
     queues whose write failed. The next round retries them after all other queues. After `_MOST_FAULTS` such writes, the
     round ends."""
-    ours, wrong = sight.objects(), sight.wrong()
+    queues, wrong = sight.objects(), sight.wrong()
     failed: set[str] = set()
     for standing in standings:
         name = standing.queue
-        obj = ours.get(name)
+        obj = queues.get(name)
         if obj is None or not sight.may_write():
             continue
         old = obj.get("status") or {}
@@ -93,7 +93,7 @@ async def write_statuses(
             failed.add(name)
             if len(failed) == _MOST_FAULTS:
                 break
-    for name in written.keys() - ours.keys():
+    for name in written.keys() - queues.keys():
         del written[name]
     return failed
 

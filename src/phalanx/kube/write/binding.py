@@ -150,8 +150,8 @@ class PinPod(Write):
         if meta["uid"] != self.pod.uid or "deletionTimestamp" in meta:
             return Verdict.GONE
         if not gated(spec):
-            ours = labels.option(meta, labels.PINNED) == self.node and spec.get("nodeName", self.node) == self.node
-            return Verdict.ACHIEVED if ours else Verdict.LOST
+            is_bound = labels.option(meta, labels.PINNED) == self.node and spec.get("nodeName", self.node) == self.node
+            return Verdict.ACHIEVED if is_bound else Verdict.LOST
         self.obj = obj
         return Verdict.AGAIN
 
@@ -174,10 +174,10 @@ class PlaceStandIn(Write):
         return await api.get(self.stand_in.kind, self._name, self._space)
 
     def judge(self, obj: Object) -> Verdict:
-        meta, there = obj["metadata"], obj.get("status") or {}
+        meta, old_status = obj["metadata"], obj.get("status") or {}
         if meta["uid"] != self.stand_in.pod["metadata"]["uid"] or "deletionTimestamp" in meta:
             return Verdict.GONE
-        written = all(there.get(name) == said for name, said in self.status.items())
+        written = all(old_status.get(name) == said for name, said in self.status.items())
         return Verdict.ACHIEVED if written else Verdict.AGAIN
 
 

@@ -83,8 +83,8 @@ class ResumeJob(JobPatch):
     has already run may change only if `status.startTime` is removed (the resume sets it again). From 1.36 on, the Job
     controller may first have to observe the suspension, so a refusal with code 422 is retried.
 
-    `beside`: the patches for the object's other roles, which are sent as part of the same write. `why_there`: a text
-    for users about why another cluster was chosen.
+    `other_roles`: the patches for the object's other roles, which are sent as part of the same write. `why_there`: a
+    text for users about why another cluster was chosen.
     """
 
     begins = True
@@ -98,16 +98,16 @@ class ResumeJob(JobPatch):
         parallelism: int | None = None,
         flavor: Flavor | None = None,
         update: PodUpdate = NO_UPDATE,
-        beside: Sequence[ResumeJob] = (),
+        other_roles: Sequence[ResumeJob] = (),
         why_there: str = "",
     ) -> None:
         super().__init__(job, obj)
-        self.record, self.flavor, self.update, self.beside = record, flavor, update, beside
+        self.record, self.flavor, self.update, self.other_roles = record, flavor, update, other_roles
         self.why_there = why_there
         self.parallelism = job.requested_parallelism if parallelism is None else parallelism
 
     async def send(self, api: Connection) -> Object:
-        changes = [each.resumption() for each in (self, *self.beside)]
+        changes = [each.resumption() for each in (self, *self.other_roles)]
         if "template" in changes[0].spec and self.job.adapter is BATCH_JOB:
             self.retried |= {422}
             if (self.obj.get("status") or {}).get("startTime"):
@@ -154,7 +154,7 @@ class ResumeJob(JobPatch):
             return Verdict.ACHIEVED
         if _asked(shown) != _asked(self.obj):
             return Verdict.LOST  # another client has edited the Job since the decision
-        for each in self.beside:
+        for each in self.other_roles:
             if (other := each.shown(obj)) is None or _asked(other) != _asked(each.obj):
                 return Verdict.LOST  # another client has changed another role of the same object
             each.rebase(other, obj)
@@ -198,10 +198,10 @@ def _worded(own: Object, now: Object, update: PodUpdate) -> Object:
     """Return the changes of the template's labels and annotations that `update` requires."""
     found: Object = {}
     for field, given in (("labels", update.labels), ("annotations", update.annotations)):
-        before, there = ((each.get("metadata") or {}).get(field) or {} for each in (own, now))
+        before, present = ((each.get("metadata") or {}).get(field) or {} for each in (own, now))
         wanted = {**before, **given}
-        changed = {key: text for key, text in wanted.items() if there.get(key) != text}
-        if changed := {**{key: None for key in there if key not in wanted}, **changed}:
+        changed = {key: text for key, text in wanted.items() if present.get(key) != text}
+        if changed := {**{key: None for key in present if key not in wanted}, **changed}:
             found[field] = changed
     return {"metadata": found} if found else {}
 
@@ -286,8 +286,8 @@ def _asked(job: Object) -> tuple[object, ...]:
     """Return the part of a Job that a start depends on: everything except the status and the annotations that Phalanx
     writes on a pending Job."""
     meta = job["metadata"]
-    ours = (labels.REASON, labels.REASON_NUMBERS, labels.AFTER_OUTCOMES)
-    said = {key: text for key, text in (meta.get("annotations") or {}).items() if key not in ours}
+    own_keys = (labels.REASON, labels.REASON_NUMBERS, labels.AFTER_OUTCOMES)
+    said = {key: text for key, text in (meta.get("annotations") or {}).items() if key not in own_keys}
     return job["spec"], meta.get("labels") or {}, said, "deletionTimestamp" in meta
 
 
@@ -322,12 +322,12 @@ class JobWrites:
         self._key = key
 
     def resume(self, gang: str, roles: Sequence[RoleStart], record: StartRecord, answered: Answered) -> None:
-        beside: list[ResumeJob] = []
+        other_roles: list[ResumeJob] = []
         for role in reversed(roles):
             obj, flavor = self._known(role.job), joined_flavor(role.flavor, self._flavors)
-            with_all = tuple(beside) if role is roles[0] else ()
+            with_all = tuple(other_roles) if role is roles[0] else ()
             own = record if self._key is None else self._key.sign(record, role.job.object_uid)
-            beside.append(
+            other_roles.append(
                 ResumeJob(
                     role.job,
                     own,
@@ -335,11 +335,11 @@ class JobWrites:
                     parallelism=role.parallelism,
                     flavor=flavor,
                     update=role.update,
-                    beside=with_all,
+                    other_roles=with_all,
                     why_there=role.why_there,
                 )
             )
-        self._writer.put(beside[-1], self._done(gang, roles[0].job, answered))
+        self._writer.put(other_roles[-1], self._done(gang, roles[0].job, answered))
 
     def suspend(
         self, gang: str, job: BatchJob, why: Reason, mark: PreemptionMark | None, hold: str, answered: Answered

@@ -216,7 +216,7 @@ class Documents:
             about = f"node {text_of(each.name)!r}"
             if each.state not in STATES:
                 raise ProviderError(
-                    f"{cannot}: state {text_of(each.state)!r} of {about} is none of {', '.join(STATES)}"
+                    f"{cannot}: state {text_of(each.state)!r} of {about} is not one of {', '.join(STATES)}"
                 )
             try:
                 each.since_s()

@@ -58,8 +58,8 @@ class Instances:
         if len(ids) < len(found) or any(not each or each.startswith(PENDING) for each in ids):
             raise ProviderError(f"{service.name} lists instances of group {self._group} without id, or twice")
         self._look(each.id for each in found)
-        there = by_provider_id(self._nodes())
-        states = [await self._state(each, there.get(each.id)) for each in found]
+        by_id = by_provider_id(self._nodes())
+        states = [await self._state(each, by_id.get(each.id)) for each in found]
         alive = [each for each in states if each.state != REMOVING]
         surplus = sorted(alive, key=lambda each: bool(each.node))[: max(0, len(alive) - target)]  # no Node: first
         leaving = {each.name for each in surplus}
@@ -74,12 +74,12 @@ class Instances:
         async with self._opened() as service:
             known = {each.id: each.status for each in (await service.call("NodeGroupNodes", id=self._group)).instances}
             here = [each for each in instances.values() if each in known]
-            if going := [name for name in here if name not in self._deleted and known[name].instanceState != DELETING]:
-                self._asked.update(going)
-                await service.call("NodeGroupDeleteNodes", id=self._group, nodes=self._named(going))
-                self._deleted.update(going)
+            if names := [name for name in here if name not in self._deleted and known[name].instanceState != DELETING]:
+                self._asked.update(names)
+                await service.call("NodeGroupDeleteNodes", id=self._group, nodes=self._named(names))
+                self._deleted.update(names)
             if pending := len(to.remove) - len(instances):
-                alive = sum(status.instanceState != DELETING for name, status in known.items() if name not in going)
+                alive = sum(status.instanceState != DELETING for name, status in known.items() if name not in names)
                 less = min(pending, await self._target(service) - alive)
                 if less > 0:
                     await service.call("NodeGroupDecreaseTargetSize", id=self._group, delta=-less)
@@ -131,9 +131,9 @@ class Instances:
     def _named(self, instances: Sequence[str]) -> list[Any]:
         """Return the messages that name the instances to delete. The message of an instance without a Node has only its
         id."""
-        there, found = by_provider_id(self._nodes()), []
+        by_id, found = by_provider_id(self._nodes()), []
         for each in instances:
-            meta = there.get(each, {"metadata": {"name": each}})["metadata"]
+            meta = by_id.get(each, {"metadata": {"name": each}})["metadata"]
             pairs = {
                 kind: [message("Pair")(key=key, value=value) for key, value in (meta.get(kind) or {}).items()]
                 for kind in ("labels", "annotations")

@@ -131,12 +131,12 @@ def inject(template: Object, info: Mapping[str, Any]) -> None:
     meta, spec = template.get("metadata") or {}, template.get("spec") or {}
     template["metadata"], template["spec"] = meta, spec
     for into, name in ((meta, "labels"), (meta, "annotations"), (spec, "nodeSelector")):
-        there = into.get(name) or {}
+        existing = into.get(name) or {}
         for key, value in (info.get(name) or {}).items():
-            if there.get(key, value) != value:
-                raise WrapError(f"the {name} of its pods set {key}: {there[key]}, but its queue sets {value}")
+            if existing.get(key, value) != value:
+                raise WrapError(f"the {name} of its pods set {key}: {existing[key]}, but its queue sets {value}")
         if info.get(name):
-            into[name] = {**there, **info[name]}
+            into[name] = {**existing, **info[name]}
     for name in ("tolerations", "schedulingGates"):
         if info.get(name):
             spec[name] = [*(spec.get(name) or ()), *info[name]]

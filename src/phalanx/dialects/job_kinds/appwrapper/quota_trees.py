@@ -35,7 +35,7 @@ def define(objects: Objects) -> QuotaTrees:
     """Translate the quota trees in these objects: each node becomes a Phalanx Queue."""
     found: dict[str, dict[str, Queue]] = {}
     parts = [objects.get(kind, {}) for kind in (kinds.QUOTA_SUBTREES, kinds.IBM_QUOTA_SUBTREES)]
-    for part in (there[key] for there in parts for key in sorted(there)):
+    for part in (by_key[key] for by_key in parts for key in sorted(by_key)):
         meta, spec = part.get("metadata") or {}, part.get("spec") or {}
         tree = (meta.get("labels") or {}).get(kinds.TREE)
         if tree:

@@ -168,21 +168,21 @@ def statuses(everyone: Iterable[GangView], objects: Objects, now: str) -> Iterat
 
 def status(group: Object, pods: Iterable[Object], now: str) -> Object:
     """Return the status of a PodGroup with these pods. `now`: the present time as a metav1.Time."""
-    old, there = group.get("status") or {}, list(pods)
-    if there and old.get("phase") in _FINAL:
+    old, existing = group.get("status") or {}, list(pods)
+    if existing and old.get("phase") in _FINAL:
         return dict(old)
-    phases = [str((pod.get("status") or {}).get("phase") or "") for pod in there]
+    phases = [str((pod.get("status") or {}).get("phase") or "") for pod in existing]
     counts = {
-        "scheduled": sum(bool((pod.get("spec") or {}).get("nodeName")) for pod in there),
+        "scheduled": sum(bool((pod.get("spec") or {}).get("nodeName")) for pod in existing),
         "running": phases.count("Running"),
         "succeeded": phases.count("Succeeded"),
         "failed": phases.count("Failed"),
     }
     said = (group.get("spec") or {}).get("minMember")
     least = said if isinstance(said, int) else 0
-    phase = _phase(str(old.get("phase") or ""), least, len(there), **counts)
+    phase = _phase(str(old.get("phase") or ""), least, len(existing), **counts)
     found: Object = {"phase": phase}
-    if phase != "Pending" and (owner := str(old.get("occupiedBy") or "") or _occupier(there[0])):
+    if phase != "Pending" and (owner := str(old.get("occupiedBy") or "") or _occupier(existing[0])):
         found["occupiedBy"] = owner
     if phase not in ("Pending", "PreScheduling"):
         found["scheduleStartTime"] = old.get("scheduleStartTime") or now
@@ -202,8 +202,8 @@ def _of_each(told: GangView) -> dict[str, list[Object]]:
     return found
 
 
-def _phase(old: str, least: int, there: int, *, scheduled: int, running: int, succeeded: int, failed: int) -> str:
-    if least <= 0 or there < least:
+def _phase(old: str, least: int, existing: int, *, scheduled: int, running: int, succeeded: int, failed: int) -> str:
+    if least <= 0 or existing < least:
         return "Pending"
     if succeeded >= least:
         return "Finished"

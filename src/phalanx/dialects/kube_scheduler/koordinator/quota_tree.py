@@ -82,9 +82,9 @@ class ElasticQuotaDefinitions(Definitions):
 def define(objects: Objects) -> ElasticQuotaDefinitions:
     """Return the queues of all ElasticQuotas, including the built-in quotas."""
     found: dict[str, ElasticQuota] = {}
-    there = objects.get(kinds.ELASTIC_QUOTAS, {})
-    for key in sorted(there):
-        quota = read_quota(key, there[key])
+    quotas = objects.get(kinds.ELASTIC_QUOTAS, {})
+    for key in sorted(quotas):
+        quota = read_quota(key, quotas[key])
         found.setdefault(quota.name, quota)
     for name in profile_roots(objects.get(kinds.QUOTA_PROFILES, {}).values()):
         found.setdefault(name, ElasticQuota(name=name, key="", parent=kinds.ROOT, is_parent=True))
@@ -179,8 +179,8 @@ def answers(defined: ElasticQuotaDefinitions, objects: Objects) -> Iterator[Answ
     for key, profile in sorted(objects.get(kinds.QUOTA_PROFILES, {}).items()):
         name = str((profile.get("spec") or {}).get("quotaName") or "")
         namespace = key.rpartition("/")[0]
-        there = defined.quotas.get(name)
-        if name and name not in made and (there is None or there.key in ("", f"{namespace}/{name}")):
+        existing = defined.quotas.get(name)
+        if name and name not in made and (existing is None or existing.key in ("", f"{namespace}/{name}")):
             made.add(name)
             yield _answer(f"{namespace}/{name}", profile, nodes)
 

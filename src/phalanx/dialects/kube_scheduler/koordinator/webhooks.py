@@ -117,9 +117,9 @@ def _mapped(field: str, keys: Mapping[str, object]) -> Iterator[str]:
 
 def _copied(field: str, source: str, target: str, suffix: str = "") -> str:
     here = f"object.metadata.{field}"
-    there = f"has({here}) && {json.dumps(source)} in {here}"
+    has_source = f"has({here}) && {json.dumps(source)} in {here}"
     entry = f"{json.dumps(target)}: {here}[{json.dumps(source)}]{suffix}"
-    return f"{there} ? Object{{metadata: Object.metadata{{{field}: {{{entry}}}}}}} : Object{{}}"
+    return f"{has_source} ? Object{{metadata: Object.metadata{{{field}: {{{entry}}}}}}} : Object{{}}"
 
 
 # --- checks -----------------------------------------------------------------------------------------------------------

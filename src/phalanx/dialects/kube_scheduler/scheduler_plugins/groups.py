@@ -35,11 +35,11 @@ def options_of(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
     """Return the Phalanx options of a pod; empty if the pod has another scheduler and no PodGroup. A pod with Phalanx's
     own scheduler name may belong to a PodGroup, but it belongs to no ElasticQuota."""
     labels = meta.get("labels") or _NOTHING
-    theirs = scheduler in _SCHEDULERS
-    if not theirs and _LABELS.isdisjoint(labels):  # this is the case for nearly every pod
+    known_scheduler = scheduler in _SCHEDULERS
+    if not known_scheduler and _LABELS.isdisjoint(labels):  # this is the case for nearly every pod
         return _NOTHING
     group = next((str(labels[key]) for key in kinds.GROUP_LABELS if labels.get(key)), "")
-    if _JOB in labels or not (group or theirs) or not (theirs or scheduler == "phalanx"):
+    if _JOB in labels or not (group or known_scheduler) or not (known_scheduler or scheduler == "phalanx"):
         return _NOTHING
     found = {_QUEUE: kinds.tree_quota(str(meta.get("namespace") or "default"))}
     if group:
@@ -52,8 +52,8 @@ def options_of(meta: Mapping[str, Any], scheduler: str) -> Mapping[str, str]:
 def claim(defined: QuotaDefinitions, said: Said, objects: Objects) -> Claim | None:
     """Return the settings of a gang from the ElasticQuota of its namespace and from its PodGroup; None if the gang does
     not belong to this dialect."""
-    group, theirs = said.options.get(OBJECT, ""), kinds.is_quota(said.queue)
-    if not theirs:
+    group, has_quota = said.options.get(OBJECT, ""), kinds.is_quota(said.queue)
+    if not has_quota:
         return None
     within = said.namespace in defined.quotas
     queue = said.queue if within else ""
@@ -116,19 +116,19 @@ def _status(group: Object, pods: Iterable[Object], now: str) -> Object:
     old = group.get("status") or {}
     if old.get("phase") in _FINAL:
         return old
-    there = list(pods)
-    phases = [str((pod.get("status") or {}).get("phase") or "") for pod in there]
+    existing = list(pods)
+    phases = [str((pod.get("status") or {}).get("phase") or "") for pod in existing]
     running, succeeded, failed = (phases.count(name) for name in ("Running", "Succeeded", "Failed"))
     counts = {"running": running, "succeeded": succeeded, "failed": failed}
-    owner = str(old.get("occupiedBy") or "") or (_occupier(there[0]) if len(there) >= _minimum(group) else "")
-    status: Object = {"phase": _phase(_minimum(group), len(there), running, succeeded, failed)}
+    owner = str(old.get("occupiedBy") or "") or (_occupier(existing[0]) if len(existing) >= _minimum(group) else "")
+    status: Object = {"phase": _phase(_minimum(group), len(existing), running, succeeded, failed)}
     if status["phase"] != "Pending" or "scheduleStartTime" in old:
         status["scheduleStartTime"] = old.get("scheduleStartTime") or now
     return status | ({"occupiedBy": owner} if owner else {}) | {name: count for name, count in counts.items() if count}
 
 
-def _phase(minimum: int, there: int, running: int, succeeded: int, failed: int) -> str:
-    if there < minimum:
+def _phase(minimum: int, existing: int, running: int, succeeded: int, failed: int) -> str:
+    if existing < minimum:
         return "Pending"
     if succeeded >= minimum:
         return "Finished"

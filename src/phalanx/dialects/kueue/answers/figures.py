@@ -315,8 +315,8 @@ def _gauge_amounts(
 
 def _gauge_queue(found: dict[str, dict[Key, float]], each: ClusterQueue, use: FlavorUse, obj: Object) -> None:
     node = each.node
-    going = "deletionTimestamp" in (obj.get("metadata") or {})
-    state = "terminating" if going else "active" if each.active else "pending"
+    deleted = "deletionTimestamp" in (obj.get("metadata") or {})
+    state = "terminating" if deleted else "active" if each.active else "pending"
     for word in ("pending", "active", "terminating"):
         found["cluster_queue_status"][node.name, word] = float(word == state)
     own = (node.parent, node.name)

@@ -136,13 +136,13 @@ def _summary(
     that returns the pending Workloads of a ClusterQueue in any order."""
     match path:
         case (version, "clusterqueues", name, "pendingworkloads"):
-            queue, local, there = name, "", name in cluster_queues
+            queue, local, existing = name, "", name in cluster_queues
         case (version, "namespaces", namespace, "localqueues", name, "pendingworkloads"):
             local = f"{namespace}/{name}"
-            queue, there = queues.get(local, ""), local in queues
+            queue, existing = queues.get(local, ""), local in queues
         case _:
             return status(404, "NotFound", "the server could not find the requested resource")
-    if not there:
+    if not existing:
         return status(404, "NotFound", f'{path[-3]}.{kinds.VISIBILITY} "{name}" not found')
     try:
         limit, offset = _number(query, "limit", DEFAULT_LIMIT), _number(query, "offset", 0)
@@ -199,11 +199,11 @@ def _of_jobs(
         )
 
 
-def _used(defined: KueueDefinitions, queue: str, there: Mapping[str, Object]) -> dict[str, float]:
+def _used(defined: KueueDefinitions, queue: str, existing: Mapping[str, Object]) -> dict[str, float]:
     """Return the past usage of each LocalQueue of a ClusterQueue that orders its jobs by usage."""
     of = {key: local for key, local in defined.local_queues.items() if local.cluster_queue == queue}
     told = {
-        key: consumed.usage(defined, local, (there.get(key) or {}).get("status") or {}) for key, local in of.items()
+        key: consumed.usage(defined, local, (existing.get(key) or {}).get("status") or {}) for key, local in of.items()
     }
     return {key: used for key, used in told.items() if used is not None}
 

@@ -262,9 +262,9 @@ def statuses(defined: KueueDefinitions, everyone: Iterable[GangView], objects: O
     of_queues, of_cohorts = shares(defined, {name: use.amounts for name, use in queues.items()})
     for name, share in of_cohorts.items():
         yield Answer(kind=kinds.COHORTS, key=name, status={"fairSharing": {"weightedShare": share}})
-    there = objects.get(kinds.CLUSTER_QUEUES, {})
+    existing = objects.get(kinds.CLUSTER_QUEUES, {})
     for name, found in defined.cluster_queues.items():
-        old = (there.get(name) or {}).get("status") or {}
+        old = (existing.get(name) or {}).get("status") or {}
         status = _cluster_queue(found, queues.get(name, FlavorUse()), of_queues.get(name), old, now)
         yield Answer(kind=kinds.CLUSTER_QUEUES, key=name, status=status)
     for key, local in defined.local_queues.items():
@@ -289,10 +289,10 @@ def _by_resource(use: FlavorUse) -> dict[str, int]:
     return found
 
 
-def _own_checks(defined: KueueDefinitions, there: Mapping[str, Object], now: str) -> Iterator[Answer]:
+def _own_checks(defined: KueueDefinitions, existing: Mapping[str, Object], now: str) -> Iterator[Answer]:
     """Yield the status of the AdmissionChecks whose controllers are part of Kueue."""
     for name, own in defined.own_checks.items():
-        check = there.get(name) or {"metadata": {}}
+        check = existing.get(name) or {"metadata": {}}
         old = (check.get("status") or {}).get("conditions") or ()
         said = Conditions(old, now, check["metadata"].get("generation") or 0)
         said.set("Active", *own)

@@ -120,13 +120,13 @@ def counts(told: GangView, before: Iterable[Object]) -> dict[str, int]:
     return {each.name: _size(each, said) for each in told.pod_sets}
 
 
-def changes(told: GangView, there: Mapping[str, Any], fresh: Mapping[str, object]) -> Object:
+def changes(told: GangView, existing: Mapping[str, Any], fresh: Mapping[str, object]) -> Object:
     """Return the fields of an existing Workload's spec that must change. `fresh`: the spec that a newly created
     Workload would have."""
-    spec = there.get("spec") or {}
+    spec = existing.get("spec") or {}
     found: Object = {}
     waits = told.stage is GangStage.WAITING and told.kind == "Job"
-    if waits and not claims.is_in_sync(workload_of(there), told.pod_sets, {}):
+    if waits and not claims.is_in_sync(workload_of(existing), told.pod_sets, {}):
         found["podSets"] = fresh["podSets"]
     elif _follows(told):
         listed, wanted = spec.get("podSets") or (), counts(told, spec.get("podSets") or ())

@@ -58,24 +58,24 @@ def answers(defined: KueueDefinitions, told: GangView, objects: Objects, now: st
     owner of that Workload."""
     told = provisioned.reserved(told)
     if told.stage is GangStage.FINISHED and defined.configuration.finished_s is not None:
-        there = objects.get(kinds.WORKLOADS, {}).get(key_of(defined, told))
-        if there is None:
+        existing = objects.get(kinds.WORKLOADS, {}).get(key_of(defined, told))
+        if existing is None:
             return  # the Workload was deleted at the end of its retention time
     if gangs.PREBUILT not in told.options:
         yield from with_requests(defined, told, objects, workload(defined, told, objects, now))
         return
     key = key_of(defined, told)
-    there, uids = objects.get(kinds.WORKLOADS, {}).get(key), [each["metadata"]["uid"] for each in told.owners]
-    if there is None or claims.is_of_another(workload_of(there), uids):
+    existing, uids = objects.get(kinds.WORKLOADS, {}).get(key), [each["metadata"]["uid"] for each in told.owners]
+    if existing is None or claims.is_of_another(workload_of(existing), uids):
         return
-    status, taken = there.get("status") or {}, claims.is_owned(workload_of(there), uids[0])
-    if not taken and not claims.is_in_sync(workload_of(there), told.pod_sets, told.options):
+    status, taken = existing.get("status") or {}, claims.is_owned(workload_of(existing), uids[0])
+    if not taken and not claims.is_in_sync(workload_of(existing), told.pod_sets, told.options):
         said = Conditions(status.get("conditions") or (), now, 1)
         said.set("Finished", True, "OutOfSync", claims.OUT_OF_SYNC)
         yield Answer(kind=kinds.WORKLOADS, key=key, status={**status, "conditions": said.all()})
     if not taken:
         own = _owners(told)
-        listed = [one for one in there["metadata"].get("ownerReferences") or () if one.get("uid") not in uids]
+        listed = [one for one in existing["metadata"].get("ownerReferences") or () if one.get("uid") not in uids]
         metadata = {"ownerReferences": [*listed, *own], "labels": {_JOB_UID: uids[0]}}
         yield Answer(kind=kinds.WORKLOADS, key=key, metadata=metadata)
     elif told.stage is not GangStage.WAITING or not Conditions(status.get("conditions") or (), now).is_true("Finished"):
@@ -85,24 +85,24 @@ def answers(defined: KueueDefinitions, told: GangView, objects: Objects, now: st
 def with_requests(defined: KueueDefinitions, told: GangView, objects: Objects, answer: Answer) -> Iterator[Answer]:
     """Yield the answer for a gang's Workload and the answers for its ProvisioningRequests."""
     yield answer
-    there = objects.get(kinds.WORKLOADS, {}).get(answer.key)
+    existing = objects.get(kinds.WORKLOADS, {}).get(answer.key)
     known = objects.get(kinds.PROVISIONING_REQUESTS, {})
-    if there is None or not (known or defined.provisioning):
+    if existing is None or not (known or defined.provisioning):
         return
     listed = (answer.status or {}).get("admissionChecks") or ()
     flavors = {flavor.name: flavor for flavor in defined.flavors}
-    yield from provisioned.answers(defined.provisioning, told, there, listed, known, flavors)
+    yield from provisioned.answers(defined.provisioning, told, existing, listed, known, flavors)
 
 
 def workload(defined: KueueDefinitions, told: GangView, objects: Objects, now: str) -> Answer:
     """Return the desired Workload of a gang. `objects`: the existing objects. `now`: the present time as a
     metav1.Time."""
     key = key_of(defined, told)
-    there = objects.get(kinds.WORKLOADS, {}).get(key) or {}
-    old = there.get("status") or {}
+    existing = objects.get(kinds.WORKLOADS, {}).get(key) or {}
+    old = existing.get("status") or {}
     requests = objects.get(kinds.PROVISIONING_REQUESTS, {})
     status, check_s = workload_status(defined, told, old, requests, now)
-    end_s, again_s = _end_s(told, there, status), _again_s(status)
+    end_s, again_s = _end_s(told, existing, status), _again_s(status)
     if again_s is not None and read_moment(now) >= again_s:
         del status["requeueState"]
         again_s = None
@@ -113,7 +113,7 @@ def workload(defined: KueueDefinitions, told: GangView, objects: Objects, now: s
         said.set(TARGET, True, *why)
         status["conditions"] = said.all()
     body = _body(defined, told)
-    spec = topology.changes(told, there, body["spec"]) if there and gangs.PREBUILT not in told.options else {}
+    spec = topology.changes(told, existing, body["spec"]) if existing and gangs.PREBUILT not in told.options else {}
     if why is not None:
         spec["active"] = False
     return Answer(
@@ -140,10 +140,10 @@ def _rejected(told: GangView, status: Mapping[str, object]) -> tuple[str, str] |
     return "AdmissionCheck", f"AdmissionCheck in Rejected state: {', '.join(names)}"
 
 
-def _end_s(told: GangView, there: Object, status: Mapping[str, Any]) -> float | None:
+def _end_s(told: GangView, existing: Object, status: Mapping[str, Any]) -> float | None:
     """Return when the gang's maximum execution time ends (seconds since the epoch); None if the gang has no maximum
     execution time."""
-    limit = (there.get("spec") or {}).get("maximumExecutionTimeSeconds")
+    limit = (existing.get("spec") or {}).get("maximumExecutionTimeSeconds")
     said = Conditions(status["conditions"], "")
     if limit is None or told.stage not in (GangStage.STARTING, GangStage.RUNNING) or not said.is_true("Admitted"):
         return None

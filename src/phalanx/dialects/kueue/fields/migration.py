@@ -53,8 +53,8 @@ def _by_kind(objects: Iterable[Object]) -> dict[Kind, dict[str, Object]]:
 
 def _moved(obj: Object, defined: KueueDefinitions) -> Moved | None:
     kind, name = str(obj.get("kind")), str(obj["metadata"].get("name") or obj["metadata"].get("generateName"))
-    theirs = str(obj.get("apiVersion", "")).startswith(f"{kinds.GROUP}/")
-    if theirs and kind in TABLES:
+    is_kueue = str(obj.get("apiVersion", "")).startswith(f"{kinds.GROUP}/")
+    if is_kueue and kind in TABLES:
         said = (*_faults(kind, name, defined), *notes(kind, obj))
         return Moved(object=f"{kind} {name}", becomes=_becomes(kind, name, obj, defined), notes=said)
     if kind == CONFIGURATIONS.name and text_of(obj) is not None:

@@ -180,8 +180,8 @@ def label_checks(suspend: tuple[str, ...], name: str) -> dict[str, str]:
     path of the job's suspend field. `name`: the job's kind, for messages."""
     names = ("oldObject", "spec", *suspend)
     paths = [".".join(names[: end + 1]) for end in range(1, len(names))]
-    field, there = paths[-1], " && ".join(f"has({path})" for path in paths)
-    waits = f'request.operation != "UPDATE" || ({there} && {field})'
+    field, present = paths[-1], " && ".join(f"has({path})" for path in paths)
+    waits = f'request.operation != "UPDATE" || ({present} && {field})'
     return {
         "the label kueue.x-k8s.io/queue-name is not the name of a LocalQueue": (
             f'!({_has("queue-name")}) || {_label("queue-name")}.matches("{_NAME}")'

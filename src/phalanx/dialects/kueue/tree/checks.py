@@ -90,8 +90,8 @@ def sending_queues(objects: Objects) -> str:
     """Return a text with the LocalQueues whose ClusterQueues send jobs to other clusters, each as `,NAMESPACE/NAME,`.
     The admission policy that sets `managedBy` searches this text for the queue of a new job."""
     checks = objects.get(kinds.ADMISSION_CHECKS, {})
-    ours = {name for name, one in checks.items() if (one.get("spec") or {}).get("controllerName") == CONTROLLER}
-    queues = {name for name, one in objects.get(kinds.CLUSTER_QUEUES, {}).items() if ours & set(_checks_of(one))}
+    own_checks = {name for name, one in checks.items() if (one.get("spec") or {}).get("controllerName") == CONTROLLER}
+    queues = {name for name, one in objects.get(kinds.CLUSTER_QUEUES, {}).items() if own_checks & set(_checks_of(one))}
     local = objects.get(kinds.LOCAL_QUEUES, {}).items()
     found = sorted(key for key, one in local if str((one.get("spec") or {}).get("clusterQueue")) in queues)
     return f",{','.join(found)}," if found else ""

@@ -89,8 +89,8 @@ def _is_alike(said: WorkloadPodSet, own: PodSet) -> bool:
     fewer = own.minimum if own.minimum < own.count else None
     if int(said.get("count", 1)) != own.count or said.get("minCount") != fewer:
         return False
-    theirs, ours = (said.get("template") or {}).get("spec") or {}, own.template.get("spec") or {}
-    return all(_says(theirs.get(key) or [], ours.get(key) or []) for key in _ALIKE)
+    old_spec, new_spec = (said.get("template") or {}).get("spec") or {}, own.template.get("spec") or {}
+    return all(_says(old_spec.get(key) or [], new_spec.get(key) or []) for key in _ALIKE)
 
 
 def _says(said: object, own: object, *, amount: bool = False) -> bool:
@@ -144,7 +144,7 @@ def claim(defined: KueueDefinitions, said: Said, workload: WorkloadView | None =
         gate = gate or _nomination(defined, found, status)
         if gate is None and why is None and workload is not None:
             updates, why = _updates(defined, workload)
-    ours = Claim(
+    own_claim = Claim(
         note=_note(defined, workload or {}),
         queue=queue,
         priority=priority,
@@ -155,9 +155,9 @@ def claim(defined: KueueDefinitions, said: Said, workload: WorkloadView | None =
         account=key if defined.usage_of(local.cluster_queue) is not None else "",
     )
     if why is not None:
-        return replace(ours, blocked=why, drained=True)
+        return replace(own_claim, blocked=why, drained=True)
     blocked, drained = _obstacle(defined, local, said), _drains(defined, local)
-    return replace(ours, blocked=blocked, drained=drained, gate=gate, updates=updates)
+    return replace(own_claim, blocked=blocked, drained=drained, gate=gate, updates=updates)
 
 
 def _asked(defined: KueueDefinitions, found: ClusterQueue, flavors: frozenset[str]) -> list[str]:
@@ -203,9 +203,9 @@ def _note(defined: KueueDefinitions, workload: WorkloadView) -> tuple[str, bool]
     """Return the messages of those AdmissionChecks of the gang that create ProvisioningRequests, and whether all these
     checks are Ready."""
     known = checks.states(workload.get("status") or {})
-    ours = [one for name, one in known.items() if name in defined.provisioning]
-    text = "; ".join(str(one["message"]) for one in ours if one.get("message"))
-    return text, bool(ours) and all(one.get("state") == READY for one in ours)
+    provisioning = [one for name, one in known.items() if name in defined.provisioning]
+    text = "; ".join(str(one["message"]) for one in provisioning if one.get("message"))
+    return text, bool(provisioning) and all(one.get("state") == READY for one in provisioning)
 
 
 def _charging(defined: KueueDefinitions, found: ClusterQueue | None) -> Charging | None:

@@ -342,17 +342,17 @@ def _multi_faults(checks: Mapping[str, frozenset[str]], known: Mapping[str, Obje
     check must apply to all flavors. The ClusterQueue must not have a check that requests nodes of this cluster in
     addition."""
     controllers = {name: (known[name].get("spec") or {}).get("controllerName") for name in checks if name in known}
-    ours = [name for name, controller in controllers.items() if controller == admission_checks.CONTROLLER]
-    if len(ours) > 1:
-        text = f"Cannot use multiple MultiKueue AdmissionChecks on the same ClusterQueue, found: {','.join(ours)}"
+    own = [name for name, controller in controllers.items() if controller == admission_checks.CONTROLLER]
+    if len(own) > 1:
+        text = f"Cannot use multiple MultiKueue AdmissionChecks on the same ClusterQueue, found: {','.join(own)}"
         yield "MultipleMultiKueueAdmissionChecks", text
-    if flavored := [name for name in ours if checks[name]]:
+    if flavored := [name for name in own if checks[name]]:
         text = f"Cannot specify MultiKueue AdmissionCheck per flavor, found: {','.join(flavored)}"
         yield "MultiKueueAdmissionCheckAppliedPerFlavor", text
     requesting = [name for name, controller in controllers.items() if controller == configs_.CONTROLLER]
-    if ours and requesting:
+    if own and requesting:
         text = "Cannot use MultiKueue and ProvisioningRequest AdmissionChecks on the same ClusterQueue, found: "
-        yield "MultiKueueWithProvisioningRequest", f"{text}{','.join((*ours, *requesting))}"
+        yield "MultiKueueWithProvisioningRequest", f"{text}{','.join((*own, *requesting))}"
 
 
 def _has_cycle(cohort: str, cohorts: Mapping[str, QuotaNode]) -> bool:

@@ -50,11 +50,11 @@ class Shrinking:
 
     def begin(self, decided: Shrink) -> None:
         """Give up the seats that the decision names."""
-        going = [slot for slot in decided.slots if slot in self._seats and slot not in self.leaving]
-        self.leaving.update(dict.fromkeys(going, decided.reason))
-        for number in dict.fromkeys(slot.role for slot in going):
+        released = [slot for slot in decided.slots if slot in self._seats and slot not in self.leaving]
+        self.leaving.update(dict.fromkeys(released, decided.reason))
+        for number in dict.fromkeys(slot.role for slot in released):
             self._lower(number)
-        for slot in going:
+        for slot in released:
             bare = not self._seats.rows[slot.role].job
             if bare and (pod := self._start.objects.pods.get(self._seats[slot].pod)):
                 self._evict(pod, decided.grace_s)
@@ -64,10 +64,10 @@ class Shrinking:
         minimum. A role without which its group of roles can run may give up all of its pods."""
         row = self._seats.rows[number]
         has = sum(bool(seat.node or seat.pod) for seat in row.seats.values())
-        going = sum(slot.role == number for slot in self.leaving)
-        row.left_out = row.left_out or len(row.seats) - going < row.role.minimum
+        count = sum(slot.role == number for slot in self.leaving)
+        row.left_out = row.left_out or len(row.seats) - count < row.role.minimum
         if (job := self._start.objects.jobs.get(row.job)) is not None:
-            self._granted[job.uid] = min(max(row.least, has - going), self._granted.get(job.uid, job.parallelism))
+            self._granted[job.uid] = min(max(row.least, has - count), self._granted.get(job.uid, job.parallelism))
 
     def _evict(self, pod: Pod, grace_s: float | None, refusals: int = 0) -> None:
         """Evict the pod. If a PodDisruptionBudget refuses the eviction, try again later. The budget may soon allow it,

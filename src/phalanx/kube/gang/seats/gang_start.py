@@ -140,8 +140,8 @@ class GangStart:
         yet."""
         for row in self.seats.rows:
             own = tuple(one for one in row.role.shape.preferences if one != self._preference)
-            beside = (preference,) if preference is not None else ()
-            row.role = replace(row.role, shape=replace(row.role.shape, preferences=(*own, *beside)))
+            added = (preference,) if preference is not None else ()
+            row.role = replace(row.role, shape=replace(row.role.shape, preferences=(*own, *added)))
         self._preference = preference
         if self.going_on:
             self.emit_full_state()

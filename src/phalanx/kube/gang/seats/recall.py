@@ -75,6 +75,6 @@ def _recall_leaving(start: GangStart, elastic: ElasticParallelism) -> None:
         job = start.objects.jobs.get(row.job)
         kept = row.least if job is None else elastic.granted.get(job.uid, row.taken)
         pods = {ordinal: start.objects.pods.get(seat.pod) for ordinal, seat in row.seats.items() if seat.node}
-        going = [ordinal for ordinal, pod in pods.items() if pod is not None and pod.going]
-        for ordinal in going[::-1][: max(0, row.taken - kept)]:
+        terminating = [ordinal for ordinal, pod in pods.items() if pod is not None and pod.going]
+        for ordinal in terminating[::-1][: max(0, row.taken - kept)]:
             start.leaving[Slot(number, ordinal)] = Reason(code=ReasonCode.PREEMPTED, text="it gives up pods")

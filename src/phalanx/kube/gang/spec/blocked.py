@@ -87,31 +87,31 @@ def missing_members(members: GangMembers) -> Reason | None:
 
 
 def _missing_objects(members: GangMembers) -> Reason | None:
-    wanted, there = number_of(members, labels.JOB_ROLES), len(members.jobs) + len(members.pods) + members.finished
+    wanted, existing = number_of(members, labels.JOB_ROLES), len(members.jobs) + len(members.pods) + members.finished
     if wanted is None:
         raise GangSpecError(
             f"no member of the gang {members.id} sets how many objects form it: annotate each with {labels.JOB_ROLES}: "
             '"2" (the number of its Jobs and bare pods)'
         )
-    if there > wanted:
+    if existing > wanted:
         names = ", ".join(dict.fromkeys(members.titles(members.everyone)))  # an object with several roles is named once
         raise GangSpecError(
-            f"{labels.JOB_ROLES} of the gang {members.id} is {wanted}, but it has {there} members ({names}): raise the "
-            f"number, or give the members of another gang another name or {labels.JOB}"
+            f"{labels.JOB_ROLES} of the gang {members.id} is {wanted}, but it has {existing} members ({names}): raise "
+            f"the number, or give the members of another gang another name or {labels.JOB}"
         )
-    return _waiting(there, wanted, "members")
+    return _waiting(existing, wanted, "members")
 
 
 def _missing_of_group(group: GroupClaim, pods: Sequence[Pod]) -> Reason | None:
-    there = pods_by_role(pods)
+    existing = pods_by_role(pods)
     for role, wanted in group.of_role.items():
-        if (missing := _waiting(there.get(role, 0), wanted, f"pods of the task {role}")) is not None:
+        if (missing := _waiting(existing.get(role, 0), wanted, f"pods of the task {role}")) is not None:
             return missing
     return _waiting(len(pods), group.minimum, "pods")
 
 
-def _waiting(there: int, wanted: int, what: str) -> Reason | None:
-    if there >= wanted:
+def _waiting(existing: int, wanted: int, what: str) -> Reason | None:
+    if existing >= wanted:
         return None
-    text = f"waiting for members: {there} of {wanted} {what} exist"
-    return Reason(code=ReasonCode.WAITING_FOR_MEMBERS, text=text, numbers={"exist": there, "wanted": wanted})
+    text = f"waiting for members: {existing} of {wanted} {what} exist"
+    return Reason(code=ReasonCode.WAITING_FOR_MEMBERS, text=text, numbers={"exist": existing, "wanted": wanted})

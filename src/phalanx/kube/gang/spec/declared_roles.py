@@ -62,10 +62,10 @@ def _pair(part: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-def remaining_resources(whole: Mapping[str, int], born: Iterable[Amounts]) -> dict[str, int]:
-    """Return `whole` less the requests of the existing pods `born`. No amount is less than zero."""
+def remaining_resources(whole: Mapping[str, int], existing: Iterable[Amounts]) -> dict[str, int]:
+    """Return `whole` less the requests of the existing pods (`existing`). No amount is less than zero."""
     rest = dict(whole)
-    for requests in born:
+    for requests in existing:
         for name, value in requests:
             if name in rest:
                 rest[name] = max(0, rest[name] - value)
@@ -105,11 +105,11 @@ SURPLUS = ":surplus"
 ANY_ONE = ":any-one"  # the group of roles of which a single pod, of any role, is enough
 
 
-def grouped_role(role: Role, name: str, declared: Mapping[str, RoleClaim], there: int) -> Role:
-    """Return the role with its group. `name`: the declared name of the role. `there`: the number of existing pods of
+def grouped_role(role: Role, name: str, declared: Mapping[str, RoleClaim], existing: int) -> Role:
+    """Return the role with its group. `name`: the declared name of the role. `existing`: the number of existing pods of
     the role."""
     said = declared.get(name)
-    if said is None or there < said.minimum:
+    if said is None or existing < said.minimum:
         return replace(role, minimum=0, group=SURPLUS)
     return replace(role, group=said.group)
 
@@ -127,25 +127,25 @@ def groups_in_use(groups: Sequence[Group], used: Iterable[str]) -> tuple[Group, 
 
 
 def missing_of_declared(
-    there: Mapping[str, int], declared: Mapping[str, RoleClaim], groups: Sequence[Group]
+    existing: Mapping[str, int], declared: Mapping[str, RoleClaim], groups: Sequence[Group]
 ) -> Reason | None:
-    """Return why the gang is not complete; None if it is complete. `there`: the existing pods by the name of their
-    role. Raises GangSpecError."""
+    """Return why the gang is not complete; None if it is complete. `existing`: the number of existing pods by the name
+    of their role. Raises GangSpecError."""
     shape = Shape(requests=())
-    most = {name: max(said.minimum, there.get(name, 0)) for name, said in declared.items()}
+    most = {name: max(said.minimum, existing.get(name, 0)) for name, said in declared.items()}
     roles = [
         Role(name=name, count=most[name], minimum=said.minimum, shape=shape, group=said.group)
         for name, said in declared.items()
     ]
     if error := gang_error(roles, groups, None):
         raise GangSpecError(error)
-    if gang_tree(roles, groups, None).placed([there.get(role.name, 0) for role in roles]):
+    if gang_tree(roles, groups, None).placed([existing.get(role.name, 0) for role in roles]):
         return None
     short = [
-        f"{there.get(role.name, 0)} of {role.minimum} pods" + (f" of {role.name}" if role.name else "")
+        f"{existing.get(role.name, 0)} of {role.minimum} pods" + (f" of {role.name}" if role.name else "")
         for role in roles
-        if there.get(role.name, 0) < role.minimum
+        if existing.get(role.name, 0) < role.minimum
     ]
     text = f"waiting for members: {', '.join(short)} exist"
-    wanted, exist = sum(role.minimum for role in roles), sum(there.values())
+    wanted, exist = sum(role.minimum for role in roles), sum(existing.values())
     return Reason(code=ReasonCode.WAITING_FOR_MEMBERS, text=text, numbers={"exist": exist, "wanted": wanted})

@@ -100,9 +100,9 @@ def confined(role: Role, clusters: tuple[str, ...] | None = None) -> Role:
     """Return the role with the requirement that all of its pods start together, on nodes of workers. `clusters`: the
     possible workers; None if any worker is possible."""
     anywhere = Requirement(CLUSTER, Operator.EXISTS)
-    there = anywhere if clusters is None else Requirement(CLUSTER, Operator.IN, clusters)
+    requirement = anywhere if clusters is None else Requirement(CLUSTER, Operator.IN, clusters)
     tolerations = (*role.shape.tolerations, Toleration(key=CLUSTER, operator="Exists"))
-    shape = replace(_with(role.shape, there), tolerations=tolerations, near=(), away=(), spread=())
+    shape = replace(_with(role.shape, requirement), tolerations=tolerations, near=(), away=(), spread=())
     return replace(role, minimum=role.count, shape=shape, closeness=None, group="")
 
 

@@ -127,30 +127,30 @@ RoleSource: TypeAlias = tuple[Role, PodSource]
 def gang_spec(members: GangMembers, defaults: GangDefaults) -> GangSpec:
     """Return the job of these members (at least one). Errors are not raised, but stored in `job.blocked`."""
     blocked, rows, queue, said, sent = None, [], defaults.default_queue, dict[str, Any](), False
-    theirs: Claim | None = None
+    claim: Claim | None = None
     chosen: ClusterChoice | None = None
     grace_s: float | None = None
     try:
         queue = single_value(members, labels.QUEUE, defaults.default_queue)
-        theirs = defaults.claim(_to_claim(members, queue)) if defaults.dialects else None
-        if theirs is not None:
-            queue = theirs.queue or defaults.default_queue
-            members = replace(members, claimed=theirs.options, declared=theirs.roles, group=theirs.group)
+        claim = defaults.claim(_to_claim(members, queue)) if defaults.dialects else None
+        if claim is not None:
+            queue = claim.queue or defaults.default_queue
+            members = replace(members, claimed=claim.options, declared=claim.roles, group=claim.group)
         said = _said(members)
-        grace_s = _staleness_grace_s(members, theirs)
+        grace_s = _staleness_grace_s(members, claim)
         whole = defaults.gang(queue)
         rows = _rows(members, whole, defaults.largest)
-        if sent := _is_sent(members, theirs):
-            chosen = defaults.choose(_sought(members, theirs, rows, said))
+        if sent := _is_sent(members, claim):
+            chosen = defaults.choose(_sought(members, claim, rows, said))
             rows = [(confined(role, chosen.clusters), source) for role, source in rows]
             said |= {"closeness": chosen.closeness, "groups": ()}
-        if theirs is not None and theirs.charging is not None:
-            rows = [(replace(role, shape=charged(role.shape, theirs.charging)), source) for role, source in rows]
+        if claim is not None and claim.charging is not None:
+            rows = [(replace(role, shape=charged(role.shape, claim.charging)), source) for role, source in rows]
         if members.declared:
             said["groups"] = groups_in_use(said.get("groups", ()), [role.group for role, _ in rows])
         if any(role.group == ANY_ONE for role, _ in rows):
             said["groups"] = (*said.get("groups", ()), Group(name=ANY_ONE, minimum=1))
-        blocked = obstacle(members) or (None if theirs is None else theirs.blocked)
+        blocked = obstacle(members) or (None if claim is None else claim.blocked)
         if blocked is None and whole:
             here = () if sent else _needs(members, rows)
             blocked = missing_members(members) or defaults.headroom(here)
@@ -161,10 +161,10 @@ def gang_spec(members: GangMembers, defaults: GangDefaults) -> GangSpec:
         id=members.id,
         queue=queue,
         roles=tuple(role for role, _ in rows),
-        priority=_priority(members) if theirs is None or theirs.priority is None else theirs.priority,
-        submitted_s=_submitted_s(members, theirs, defaults.submitted_s),
+        priority=_priority(members) if claim is None or claim.priority is None else claim.priority,
+        submitted_s=_submitted_s(members, claim, defaults.submitted_s),
         blocked=blocked,
-        account=theirs.account if theirs is not None else "",
+        account=claim.account if claim is not None else "",
         **said,
     )
     led = members.group is not None and bool(members.group.whole)
@@ -173,25 +173,25 @@ def gang_spec(members: GangMembers, defaults: GangDefaults) -> GangSpec:
     spec = GangSpec(
         job=job, sources=sources, led=led, counted=counted, sent=sent, choice=chosen, staleness_grace_s=grace_s
     )
-    if theirs is None:
+    if claim is None:
         return spec
     return replace(
         spec,
-        gated=theirs.gate is not None,
-        updates=theirs.updates,
-        evicted_as=theirs.evicted_as,
-        charging=theirs.charging,
-        note=theirs.note,
-        hold_s=theirs.hold_s,
+        gated=claim.gate is not None,
+        updates=claim.updates,
+        evicted_as=claim.evicted_as,
+        charging=claim.charging,
+        note=claim.note,
+        hold_s=claim.hold_s,
     )
 
 
-def _is_sent(members: GangMembers, theirs: Claim | None) -> bool:
+def _is_sent(members: GangMembers, claim: Claim | None) -> bool:
     """Return whether the gang runs in another cluster. The field `managedBy` of a Job states whether another cluster
     runs it. Bare pods do not have this field. So a queue that sends jobs to other clusters sends all of its bare pods.
     Raises GangSpecError if only some of the members stay in this cluster, if all of them stay although the queue sends
     its jobs to other clusters, or if a member is of a kind that cannot be sent."""
-    sends = theirs is not None and theirs.clusters is not None
+    sends = claim is not None and claim.clusters is not None
     if sends and not members.jobs:
         return True
     if stays := next((job for job in members.jobs if job.adapter.kind.name in _NOT_SENT and (sends or job.sent)), None):
@@ -214,20 +214,20 @@ def _is_sent(members: GangMembers, theirs: Claim | None) -> bool:
     return True
 
 
-def _sought(members: GangMembers, theirs: Claim | None, rows: Sequence[RoleSource], said: Mapping[str, Any]) -> Sought:
+def _sought(members: GangMembers, claim: Claim | None, rows: Sequence[RoleSource], said: Mapping[str, Any]) -> Sought:
     return Sought(
         gang=members.id,
         options={key: value for member in reversed(members.everyone) for key, value in member.options.items()},
         roles=tuple(role for role, _ in rows),
-        priority=_priority(members) if theirs is None or theirs.priority is None else theirs.priority,
+        priority=_priority(members) if claim is None or claim.priority is None else claim.priority,
         limit_s=said.get("limit_s"),
-        clusters=theirs.clusters if theirs is not None else None,
+        clusters=claim.clusters if claim is not None else None,
     )
 
 
-def _submitted_s(members: GangMembers, theirs: Claim | None, submitted_s: SubmissionTime) -> float:
-    if theirs is not None and theirs.submitted_s is not None:
-        return theirs.submitted_s
+def _submitted_s(members: GangMembers, claim: Claim | None, submitted_s: SubmissionTime) -> float:
+    if claim is not None and claim.submitted_s is not None:
+        return claim.submitted_s
     return min(
         submitted_s(each.options[labels.SUBMITTED], _object_uid(each), each.created_s)
         if labels.SUBMITTED in each.options
@@ -295,11 +295,11 @@ def _said(members: GangMembers) -> dict[str, Any]:
     return said
 
 
-def _staleness_grace_s(members: GangMembers, theirs: Claim | None) -> float | None:
+def _staleness_grace_s(members: GangMembers, claim: Claim | None) -> float | None:
     """Return the grace period that the members' options set; None for the queue's setting. If no option sets it, a gang
     of a dialect gets 0 (no limit). KAI's dialect sets the option itself."""
     said = read_option(members, labels.STALENESS, duration_s) if labels.STALENESS in members.keys else None
-    return 0.0 if said is None and theirs is not None else said
+    return 0.0 if said is None and claim is not None else said
 
 
 def _priority(members: GangMembers) -> int:
@@ -363,10 +363,10 @@ _CLOSENESS = frozenset({labels.ROLE_CLOSENESS, labels.ROLE_PREFERRED_CLOSENESS, 
 
 
 def _declared_rows(members: GangMembers) -> list[RoleSource]:
-    there = pods_by_role(members.pods)
+    counts = pods_by_role(members.pods)
     minimums = {name: said.minimum for name, said in members.declared.items()}
     return [
-        (grouped_role(role, source.role, members.declared, there.get(source.role, 0)), source)
+        (grouped_role(role, source.role, members.declared, counts.get(source.role, 0)), source)
         for role, source in bare_pod_roles(members.pods, 0, minimums)
         if isinstance(source, BarePods)
     ]

@@ -307,14 +307,14 @@ def define(objects: Objects) -> KoordinatorDefinitions:
     """Return the definitions from all of Koordinator's objects. `objects`: the objects of the cluster, by kind and
     key."""
     quotas = quota_tree.define(objects)
-    there = objects.get(kinds.RESERVATIONS, {})
-    read = {name: read_reservation(there[name]) for name in sorted(there)}
+    existing = objects.get(kinds.RESERVATIONS, {})
+    read = {name: read_reservation(existing[name]) for name in sorted(existing)}
     return KoordinatorDefinitions(
         queues=quotas.queues,
         quotas=quotas.quotas,
         by_namespace=quotas.by_namespace,
         parts=tuple(reservation.part(one) for one in read.values() if one.keeps),
-        stand_ins=tuple(reservation.stand_in(there[name], one) for name, one in read.items() if one.waits),
+        stand_ins=tuple(reservation.stand_in(existing[name], one) for name, one in read.items() if one.waits),
         devices={node: read_devices(obj) for node, obj in objects.get(kinds.DEVICES, {}).items()},
         cpus=cpus.read_all(objects.get(kinds.NODE_TOPOLOGIES, {})),
         listed={node: _listed(obj) for node, obj in objects.get(kinds.DEVICES, {}).items()},
