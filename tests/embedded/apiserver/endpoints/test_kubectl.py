@@ -187,5 +187,5 @@ def test_an_autoscaler_is_stored_and_says_that_it_does_not_scale(kubectl: Kubect
     kubectl("wait", "hpa/web", "--for=condition=ScalingActive=false", "--timeout=60s")
     described = kubectl("describe", "hpa", "web")
     assert "NoController" in described
-    assert "the number of replicas stays as it is" in described
+    assert "the number of replicas does not change" in described
     assert "maxReplicas" in kubectl("patch", "hpa", "web", "--patch", '{"spec": {"maxReplicas": 0}}', fails=True)

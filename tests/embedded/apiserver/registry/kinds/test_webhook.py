@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow  # real processes
         ({"failurePolicy": "Panic"}, "failurePolicy: Unsupported value"),
         ({"timeoutSeconds": 31}, "between 1 and 30 seconds"),
         ({"admissionReviewVersions": []}, "admissionReviewVersions: Required value"),
-        ({"admissionReviewVersions": ["v1beta1"]}, "in v1 only"),
+        ({"admissionReviewVersions": ["v1beta1"]}, "only in v1"),
         ({"clientConfig": {}}, "exactly one of url or service"),
         ({"clientConfig": {"url": "http://127.0.0.1/a"}}, "'https' is the only allowed URL scheme"),
         ({"clientConfig": {"url": "https://u:p@127.0.0.1/a"}}, "user information"),
