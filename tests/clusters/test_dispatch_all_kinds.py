@@ -17,10 +17,10 @@ from phalanx import loop
 from phalanx.client.connection import ApiRefusal, Connection
 from phalanx.client.informer import Informer
 from phalanx.client.kind import CRDS, JOBS, NODES, PODS, Kind
-from phalanx.clusters import dispatch
 from phalanx.clusters.copies import content
 from phalanx.clusters.copies.sendable import SENDABLE
 from phalanx.clusters.dispatch import Dispatcher
+from phalanx.clusters.sending import job_reconciler
 from phalanx.dialects.kueue import kinds
 from phalanx.dialects.kueue.tree.checks import SENDING, is_active
 from phalanx.dialects.kueue.tree.configuration import CONFIGURATIONS
@@ -125,7 +125,7 @@ async def prepare_worker(there: Connection) -> None:
 def test_jobs_of_all_kinds_are_sent_and_come_back_in_three_writes_each(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dispatch, "RETRY_S", 0.2)
+    monkeypatch.setattr(job_reconciler, "RETRY_S", 0.2)
     of = tuple(each.kind for each in PLAYS)
 
     async def run(manager: ServerProcess, worker: ServerProcess) -> None:

@@ -17,10 +17,10 @@ from phalanx import loop
 from phalanx.client.connection import Connection
 from phalanx.client.informer import Informer
 from phalanx.client.kind import CRDS, JOB_SETS, JOBS, NODES, SECRETS, Kind
-from phalanx.clusters import dispatch
 from phalanx.clusters.copies import content
 from phalanx.clusters.copies.sendable import SENDABLE
 from phalanx.clusters.dispatch import Dispatcher
+from phalanx.clusters.sending import job_reconciler
 from phalanx.clusters.workers import worker as worker_
 from phalanx.clusters.workers.reach import cluster_of, reached
 from phalanx.dialects.kueue import kinds
@@ -134,7 +134,7 @@ async def play_worker(there: Connection, made: set[str]) -> None:
 
 @pytest.mark.long
 def test_each_job_runs_once_over_a_link_that_delays_and_cuts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dispatch, "RETRY_S", 0.2)
+    monkeypatch.setattr(job_reconciler, "RETRY_S", 0.2)
     for name in ("FIRST_PAUSE_S", "LONGEST_PAUSE_S", "LOOK_S"):
         monkeypatch.setattr(worker_, name, 0.2)
 

@@ -89,7 +89,7 @@ def test_a_life_of_it(tmp_path: Path) -> None:
                 it_makes_jobs_ours(there)
                 assert {call: count for call, count in calls(scrape(metrics)).items() if call[3] == "403"} == {}
                 a_second_one_shares_its_authority(there, account)
-                assert "by asking `phalanx webhook`" in account.with_name("phalanx-system-phalanx.log").read_text()
+                assert "by calling `phalanx webhook`" in account.with_name("phalanx-system-phalanx.log").read_text()
             said = {"resource": "jobs", "operation": "CREATE", "outcome": "changed"}
             assert value(scrape(where), "phalanx_admissions_total", **said) >= 2
             the_account_can_do_nothing_else(there, account)
