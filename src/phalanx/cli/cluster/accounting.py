@@ -115,8 +115,8 @@ class Objects:
             self._lose(job, meta["uid"])
 
     def _is_bare(self, obj: Object, owner: Object | None) -> bool:
-        """Return True if the pod itself determines its job. This is so if no controller created the pod, or if its
-        labels name a gang of another scheduler (Volcano's controller sets such labels)."""
+        """Return True if the job of the pod is read from the pod, and not from its controller. This is so in two
+        cases: no controller created the pod, or the pod's labels name a gang of another scheduler, such as Volcano."""
         scheduler = obj["spec"].get("schedulerName")
         if owner is None:
             return scheduler in OURS

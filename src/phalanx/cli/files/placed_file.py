@@ -40,7 +40,7 @@ def read_placed(file: Path, read: Callable[[Fields], Read]) -> Read:
 
 
 def _stated_twice(root: object) -> Any:
-    """Return the node of the first key that occurs a second time in its mapping; None if there is no such key."""
+    """Return the YAML node of the first key that a mapping has twice; None if no mapping has a key twice."""
     # nodes that were already checked; a node may occur in several places because of aliases
     below, known = [root], set[int]()
     while below:

@@ -125,9 +125,9 @@ _FUNCTION = "priorityFunction"  # a key in `PolicySettings.text`
 
 @dataclass(frozen=True, slots=True)
 class PolicySettings:
-    """The settings of a policy file. `values`: the fields that the file sets, as they are written there. `dialects`:
-    the other schedulers that Phalanx replaces. `function`: the name of the Python file that computes priorities, or "";
-    only the process that has read this file can call it."""
+    """The settings of a policy file. `values`: the fields that the file sets, with their values as read from YAML.
+    `dialects`: the other schedulers that Phalanx replaces. `function`: the name of the Python file that computes
+    priorities, or ""; only the process that has read this file can call it."""
 
     policy: Policy
     values: Mapping[str, object]

@@ -61,11 +61,11 @@ _LOOK_S = 0.2
 
 
 async def drain(connection: Connection, tell: Callable[[str], None]) -> int:
-    """End all pods on this machine, and return their number. Their nodes are cordoned until `uncordon`, so that no
-    other pod starts on them. Jobs and training jobs are suspended, so that they return to their queue and the end of
-    their pods does not count as a failure. Pods without such a job are deleted. The function waits at most
-    `_PATIENCE_S` until the pods have ended, and calls `tell` with a text about the remaining pods. A pod that is bound
-    during this time is ended too."""
+    """End all pods on this machine, and return their number. The nodes of this machine stay cordoned until `uncordon`
+    is called, so no other pod starts on them. Jobs and training jobs are suspended, so that they return to their queue
+    and the end of their pods does not count as a failure. Pods without such a job are deleted. The function waits at
+    most `_PATIENCE_S` until the pods have ended, and calls `tell` with a text about the remaining pods. A pod that is
+    bound during this time is ended too."""
     ended: set[str] = set()  # the uids of the pods whose end was requested
     cordoned: set[str] = set()
     deadline_s = math.inf

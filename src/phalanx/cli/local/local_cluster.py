@@ -240,9 +240,9 @@ async def running(
     """Start the API server and the control plane, wait until both are ready, and yield the cluster. While the context
     is open, processes that fail are started again; at its end they are stopped in order.
 
-    `tell`: a function that prints a message for the user. `options`: other arguments of the control plane.
-    `accept_loss`: True to start although acknowledged writes were lost. Raises PhalanxError if the API server or the
-    control plane cannot be started."""
+    `tell`: a function that prints a message for the user. `options`: further arguments for the process of the control
+    plane. `accept_loss`: True to start although acknowledged writes were lost. Raises PhalanxError if the API server or
+    the control plane cannot be started."""
     port = port or free_port()  # chosen only once, because the API server must use the same port again after a crash
     with owned(directory, port):
         require_free(port)

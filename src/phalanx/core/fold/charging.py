@@ -35,9 +35,9 @@ NAMED, NODE, LOT = itemgetter(0, 1), itemgetter(2), itemgetter(0, 2, 3)
 
 
 def charge_placements(cluster: Cluster, record: JobRecord, placements: Sequence[Placement]) -> list[Placement]:
-    """Charge the placements to their nodes. If two placements have the same slot, only the last placement counts. A lot
-    is a run of placements with the same role, node and devices. Return one placement for each lot whose node is
-    overcommitted after the charge."""
+    """Charge the placements to their nodes. If two placements have the same slot, only the last placement counts.
+    Consecutive placements with the same role, node and devices are charged together. Return the last placement of each
+    such group whose node is overcommitted after the charge."""
     record.make_ready()
     cluster.ends.derived.pop(record.job.id, None)
     there = dict(zip(map(SLOT, map(NAMED, placements)), placements, strict=True))

@@ -330,7 +330,7 @@ class Draft:
         return tuple([(name, 0 if column is None else int(column[rows].max(initial=0))) for name, column in columns])
 
     def free_in_all(self, demand: Demand) -> list[int]:
-        """Return one number for each requested resource: its free amount on all matching nodes together."""
+        """Return for each requested resource the sum of its free amounts on all matching nodes."""
         allowed = self.allowed(demand.where)
         rows = slice(None) if allowed is None else allowed
         columns = [self.free.get(name) for name, _ in demand.asks]

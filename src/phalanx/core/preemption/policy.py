@@ -356,9 +356,9 @@ class PreemptionPolicy:
         return found
 
     def _would_be_poorer(self, ours: Branch, theirs: Branch) -> bool:
-        """Return whether the queue of the preemptor's side (`ours`) would have a lower share than that of the other
-        side (`theirs`), with the charge of the preemptor added.
-        In `TIERED` order, the side with the higher priority counts as the side with the lower share."""
+        """Return whether `ours` would have a lower share than `theirs` after the preemptor is charged. Both are
+        children of the lowest queue that contains the preemptor and the victim: `ours` contains the preemptor, `theirs`
+        the victim. In `TIERED` order, the side with the higher priority counts as the side with the lower share."""
         above = ours.parent
         if above is not None and above.order is QueueOrder.TIERED and ours.queue is not None:
             mine, other = ours.queue.priority, theirs.queue.priority if theirs.queue is not None else 0

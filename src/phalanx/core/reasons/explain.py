@@ -67,8 +67,8 @@ def with_group_limits(cluster: Cluster, gang: Gang, reason: Reason) -> Reason:
 
 
 def without_label(cluster: Cluster, demand: Demand) -> str:
-    """Return a text that names a required label which all suitable node groups lack; empty if there is no such label,
-    or if a suitable group has all required labels. A group is suitable if its nodes are large enough for the demand.
+    """Return a text that names a label which the job requires and no suitable node group has; empty if there is no
+    such label. A group is suitable if its nodes are large enough for the demand.
     The job's flavor or node selector requires the labels."""
     groups = [group for group in cluster.columns.groups.known.values() if holds(group, demand)]
     lacks = [set(demand.where.selector) - set(group.template.labels) for group in groups]

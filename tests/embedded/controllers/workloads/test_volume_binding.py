@@ -120,7 +120,8 @@ def test_a_volume_of_a_claim_without_a_name_is_released(api_server: ServerProces
         own = f"odd-{here.namespace}"
         spec = volume(own, hostPath={"path": str(tmp_path)}, claimRef={"uid": "u"})["spec"]
         await here.make(VOLUMES, own, spec={**spec, "persistentVolumeReclaimPolicy": "Retain"})
-        await here.until(lambda: here.get(VOLUMES, own), lambda one: one["status"]["phase"] == "Released")
+        released = await here.until(lambda: here.get(VOLUMES, own), lambda one: one["status"]["phase"] == "Released")
+        assert released["spec"]["claimRef"] == {"uid": "u"}  # the volume still belongs to that claim
         await here.connection.delete(VOLUMES, own)
 
     scenario(api_server, play)

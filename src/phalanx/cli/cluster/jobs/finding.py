@@ -182,8 +182,8 @@ class Finder:
         return tuple(found)
 
     async def _of_dialect(self, reading: _Reading) -> FoundJob | None:
-        """Return the gang of bare pods with the typed name that is defined by labels of another scheduler; None if
-        there is no such gang."""
+        """Return the gang with the name that the user typed, if it is a gang of pods without a Job, grouped by labels
+        of another scheduler; None if there is no such gang."""
         if reading.kind:
             return None
         pods = (await self._gangs_of_dialects(reading.namespace)).get(reading.name)
@@ -228,7 +228,7 @@ class Finder:
         return None
 
     async def served(self) -> tuple[Kind, ...]:
-        """Return those kinds of other operators' jobs that the API server serves."""
+        """Return the kinds of jobs of other operators, such as PyTorchJob, that the API server serves."""
         if self._operators is None:
             try:
                 groups = (await self._connection.request("GET", "/apis")).get("groups") or ()

@@ -25,8 +25,8 @@ async def fetch_summaries(connection: Connection) -> list[Object] | None:
 
 
 async def fetch_reasons(connection: Connection, namespace: str) -> dict[str, Object]:
-    """Return NAMESPACE/NAME -> the numbers about the job, for each live job of the namespace; empty if the cluster does
-    not serve them to this user."""
+    """Return a map from NAMESPACE/NAME of each live job of the namespace to the numbers about this job. The map is
+    empty if the user may not read the numbers, or if the cluster does not serve them."""
     found = await _fetched(connection, f"/apis/{_API}/namespaces/{namespace}/jobs/{ALL}/reason")
     return {f"{one['metadata']['namespace']}/{one['metadata']['name']}": one for one in found or ()}
 

@@ -1,4 +1,4 @@
-"""Run one scheduler of a cluster: its connections, its Lease, its caches and its metrics."""
+"""Run the process of a scheduler: open its connections, hold its Lease, fill its caches and serve its metrics."""
 
 from __future__ import annotations
 

@@ -177,9 +177,9 @@ async def local_provisioning(
     informers: Callable[[Kind], Informer],
     tasks: asyncio.TaskGroup,
 ) -> Provisioning | None:
-    """Return all node groups with their providers; None if there are no node groups. The function also creates the
-    namespaces of the pods that request nodes from autoscalers. Raises PhalanxError if Machines or a cloud provider
-    cannot be read."""
+    """Return the node groups and the providers that create their nodes; None if there are no node groups. The function
+    also creates the namespaces of the pods that request nodes from autoscalers. Raises PhalanxError if Machines or a
+    cloud provider cannot be read."""
     simulated, listed = read_local_groups(texts, file)
     for name in sorted({each.provider.namespace for each in listed if isinstance(each.provider, Autoscaler)}):
         try:
