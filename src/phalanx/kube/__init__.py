@@ -1,8 +1,8 @@
 """Run the scheduler on a Kubernetes API: turn changes of objects into events for the core, and the core's decisions
 into writes.
 
-A *gang* is one job of Phalanx, with all of its Jobs and pods. The parts, lowest first (a part imports only parts that
-are listed before it):
+A *gang* is a set of Kubernetes Jobs and pods that Phalanx schedules together as one job. The parts, lowest first (a
+part imports only parts that are listed before it):
 
     read/       Kubernetes objects as values: pods, Jobs, nodes, queues, and every label and annotation
     capacity/   the free amounts of nodes and of namespaces' ResourceQuotas

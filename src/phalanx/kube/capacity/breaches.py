@@ -1,12 +1,13 @@
-"""List the cluster's objects again if a decision of the core overcommits a node, before any part of that decision is
-written to the API server.
+"""List the cluster's objects again if a decision of the core overcommits a node. No part of that decision is written to
+the API server before the new list.
 
 A decision that overcommits a node (a *breach*) has one of two causes: a defect of the core, or a change in the cluster
 about which the core got no event. In the second case, a new list shows that change. So pods, Jobs, nodes and queues are
 listed again before any write of the plan, such as the resume of a Job or the eviction of a victim. Each difference
-between the list and the caches is reported to the core as a change. The check right before the bindings then finds
-every pod whose node lacks capacity, and leaves that pod unbound. The objects are listed at most once a minute, even if
-a defect causes a breach in each cycle. The caller counts the breaches; this module only reads the number, and logs it.
+between the list and the caches is reported to the core as a change. Right before the pods are bound, `NodeAllocations`
+checks their nodes again, and a pod whose node lacks the capacity is left unbound. The objects are listed at most once a
+minute, even if a defect causes a breach in each cycle. The caller counts the breaches; this module only reads the
+number, and logs it.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from phalanx.client.connection import ApiError
 
 log = logging.getLogger(__name__)
 
-_REST_S = 60.0  # the shortest time in seconds between two lists
+_REST_S = 60.0  # the objects are listed again at most once in this many seconds
 
 
 class BreachRelist:
-    """The check whether a decision has overcommitted a node since the last list. `breaches`: a function that returns
-    the number of decisions so far that overcommitted a node."""
+    """Check whether a decision has overcommitted a node since the objects were last listed. `breaches`: a function that
+    returns how many decisions have overcommitted a node so far."""
 
     def __init__(self, breaches: Callable[[], int]) -> None:
         self._breaches, self._known = breaches, 0

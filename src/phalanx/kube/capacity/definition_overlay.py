@@ -2,8 +2,9 @@
 the core sees.
 
 Definitions may add topology labels, NUMA zones and devices to nodes. They may also reserve parts of nodes for certain
-pods (`node_parts`), and add options and requests to pods. An object that is not a pod may be represented by a
-*stand-in*: a pod that the scheduler places in place of the object."""
+pods (`node_parts`), and add options and requests to pods. An object that is not a pod, but needs capacity on a node
+(such as a reservation), is represented by a *stand-in*: a pod that exists only inside of Phalanx, so that the scheduler
+can choose a node for the object."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ class DefinitionOverlay:
         self._defined, self._objects, self._clock = defined, objects, clock
         self.stand_ins: dict[str, tuple[str, StandIn]] = {}
         self._parts: dict[str, NodePart] = {}
-        self._about_pods: tuple[Definitions, ...] = ()  # definitions that add options to single pods
+        self._about_pods: tuple[Definitions, ...] = ()  # the definitions that affect single pods
 
     def refresh(self) -> None:
         """Read the current definitions again. The caller calls this method whenever one of them has changed."""
@@ -65,7 +66,7 @@ class DefinitionOverlay:
         for pod in (self._objects(PODS) or {}).values():
             is_in_part = PART in (pod["metadata"].get("annotations") or {})
             other_use = _said_of(before, pod) != _said_of(now, pod)
-            waits = "nodeName" not in pod["spec"]  # a pod on a node stays in its gang
+            waits = "nodeName" not in pod["spec"]  # the options of a pod on a node no longer change
             if is_in_part or other_use or (waits and before.pod_options(pod) != now.pod_options(pod)):
                 yield Change(kind=PODS, old=pod, new=pod)
 
@@ -120,15 +121,15 @@ class DefinitionOverlay:
         if not found and zones is node.zones and devices == node.devices:
             return node
         has = dict(node.allocatable)
-        if devices != node.devices:  # if the node states no amount, count its devices
+        if devices != node.devices:  # if the node has no allocatable amount of the resource, count its devices
             has = {**Counter(device.resource for device in devices), **has}
         said = tuple(sorted({**dict(node.labels), **found}.items()))
         return replace(node, labels=said, zones=zones, devices=devices, allocatable=amounts(has))
 
 
 def _about_pods(defined: Definitions) -> Hashable:
-    """Return the settings in the definitions that affect single pods. If two versions of the definitions have equal
-    results, no pod must be read again."""
+    """Return the settings in the definitions that affect single pods. If this function returns equal values for two
+    versions of the definitions, no pod must be read again."""
     return defined.about_pods, defined.parts, defined.topology_key(), defined.options_key()
 
 

@@ -27,11 +27,11 @@ class DefinitionReader:
         invalid: Callable[[Kind, Object, str], None],
     ) -> None:
         self._objects, self._invalid = objects, invalid
-        self._last: dict[str, Objects] = {}  # dialect -> the objects with its definitions
+        self._last: dict[str, Objects] = {}  # dialect -> the objects of its last valid definitions
 
     def read(self, dialect: Dialect[Any]) -> Definitions | None:
-        """Return the definitions that the dialect makes from the present objects; None if the earlier definitions stay
-        in effect. An error in one definition affects neither the other definitions nor other users' jobs."""
+        """Read the cached objects of the dialect, and return the definitions in them; None if the earlier definitions
+        stay in effect. An error in one definition affects neither the other definitions nor other users' jobs."""
         listed = ((kind, self._objects(kind)) for kind in dialect.definition_kinds)
         found = {kind: objects for kind, objects in listed if objects is not None}
         defined: Definitions
@@ -42,7 +42,7 @@ class DefinitionReader:
             try:
                 found = {kind: dict(self._readable(dialect, kind, found)) for kind in found}
                 defined = dialect.define(found)
-            except Exception:  # only the combination of definitions causes an error
+            except Exception:  # each definition can be read alone, but not all together
                 log.exception(
                     "the definitions of %s cannot be read together; the earlier definitions stay in effect",
                     dialect.name,
@@ -52,14 +52,14 @@ class DefinitionReader:
         return defined
 
     def _readable(self, dialect: Dialect[Any], kind: Kind, found: Objects) -> Iterator[tuple[str, Object]]:
-        """Yield the objects of the kind. If an object cannot be read even when it is the only one, report it and yield
-        its last readable version."""
+        """Yield the objects of the kind. If an object cannot be read, report it, and yield its last readable version
+        instead. To find such objects, each object is read alone."""
         nothing: Objects = {each: {} for each in found}
         before = self._last.get(dialect.name, nothing).get(kind, {})
         for key, obj in found[kind].items():
             try:
                 dialect.define({**nothing, kind: {key: obj}})
-            except Exception as error:  # the definition with the error
+            except Exception as error:  # this definition cannot be read
                 why = f"it cannot be read: {type(error).__name__}: {error}"
                 self._invalid(
                     kind, obj, f"{'its last valid version is used' if key in before else 'it is ignored'}: {why}"

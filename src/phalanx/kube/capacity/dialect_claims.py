@@ -1,7 +1,7 @@
 """Remember which gangs the dialects claim. A *claim* is the set of settings that a dialect declares for a gang.
 
-`DialectWatch` notes each claim when it reads a gang's settings. The modules that write a gang's status for users of
-another scheduler find the gang's dialect here."""
+`DialectWatch` notes each claim when it reads a gang's settings. The modules that write the status of another
+scheduler's objects look up here to which dialect a gang belongs."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from phalanx.dialects.frame.dialect import Claim
 
 
 class DialectClaims:
-    """The claims of all gangs. `claimed`: a map from a gang to its dialect. `silent`: the gangs for which their dialect
-    writes no status."""
+    """The claims of all gangs. `claimed`: a map from a gang to its dialect. `silent`: the gangs whose claim forbids the
+    dialect to write status."""
 
     def __init__(self) -> None:
         self.claimed: dict[str, str] = {}
@@ -23,7 +23,7 @@ class DialectClaims:
         self._gangs_about: dict[tuple[Kind, str], set[str]] = {}
 
     def note(self, gang: str, dialect: str, claim: Claim) -> None:
-        """Store that the gang belongs to the dialect, as its claim states."""
+        """Store the dialect's claim on the gang."""
         self.claimed[gang] = dialect
         (self.silent.add if claim.silent else self.silent.discard)(gang)
         self._note_about(gang, claim.about)

@@ -74,8 +74,9 @@ class DialectWatch:
         self.kinds = tuple(dict.fromkeys(both))
 
     def on_change(self, change: Change) -> bool:
-        """Mark each dialect whose definitions the change affects, and return True if any dialect is marked. A change of
-        the status counts only in the fields that the dialect reads (`Dialect.by_status`)."""
+        """Mark each dialect whose definitions the change affects, and return True if any dialect is marked. If only the
+        status of an object changes, the change is ignored unless it is in a field that the dialect reads
+        (`Dialect.by_status`)."""
         for name, dialect in self.dialects.items():
             if _is_answer(dialect, change):
                 self._on_answer(dialect, change)
@@ -145,13 +146,13 @@ class DialectWatch:
                 self._mark(gang)
 
     def on_demand(self) -> frozenset[str]:
-        """Return the queues with a node group to which Phalanx adds nodes when jobs need them."""
+        """Return the queues that have a node group to which nodes are added when jobs need them."""
         groups = (group for each in self.defined.values() for group in each.node_groups)
         return frozenset(group.on_demand.queue for group in groups if group.on_demand is not None)
 
     def _is_kept(self, before: Definitions, invalid: Definitions) -> bool:
-        """Report that the definitions `invalid` cannot be used as a whole. Return True if the definitions `before`,
-        which were valid, stay in effect."""
+        """Report that the definitions `invalid` have an error, so that none of them is used. Return True if the earlier
+        definitions `before` were valid, and stay in effect."""
         kept = before is not _NONE and not before.fault
         if invalid.fault_at is not None:
             kind, key = invalid.fault_at
@@ -161,9 +162,9 @@ class DialectWatch:
         return kept
 
     def options_of(self, kind: str, meta: Mapping[str, object], scheduler: str = "") -> Mapping[str, str]:
-        """Translate the object's settings of a dialect into Phalanx's options, and add the dialect's name. If the
-        object has settings of several dialects, choose the dialect to which its scheduler name belongs, or else the
-        first dialect."""
+        """Translate the settings of another scheduler on the object into Phalanx's options, and add the name of that
+        scheduler's dialect. If the object has settings of several schedulers, use the dialect to which its scheduler
+        name belongs, or else the first dialect."""
         found = {name: said for name, each in self.dialects.items() if (said := each.options_of(kind, meta, scheduler))}
         if not found:
             return _NOTHING

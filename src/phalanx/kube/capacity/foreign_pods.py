@@ -1,5 +1,5 @@
-"""Track the resources on nodes that are charged to no gang: those of other schedulers' pods, and the additional
-resources of Phalanx's pods that were enlarged in place."""
+"""Track the resource usage on nodes that is charged to no gang. This is the usage of other schedulers' pods, and the
+additional usage of Phalanx's pods whose requests were raised in place."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from phalanx.model.pod import Amounts, amounts
 
 
 class ForeignPods:
-    """The usage on nodes that the core charges to no gang. Each change of this usage is passed to the core as an event.
-    `touched`: the pods whose usage may have changed. `pods`: the existing pods, by uid. `excess`: a function that
-    returns the part of a pod's usage that the core does not charge to a gang; None if the core charges no part of it to
-    a gang."""
+    """The resource usage on nodes that the core charges to no gang. Each change of this usage is passed to the core as
+    an event. `touched`: the pods whose usage may have changed. `pods`: the existing pods, by uid. `excess`: a function
+    that returns the part of a pod's usage that the core does not charge to the pod's gang; None if the core charges the
+    whole pod to no gang."""
 
     def __init__(self, pods: Mapping[str, Pod], excess: Callable[[Pod], Amounts | None]) -> None:
         self._pods, self._excess = pods, excess
@@ -46,8 +46,8 @@ class ForeignPods:
 
 
 def _occupying(pod: Pod) -> Occupied:
-    """Return the usage and the labels of a foreign pod. If the pod has a part of a device, the whole device counts as
-    used, because only the pod's own scheduler knows the part."""
+    """Return the usage and the labels of a foreign pod. If the pod uses only a share of a device, the whole device
+    counts as used, because only the pod's own scheduler knows which share."""
     shape, held, devices = pod.shape, dict(pod.requests), pod.devices if pod.ours else ()
     if devices and shape.share is not None:
         held[shape.share.resource] = held.get(shape.share.resource, 0) + shape.share.count

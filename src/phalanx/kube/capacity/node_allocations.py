@@ -1,9 +1,10 @@
-"""Track the usage of every node independently of the core, to check a node again right before a binding to it is sent.
+"""Track the usage of every node independently of the core, so that a node can be checked again right before a pod is
+bound to it.
 
 Between a decision and its binding, another scheduler's pod may take the capacity, and the node may be cordoned or
-deleted. The API server accepts a binding without a check of the node, and the kubelet would then reject the pod, which
-fails permanently. So this module checks each binding again, against the pods in the cache and the bindings that the API
-server has not answered yet.
+deleted. The API server accepts a binding without a check of the node. The kubelet would then reject the pod, and a
+rejected pod fails permanently. So this module checks each binding again, against the usage of the pods in the cache and
+of the bindings that the API server has not answered yet.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from phalanx.model.pod import Amounts, Shape, Toleration
 
 
 class NodeAllocations:
-    """The nodes by name, and the usage of each pod by uid. A node or pod that is added replaces its earlier entry, so
-    the same object may be added twice."""
+    """The nodes by name, and the usage of each pod by uid. A node or pod that is added again replaces its earlier
+    entry."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, Node] = {}
@@ -52,8 +53,7 @@ class NodeAllocations:
 
     def claim(self, wanted: Iterable[tuple[str, str, Shape]]) -> set[str]:
         """Charge each pod to its node if the node has the capacity. `wanted`: the uid, the node and the shape of each
-        pod. Return the uids of the pods whose node lacks the capacity, and which are therefore not charged to any
-        node."""
+        pod. Return the uids of the pods whose node lacks the capacity; these pods are not charged to any node."""
         lost: set[str] = set()
         for uid, node, shape in wanted:
             self.release(uid)
@@ -69,8 +69,8 @@ class NodeAllocations:
             self._used[node][name] -= value
 
     def fits(self, node: str, shape: Shape) -> bool:
-        """Return True if one more pod of this shape may be bound to the node now, by the node's free amounts and
-        taints."""
+        """Return True if the free resources, the taints and the state of the node allow one more pod of this shape
+        now."""
         known = self.nodes.get(node)
         if known is None or known.unschedulable or not known.ready or _repels(known.taints, shape.tolerations):
             return False

@@ -5,11 +5,11 @@ The API server checks the quotas only when each single pod is created. Without a
 get only some of its pods, and would occupy nodes without doing any work until the start times out. So the requests of
 all pods that must start together are compared with the *headroom* of each quota: its hard limit, less its usage, less
 the amounts that are reserved for starting gangs whose pods do not exist yet. The usage is the larger of two amounts:
-the usage in the quota's status, by which the API server decides, and the usage of the pods in the cache. The second
-amount is needed because the status may be missing, and because a controller corrects the status late.
+the usage in the quota's status, which the API server checks, and the usage of the pods in the cache. The second amount
+is needed because the status may be missing or may be updated late.
 
-The names of the amounts that a quota limits, and the scopes by which it selects pods, are those of
-k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods.go. Namespaces without a quota cause no work.
+The resource names that a quota can limit (such as `requests.cpu`), and the scopes by which it selects pods, are the
+same as in k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods.go. Namespaces without a quota cause no work.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _NONE: Mapping[str, Any] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodQuotaUsage:
-    """The usage of one pod: its amount for each name that a quota can limit, and the properties by which scopes select
-    pods. `unsaid`: the requests and limits of cpu and memory that some container does not set, by their names in quotas
-    (such as `limits.cpu`)."""
+    """The usage of one pod in ResourceQuotas, and the properties by which scopes select pods. `takes`: the pod's amount
+    for each resource name that a quota can limit. `unsaid`: the requests and limits of cpu and memory that at least one
+    container does not set, by their resource names in quotas (such as `limits.cpu`)."""
 
     takes: Amounts
     unsaid: frozenset[str] = frozenset()
@@ -42,12 +42,12 @@ class PodQuotaUsage:
     priority_class: str = ""
 
 
-QuotaDemand: TypeAlias = tuple[tuple[PodQuotaUsage, int], ...]  # the usage of a pod, and the number of such pods
+QuotaDemand: TypeAlias = tuple[tuple[PodQuotaUsage, int], ...]  # pairs of a pod's usage and the number of such pods
 
 
 def pod_quota_usage(spec: Mapping[str, Any]) -> PodQuotaUsage:
-    """Return the usage of a pod with this spec. For the spec of a template, this is the usage of a pod that is created
-    from it. Raises QuantityError."""
+    """Return the usage of a pod with this spec. For the pod spec of a template, this is the usage of each pod that is
+    created from the template. Raises QuantityError."""
     takes = {PODS: 1, "count/pods": 1}
     for name, value in pod_requests(spec):
         if name != PODS:
@@ -197,8 +197,8 @@ class ResourceQuotas:
     # --- quotas and pods --------------------------------------------------------------------------------------------
 
     def see_quota(self, obj: Object, pods: Callable[[], Iterable[Object]]) -> None:
-        """Add or replace a quota. `pods`: a function that returns the known pods of the quota's namespace. The function
-        is called only for the first quota of a namespace."""
+        """Add or replace a quota. `pods`: a function that returns the cached pods of the quota's namespace. The
+        function is called only for the first quota of a namespace."""
         namespace = obj["metadata"]["namespace"]
         space = self.limited.get(namespace)
         if space is None:
