@@ -4,20 +4,20 @@ Before any pod ends, Phalanx writes a mark of the preemption on the gang's objec
 scheduler process that starts after a crash continues the preemption. The mark of a Job is part of the PATCH that
 suspends the Job. The Job controller then deletes the pods of the Job, and does not count the deleted pods as failures.
 Bare pods (pods without a Job) are marked one by one, and evicted when all of them are marked. If a PodDisruptionBudget
-protects a pod of one victim of a preemptor, all victims of that preemptor continue to run, and none of them is
-preempted for a while.
+protects a pod of one victim, all victims of the same preemptor continue to run, and none of them is preempted for a
+while.
 
 The *departure* of a gang begins with the decision to end its start, and lasts until all of its pods are gone. During
-the departure, the gang's Jobs are suspended. The core gets the report of the departure only when all pods are gone. The
+the departure, the gang's Jobs are suspended. The departure is reported to the core only when all pods are gone. The
 owner of a suspended Job may resume the Job at once (a JobSet does so unless it is suspended itself). Phalanx does not
 suspend the Job again then, and leaves the new pods unbound. If the API server keeps refusing the suspension of a Job,
 the start still ends as soon as no pod of the gang is on a node. Other jobs can then use the capacity that was reserved
-for the gang. If its pods cannot be marked as preempted, the gang is not preempted.
+for the gang. If a gang's bare pods cannot be marked as preempted, the gang is not preempted.
 
 Two kinds of gangs are ended in the same way, although no preemptor needs their capacity: a gang of bare pods of which
 too few run (`seats.elastic`), and a gang whose dialect (the part of Phalanx that reads another scheduler's objects) no
-longer allows it to run. Their objects get no marks, because the next process finds the same state after a crash, and
-then ends these gangs itself.
+longer allows it to run. The objects of these gangs get no marks, because after a crash the next process finds the same
+state, and then ends these gangs itself.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class PreemptionRequest:
 
 
 class Preemption:
-    """The preemption of one start, until its marks are written. `marked`: a function that is called when all marks are
-    written. No pod of the gang is ended before that."""
+    """The first step of the preemption of a started gang: write the marks on its bare pods. `marked`: a function that
+    is called when all of these marks are written. No pod of the gang is evicted or deleted before this call."""
 
     def __init__(self, start: GangStart, marked: Callable[[PreemptionRequest], None]) -> None:
         self._start, self._effects, self._marked = start, start.effects, marked
@@ -59,7 +59,7 @@ class Preemption:
 
     def preempt(self, decided: Preempt) -> None:
         if self._start.record.attempt != decided.attempt:
-            return  # the core decided about an earlier start
+            return  # the decision is about an earlier start of the gang
         mark = PreemptionMark(by=decided.by, start_s=self._start.record.at_s)
         request = self._request = PreemptionRequest(mark=mark, why=decided.reason, grace_s=decided.grace_s)
         if bare := self._start.bare_pods():
@@ -80,8 +80,8 @@ class Preemption:
         self._request = None
 
     def _budgeted(self, request: PreemptionRequest, objection: str) -> None:
-        """Continue or end the preemption, after the check whether PodDisruptionBudgets allow the eviction of the gang's
-        bare pods. `objection`: the budget that forbids the eviction; "" if the pods may be evicted."""
+        """Continue or cancel the preemption, after PodDisruptionBudgets were checked for the gang's bare pods.
+        `objection`: a message about the budget that forbids the eviction; "" if the pods may be evicted."""
         if request is not self._request:
             return
         if not objection:
@@ -150,7 +150,7 @@ class Departure:
         self.why, self.mark = why, mark
         self._evicts = evicts or mark is not None
         self._start, self._effects, self._grace_s, self._hold = start, start.effects, grace_s, hold
-        self._suspending: dict[str, int] = {}  # uid of a Job to suspend -> how often the API server refused
+        self._suspending: dict[str, int] = {}  # uid of a Job -> how often its suspension was refused
         self._stuck: set[str] = set()  # Jobs whose suspension the API server refused again and again
         self._was_suspended: set[str] = set()  # Jobs suspended by this departure; only their owner resumes them
         self._over = False
@@ -199,13 +199,14 @@ class Departure:
 
     @property
     def left(self) -> bool:
-        """Return True if all pods of the gang are gone, and the API server has answered all writes about the gang."""
+        """Return True if all pods of the gang that must end are gone, and the API server has answered all writes about
+        its Jobs."""
         awaited = self._suspending.keys() - self._stuck
         return not (awaited or self._start.resuming or any(map(self._stays, self._start.objects.pods.values())))
 
     def _stays(self, pod: Pod) -> bool:
-        """Return True if the gang's return to the queue must wait for this pod: the pod is on a node, or will end
-        together with its Job."""
+        """Return True if the gang may return to its queue only after this pod is gone. This is so if the pod is on a
+        node, or if the Job controller will delete the pod because its Job is (or is being) suspended."""
         if pod.node or self._start.on_its_way(pod) or pod.uid in self._evicted:
             return True
         job = self._start.objects.job_of(pod)

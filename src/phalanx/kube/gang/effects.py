@@ -1,7 +1,6 @@
-"""The interface between a gang's life cycle and the API: the writes that a gang may request, and their answers.
-
-A gang does no I/O. It requests one write at a time, with a callback for the answer. After every answer, the gang is
-reconciled: compared with its objects again.
+"""The interface between a gang's life cycle and the API: the writes that `GangLifecycle` may request, and their
+answers. The classes in this folder do no I/O. They pass each write, with a callback for its answer, to an
+implementation of `Effects`. After every answer, the gang is reconciled: its state is compared with its objects again.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ class GangTimeouts:
 
 class WriteOutcome(Enum):
     """The outcome of a write to the API. `GONE`: the object was deleted, or another object has its name now. `CHANGED`:
-    the object has changed since the decision, so the write was not made, and the caller must decide again."""
+    the object has changed since the decision. The write was not made, and the caller must decide again."""
 
     DONE = "done"
     GONE = "gone"
@@ -70,7 +69,7 @@ Answered: TypeAlias = Callable[[WriteOutcome, str], None]  # a function that get
 class RoleStart:
     """The part of a start that concerns one Job. `parallelism`: how many pods the Job may run. `flavor`: the node
     flavor of these pods; "" if there is none. `update`: further changes of the pod template for this start.
-    `why_there`: why another cluster was chosen for the Job; "" if no other cluster was chosen."""
+    `why_there`: why the Job was sent to another cluster; "" if it starts in this cluster."""
 
     job: BatchJob
     parallelism: int
@@ -106,8 +105,8 @@ class PodEffects(Protocol):
     ) -> None: ...
 
     def select_node(self, pod: Pod, node: str) -> None:
-        """Write the planned node on the pod's volume claims, so that the provisioner creates the volumes for that
-        node."""
+        """Write the planned node on the pod's volume claims, so that the provisioner creates volumes that this node can
+        use."""
 
     def read_budgets(self, gang: str, by: str, pods: Sequence[Pod], answered: Callable[[str], None]) -> None:
         """Check whether the PodDisruptionBudgets allow the eviction of these pods together with all other victims of
@@ -117,8 +116,8 @@ class PodEffects(Protocol):
     def mark(self, gang: str, pod: Pod, mark: PreemptionMark, answered: Answered) -> None: ...
 
     def send(self, gang: str, pod: Pod, record: StartRecord | None, answered: Answered) -> None:
-        """Write the record of a start in another cluster on the pod. `record`: this record; None to remove it, because
-        no other cluster runs the pod any more."""
+        """Write on the pod that its gang was started in another cluster. `record`: the record of this start; None to
+        remove the record, because no other cluster runs the pod any more."""
 
     def evict(
         self,
@@ -132,7 +131,7 @@ class PodEffects(Protocol):
 
 
 class Effects(Protocol):
-    """The operations that a gang may request from the code around it."""
+    """The operations that `GangLifecycle` requests from its caller."""
 
     @property
     def allocations(self) -> NodeAllocations: ...
@@ -161,8 +160,8 @@ class Effects(Protocol):
 
 
 def report_rejection(effects: Effects, pod: Pod, job: BatchJob | None) -> None:
-    """Report that a kubelet refused the pod. The refusal is also written as the reason of the pod's Job, even if it
-    makes the Job fail (backoffLimit 0)."""
+    """Report that a kubelet refused the pod. The refusal is also written on the pod's Job as its reason, even if the
+    Job fails because of it (with backoffLimit 0)."""
     said = f": {pod.message}" if pod.message else ""
     text = f"the kubelet of {pod.node} refused pod {pod.name} ({pod.reason}{said}); other nodes are preferred"
     effects.report(job or pod, "Rejected", text, warning=True)

@@ -30,9 +30,9 @@ class GangObjects:
         self.jobs[job.uid] = job
 
     def end_pod(self, pod: Pod, *, gone: bool = False) -> None:
-        """Note that the pod has ended or is deleted. A deleted pod no longer counts as succeeded here, for two reasons:
-        by then the status of its Job counts it (JobTrackingWithFinalizers), and a framework that resumes a suspended
-        job creates all pods again."""
+        """Note that the pod has ended or is deleted. `gone`: True if it is deleted. A deleted pod is no longer counted
+        as succeeded by this class, for two reasons. When the pod is deleted, the status of its Job already counts it
+        (JobTrackingWithFinalizers). And a framework that resumes a suspended job creates all of its pods again."""
         if pod.over and pod.phase == "Succeeded" and pod.owner is not None:
             succeeded = self._succeeded.setdefault(pod.owner[1], set())
             succeeded.discard(pod.uid) if gone else succeeded.add(pod.uid)
@@ -42,8 +42,8 @@ class GangObjects:
         self.changed_pods.pop(pod.uid, None)
 
     def size(self, job: BatchJob) -> int:
-        """Return the number of pods that the Job could still use at once. Pods that have succeeded are subtracted, even
-        if the Job's status does not count them yet."""
+        """Return how many pods the Job could run at once from now on. Completions that have succeeded need no pod any
+        more, even if the Job's status does not count them yet."""
         return job.size(len(self._succeeded.get(job.uid, ())))
 
     def succeeded(self, job: BatchJob) -> int:
@@ -65,8 +65,8 @@ class GangObjects:
 
     @property
     def outcome(self) -> Outcome:
-        """Return the outcome of the gang. It is a failure if any Job or bare pod failed, and a deletion if no Job or
-        bare pod is known to have ended by itself."""
+        """Return the outcome of the gang. The gang failed if any of its Jobs or bare pods failed. It counts as deleted
+        if no Job or bare pod is known to have succeeded or failed."""
         former = self._former()
         known = [end for uid, end in self._outcomes.items() if uid not in former]
         return next((end for end in (Outcome.FAILED, Outcome.SUCCEEDED) if end in known), Outcome.DELETED)
@@ -80,7 +80,7 @@ class GangObjects:
 
     @property
     def idle(self) -> bool:
-        """Return whether the gang has no pods, and no unfinished Job that Phalanx starts."""
+        """Return whether the gang has neither pods nor unfinished Jobs that Phalanx may start."""
         return not self.pods and not any(job.ours and not job.finished for job in self.jobs.values())
 
     @property
@@ -88,11 +88,12 @@ class GangObjects:
         return not self.jobs and not self.pods
 
     def waiting(self) -> GangMembers:
-        """Return the members of a gang that waits, oldest first."""
+        """Return the members that wait for a start, oldest first: unfinished Jobs, and bare pods that are on no
+        node."""
         return self._members(pod for pod in self.pods.values() if not pod.node and not pod.going)
 
     def unfinished(self) -> GangMembers:
-        """Return the members of a gang that may have started, oldest first."""
+        """Return the unfinished members, oldest first, including bare pods that are already on nodes."""
         return self._members(self.pods.values())
 
     def _members(self, among: Iterable[Pod]) -> GangMembers:
@@ -106,10 +107,10 @@ class GangObjects:
         return GangMembers(id=self.id, jobs=jobs, pods=pods, finished=finished, sizes=sizes)
 
     def _former(self) -> set[str]:
-        """Return the uids of finished Jobs that share the gang's name but are not part of the gang, such as a finished
-        PyTorchJob if a new JobSet has the same name. Objects of the same name without the label `phalanx.dev/job` get
-        the same gang. Only the newest unfinished one of these objects is part of the gang or, if all of them have
-        finished, only the newest one."""
+        """Return the uids of finished Jobs that have the gang's name but do not belong to its present run. An example
+        is a finished PyTorchJob, if a new JobSet has the same name. Objects without the label `phalanx.dev/job` get the
+        same gang if they have the same name. Of these objects, only the finished Jobs of the newest unfinished object
+        belong to the present run; if all objects have finished, only those of the newest object."""
         unlabelled = [job for job in self.jobs.values() if labels.JOB not in job.options]
         newest = max(unlabelled, key=lambda job: (not job.finished, job.created_s, job.object_uid), default=None)
         if newest is None:

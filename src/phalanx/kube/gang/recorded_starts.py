@@ -1,11 +1,12 @@
-"""Find the starts that an earlier process of the scheduler made. The only source is the objects of the gang.
+"""Find the starts that an earlier process of the scheduler made. All information about these starts is read from the
+objects of the gang.
 
 The first write of a start is its *record*, an annotation on the Jobs and on the bound pods. So the objects are always
 in one of these states, even between two writes:
 
 - a Job runs, or a bare pod is bound, and has a record: the gang was started, and the start continues;
-- a suspended Job has bound pods, because its start was being taken back or a user suspended the Job: Phalanx completes
-  taking the start back;
+- a suspended Job has bound pods, because its start was being taken back or a user suspended the Job: Phalanx takes the
+  start back completely;
 - a member has the mark of a preemption of this start: Phalanx completes the preemption;
 - in any other state, the gang is pending, as it was before.
 
@@ -31,7 +32,7 @@ from phalanx.model.event import RunTold
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnfinishedStart:
     """A start of an earlier process. `leaving`: True if the start must be taken back. `mark`: the mark of its
-    preemption, if it was being preempted."""
+    preemption; None if it was not being preempted."""
 
     spec: GangSpec
     record: StartRecord
@@ -59,7 +60,7 @@ def unfinished_start(
     spec = gang_spec(members, replace(defaults, gang=_same(record)))
     spec = spec if holds else _without_holds(spec)
     roles = spec.job.roles
-    if record.cluster:  # the gang stays in the cluster that runs it
+    if record.cluster:  # the core may plan the gang only in the cluster that runs it
         roles = tuple(confined(role, (record.cluster,)) for role in roles)
     spec = replace(spec, job=replace(spec.job, queue=record.queue, blocked=None, roles=roles))
     mark = _mark(jobs, bare, record)
@@ -78,9 +79,10 @@ def past_run(objects: GangObjects, defaults: GangDefaults) -> RunTold | None:
 
 
 def _to_be_replaced(objects: GangObjects, pods: Sequence[Pod], record: StartRecord) -> list[Pod]:
-    """Return one pod for each failed bare pod whose replacement does not exist yet. With these pods in the list, the
-    start keeps the seats of the failed pods and the resources charged for them. The list is empty if the gang's pods
-    differ, because the role of a failed pod is then unknown."""
+    """Return a substitute for each failed bare pod whose replacement does not exist yet. If the substitutes are added
+    to the members, the start keeps the seats and the resources of the failed pods. A substitute is a copy of another
+    pod of the gang. So the list is empty if the gang's pods differ, because the role of a failed pod is then
+    unknown."""
     sources = {(pod.options.get(labels.ROLE, ""), pod.shape) for pod in pods}
     if objects.jobs or len(sources) != 1 or not all(labels.REPLACES_FAILED in pod.options for pod in pods):
         return []
@@ -88,7 +90,7 @@ def _to_be_replaced(objects: GangObjects, pods: Sequence[Pod], record: StartReco
 
 
 def _record(jobs: Iterable[BatchJob], bare: Iterable[Pod], key: RecordKey | None) -> StartRecord | None:
-    """Return the record of the last start whose signature is valid."""
+    """Return the latest record of a start among those with a valid signature; None if there is none."""
     started: list[BatchJob | Pod] = [job for job in jobs if not job.suspended]
     started += [pod for pod in bare if pod.node or (pod.record is not None and pod.record.cluster)]
     records = [each.record for each in started if each.record is not None and _is_ours(each.record, each, key)]
@@ -96,9 +98,10 @@ def _record(jobs: Iterable[BatchJob], bare: Iterable[Pod], key: RecordKey | None
 
 
 def _unsigned(objects: GangObjects, jobs: Iterable[BatchJob], now_s: float) -> StartRecord | None:
-    """Return the start of running Jobs that have bound pods, but whose records have no signature. An older version of
-    Phalanx, which did not sign records, has started these Jobs after the key was created. The records are not trusted,
-    so the start is derived from the bound pods and from the requests of the Jobs."""
+    """Build a record for running Jobs that have bound pods, but whose records have no signature; None if there are no
+    such Jobs. These Jobs were started after the key was created, by an older version of Phalanx that did not sign
+    records. Their records are not trusted, so the start is derived from the bound pods and from the Jobs' own
+    fields."""
     begun = [job for job in jobs if not job.suspended and not job.pinned and job.record and not job.record.mac]
     uids = {job.uid for job in begun}
     bound = sum(bool(pod.node) and pod.owner is not None and pod.owner[1] in uids for pod in objects.pods.values())
@@ -110,21 +113,21 @@ def _unsigned(objects: GangObjects, jobs: Iterable[BatchJob], now_s: float) -> S
 
 
 def _is_ours(record: StartRecord, on: BatchJob | Pod, key: RecordKey | None) -> bool:
-    """Return whether the scheduler wrote this record on this object. All replica types of one object share one
-    record."""
+    """Return whether the scheduler wrote this record on this object. The signature covers the uid of the object. All
+    replica types of one object share one record."""
     uid = on.object_uid if isinstance(on, BatchJob) else on.uid
     return key is None or key.verify(record, uid, on.created_s)
 
 
 def _mark(jobs: Iterable[BatchJob], bare: Iterable[Pod], record: StartRecord) -> PreemptionMark | None:
-    """Return the preemption mark that names this start; None if no object has one."""
+    """Return the preemption mark on the gang's objects that is about this start; None if no object has one."""
     said = [job.mark for job in jobs if job.suspended] + [pod.mark for pod in bare if pod.node]
     return next((mark for mark in said if mark is not None and mark.start_s == record.at_s), None)
 
 
 def _of(job: BatchJob, key: RecordKey | None) -> StartRecord:
-    """Return the record of the start of a Job that was suspended again. If the Job has no valid record any more, build
-    one from its fields."""
+    """Return the record on a Job that was started and suspended again. If the Job no longer has a valid record, build a
+    record from its fields."""
     if job.record is not None and _is_ours(job.record, job, key):
         return job.record
     queue = job.options.get(labels.QUEUE, "")

@@ -1,9 +1,9 @@
 """The life cycle of one gang on the API: waiting, starting, running, leaving.
 
-A gang receives the changes of its members (`GangLifecycle.see_job` and the methods after it) and the core's decisions
-about it (`decisions`). A gang does no I/O: it emits events and requests writes through its `Effects`, and passes the
-answer to the part of its code that requested the write. Receiving a change takes little time. Later,
-`reconcile.advance` reconciles the gang once for all changes that arrived together.
+`GangLifecycle` receives the changes of the gang's members (`see_job` and the methods after it). The module `decisions`
+carries out the core's decisions about the gang. The code in this folder does no I/O: it emits events and requests
+writes through the gang's `Effects`. A change of a member is only noted when it arrives. Later, `reconcile.advance`
+reconciles the gang once for all changes that arrived together.
 
 Parts, lowest first:
 

@@ -1,9 +1,10 @@
-"""The times at which a start is taken back, unless enough of its pods run, are bound, or are ready by then.
+"""The deadlines of a started gang: the times by which enough of its pods must be bound, ready or running. If a deadline
+passes, the start is taken back.
 
-`reconcile` checks the deadlines of a started gang, and takes the start back if a deadline has passed. The deadlines are
-needed because a Job controller creates pods in growing batches, and a quota, a policy or a webhook may refuse one of
-these pods forever. If the minimum number of pods cannot be bound in time, or if these pods are not ready in time, the
-whole start is taken back. `effects.GangTimeouts` has the durations of these deadlines.
+`reconcile` checks these deadlines. They are needed because a Job controller creates pods in growing batches, and a
+quota, a policy or a webhook may refuse one of these pods forever. If the minimum number of pods cannot be bound in
+time, or if these pods are not ready in time, the whole start is taken back. `effects.GangTimeouts` contains the
+time-outs from which the deadlines are computed.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ from phalanx.model.reason import Reason, ReasonCode
 
 
 def earliest_s(*times_s: float) -> float:
-    """Return the earliest of the times; a time of 0 means never."""
+    """Return the earliest of the times. 0 stands for never, both in the arguments and as the result."""
     return min((at_s for at_s in times_s if at_s), default=0.0)
 
 
 class StartDeadlines:
-    """The deadlines of one start, at the present time. `wake_s`: the earliest of the start's next deadlines and the
-    time that the caller passed (seconds since the epoch; 0 means never)."""
+    """A check of the deadlines of one start at the present time. `wake_s`: the time of the next check (seconds since
+    the epoch; 0 means never). It is the earliest of the deadlines that have not passed and of the time that the caller
+    passed."""
 
     def __init__(
         self, state: Starting | Running, history: StartHistory, defaults: GangDefaults, wake_s: float = 0.0
@@ -37,7 +39,7 @@ class StartDeadlines:
 
     def overdue(self) -> Iterator[TakeBack]:
         """Yield a reason for taking the start back for each deadline that has passed. If bare pods of the start are on
-        nodes, the caller may ignore a reason whose `evicts` is False."""
+        nodes, `requeue.take_back` ignores the reasons without `evicts`, because bare pods can only be evicted."""
         if (stale := self._stale()) is not None:
             yield stale
             return
@@ -57,8 +59,8 @@ class StartDeadlines:
         self.wake_s = earliest_s(self.wake_s, *times_s)
 
     def _stale(self) -> TakeBack | None:
-        """Return why the start is taken back if too few bare pods of the gang have run for longer than its grace
-        period; otherwise None."""
+        """Return why the start is taken back if fewer bare pods than the gang's minimum have run for longer than its
+        grace period; otherwise None."""
         said_s, seats = self.parts.start.spec.staleness_grace_s, self.parts.start.seats
         grace_s = self.defaults.staleness_grace_s(self.queue) if said_s is None else said_s
         end_s = self.parts.staleness.ends_s(grace_s)
@@ -108,8 +110,8 @@ class StartDeadlines:
 
     def _end_holds(self) -> None:
         """Release the capacity that was reserved for pods that were not created in time, or were lost and not replaced
-        in time. Bound pods continue to run. A start with bound bare pods is not taken back when another of its pods is
-        lost. So without this method, the capacity of the lost pod might stay reserved forever."""
+        in time. Bound pods continue to run. This method is needed because a start with bound bare pods is not taken
+        back when one of its pods is lost: the capacity of the lost pod could stay reserved forever."""
         start, barrier = self.parts.start, self.parts.barrier
         seats, hold_s = start.seats, start.spec.hold_s
         hold_s = self.effects.timeouts.hold_s if hold_s is None else hold_s
@@ -135,8 +137,8 @@ def start_timeout_reason(late: Sequence[Pod], waited_s: float) -> Reason:
 
 
 def staleness_reason(*, bound: int, needed: int, waited_s: float) -> Reason:
-    """Return the reason for taking back a running gang of bare pods, of which only `bound` of the `needed` pods were
-    left for longer than its grace period."""
+    """Return the reason for taking back a running gang of bare pods that is stale: only `bound` of the `needed` pods
+    ran for `waited_s` seconds, which is longer than the gang's grace period."""
     text = f"it was taken back: only {bound} of the {needed} pods that it needs ran, for {waited_s:.0f} s"
     return Reason(code=ReasonCode.STALE, text=text, numbers={"bound": bound, "needed": needed})
 
@@ -149,7 +151,7 @@ def barrier_timeout_reason(*, ready: int, needed: int, exist: int, waited_s: flo
 
 
 def binding_timeout_reason(*, schedulers: str, bound: int, needed: int, exist: int, waited_s: float) -> Reason:
-    """Return the reason for taking back a start whose pods other `schedulers` had to bind, but did not bind all in
-    time."""
+    """Return the reason for taking back a start whose pods are bound by other schedulers, which did not bind enough of
+    them in time. `schedulers`: the names of these schedulers."""
     text = f"its start was taken back: {schedulers} bound {bound} of {needed} pods in {waited_s:.0f} s"
     return Reason(code=ReasonCode.BACKOFF, text=text, numbers={"ready": bound, "needed": needed, "exist": exist})

@@ -27,7 +27,7 @@ def start(gang: GangLifecycle, decided: Start, *, whole: bool) -> None:
         effects.emit_event(Refused(gang.id, decided.attempt, changed, effects.now_s() + 1.0))
         return
     parts = parts_of(gang, GangStart.planned(effects, gang.objects, spec, decided, gang=whole))
-    effects.drop_wait_reason(gang.id)  # before the start, because later reasons concern single pods
+    effects.drop_wait_reason(gang.id)  # before the start, because reasons of a started gang are about single pods
     gang.enter(Starting(parts=parts, held=spec.gated))
     if whole:
         parts.elastic.grant([len(row.seats) for row in parts.start.seats.rows])
@@ -38,7 +38,7 @@ def start(gang: GangLifecycle, decided: Start, *, whole: bool) -> None:
 
 
 def parts_of(gang: GangLifecycle, start: GangStart) -> StartedParts:
-    """Return the objects that handle a start of this gang (seats, barrier, preemption), all in their initial state."""
+    """Create the objects that handle one start of this gang, such as its seats and its bind barrier."""
     return StartedParts.of(start, lambda request: leave_preempted(gang, start, request))
 
 
@@ -71,8 +71,8 @@ def place(gang: GangLifecycle, placements: Sequence[Placement]) -> None:
 
 
 def preempt(gang: GangLifecycle, decided: Preempt) -> None:
-    """Carry out a preemption. Ignore the decision if the gang is already leaving or has ended. The core gets a report
-    about this even then."""
+    """Carry out a preemption. Ignore the decision if the gang is already leaving or has ended: the end of its start is
+    reported to the core in any case."""
     if isinstance(gang.state, Starting | Running):
         gang.state.parts.preemption.preempt(decided)
 
@@ -83,8 +83,8 @@ def shrink(gang: GangLifecycle, decided: Shrink) -> None:
 
 
 def give_back(gang: GangLifecycle, attempt: int, why: Reason, avoid_s: Mapping[str, float]) -> None:
-    """Take back the start with this number, which another cluster cannot run. `avoid_s`: a map from a cluster to the
-    seconds for which the gang is not sent to that cluster."""
+    """Take back the start with the number `attempt`, because the cluster to which it was sent cannot run it. `avoid_s`:
+    a map from a cluster to the seconds for which the gang is not sent to that cluster."""
     if gang.elsewhere is None or gang.elsewhere.attempt != attempt or gang.state.parts is None:
         return
     now_s = gang.effects.now_s()

@@ -1,4 +1,5 @@
-"""One gang: its objects, its stage, its earlier starts, and how a change of a member affects its start."""
+"""One gang: its objects, its stage, and its earlier starts. The module also applies changes of members to the gang's
+present start."""
 
 from __future__ import annotations
 
@@ -16,10 +17,10 @@ from phalanx.model.reason import Reason
 
 class GangLifecycle:
     """A gang, from its first member until its last pod is gone. `wake_s`: the time at which the gang must be reconciled
-    again even if nothing changes (seconds since the epoch; 0 means never). `departure`: the latest departure from the
-    nodes. The field keeps a departure that has ended, because a departure may begin and end within one reconciliation.
-    `resized`: the reason why a change of the running Job's size returns the gang to the queue; None if there was no
-    such change."""
+    again even if nothing changes (seconds since the epoch; 0 means never). `departure`: the latest departure of the
+    gang from its nodes, even if the departure has ended: it may begin and end within one reconciliation, and its reason
+    is still needed afterwards. `resized`: the reason for which the gang returns to the queue after a user has changed
+    the size of its running Job; None if the gang need not return."""
 
     def __init__(self, id: str, effects: Effects) -> None:
         self.id, self.effects = id, effects
@@ -96,8 +97,8 @@ class GangLifecycle:
             self.state.readiness.lose(pod.uid)
 
     def _avoid_node_of(self, pod: Pod) -> None:
-        """Note that a kubelet refused the pod. For the next `avoid_s` seconds, the gang's pods prefer other nodes than
-        that kubelet's."""
+        """Note that a kubelet refused the pod. For the next `avoid_s` seconds, the gang's pods prefer other nodes to
+        the node of that kubelet."""
         if pod.node:
             now_s = self.effects.now_s()
             self.history.avoid(pod.node, now_s + self.effects.timeouts.avoid_s)

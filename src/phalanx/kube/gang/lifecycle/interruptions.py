@@ -1,5 +1,5 @@
 """Find the reasons for which a started gang must end: a user has suspended it, its dialect (the part of Phalanx that
-reads another scheduler's objects) stops it, or a member is gone."""
+reads another scheduler's objects) no longer allows it to run, or a member is gone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from phalanx.kube.gang.seats.gang_start import GangStart
 from phalanx.kube.gang.spec.gang_spec import GangDefaults, allows, claim_on
 from phalanx.model.reason import Reason, ReasonCode
 
-# The start was being taken back when the earlier process ended.
+# The reason of a start that the earlier process was taking back when it ended.
 OF_BEFORE = TakeBack(Reason(code=ReasonCode.BACKOFF, text="its start was being taken back"))
 
 
@@ -27,17 +27,18 @@ def interruption(parts: StartedParts, resized: Reason | None, defaults: GangDefa
 
 
 def _resumed_claim(start: GangStart, defaults: GangDefaults) -> Claim | None:
-    """Return the claim (the settings that a dialect declares for a gang) on a gang whose Jobs are resumed; None if no
-    dialect claims the gang. For a gang with bare pods on nodes, return the claim only if it names a condition for the
-    eviction of these pods."""
+    """Return a dialect's present claim (the settings that it declares for a gang) on a gang whose Jobs are resumed;
+    None if no dialect claims the gang. If the gang consists of bare pods that are on nodes, the result is None unless
+    the claim sets a pod condition for their eviction (`Claim.evicted_as`)."""
     if not defaults.dialects or "/" not in start.spec.job.queue:
-        return None  # the queue is a queue of Phalanx, not of a dialect
+        return None  # the queue is defined by Phalanx, not by a dialect
     members = start.objects.waiting() if start.spec.evicted_as is None else start.objects.unfinished()
     return claim_on(members, defaults) if members.everyone else None
 
 
 def drain_reason(claim: Claim | None) -> Reason | None:
-    """Return why the gang's dialect stops the start; None if the dialect does not stop it."""
+    """Return why the gang must stop according to its dialect, such as a drained queue of Kueue; None if the gang may
+    continue."""
     return claim.blocked if claim is not None and claim.drained else None
 
 
@@ -52,15 +53,15 @@ def forbidden_cluster(parts: StartedParts, claim: Claim | None) -> TakeBack | No
 
 
 def loss(parts: StartedParts) -> TakeBack | None:
-    """Return why a start must be taken back because a needed member is gone before all pods are bound; otherwise
-    None."""
+    """Return why a start must be taken back: a needed member is gone before all pods were bound. Return None if no
+    needed member is gone."""
     gone = parts.start.short_member() if parts.start.record.gang else ""
     return TakeBack(_member_went_reason(gone)) if gone else None
 
 
 def missing_pods(parts: StartedParts) -> TakeBack | None:
-    """Return why a start that an earlier process made must be taken back: it needs more pods than the gang's Jobs
-    request now. Return None if it does not. If a pod of any of its Jobs has succeeded, no pod counts as missing."""
+    """Return why a start that an earlier process made must be taken back: the start needs more pods than the gang's
+    members request now. Return None if they request enough pods, or if any Job of the gang has a succeeded pod."""
     objects, record = parts.start.objects, parts.start.record
     short = record.count - parts.start.seats.least if record.gang else 0
     if short <= 0 or any(map(objects.has_succeeded, objects.jobs.values())):
@@ -69,6 +70,6 @@ def missing_pods(parts: StartedParts) -> TakeBack | None:
 
 
 def _member_went_reason(member: str) -> Reason:
-    """Return the reason for taking back a start before its bind barrier because a member will not create the needed
-    pods. The core then plans the gang again with its remaining members."""
+    """Return the reason for taking back a start because a member will not create all of its needed pods. The start has
+    not reached its bind barrier yet. The core then plans the gang again with its remaining members."""
     return Reason(code=ReasonCode.WAITING_FOR_MEMBERS, text=f"its start was taken back: {member}")

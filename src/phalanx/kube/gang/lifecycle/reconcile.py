@@ -28,12 +28,13 @@ def advance(gang: GangLifecycle, defaults: GangDefaults) -> None:
             requeue_if_left(gang, leaving)
         case Waiting():
             pass
-    if isinstance(gang.state, Waiting):  # a gang that has just been requeued may be held by now
+    if isinstance(gang.state, Waiting):  # also if the gang was requeued just now
         _declare(gang, gang.state, defaults)
 
 
 def _declare(gang: GangLifecycle, waiting: Waiting, defaults: GangDefaults) -> None:
-    """Report to the core which pods and resources the gang's members request now, if the request has changed."""
+    """Submit the job that the gang's members request now to the core, unless the core knows the same job already. If no
+    member is left, report the gang's end."""
     members, known = gang.objects.waiting(), waiting.spec
     if not members.everyone:
         if known is not None:
@@ -105,7 +106,7 @@ def _lost_a_member(gang: GangLifecycle, parts: StartedParts) -> bool:
 
 
 def _seat_pods(gang: GangLifecycle, parts: StartedParts) -> None:
-    """Give seats to new pods, and remove seats that the Jobs no longer need. If another cluster runs the start, send
+    """Assign new pods to seats, and remove seats that the Jobs no longer need. If another cluster runs the start, send
     new bare pods to that cluster."""
     pods = parts.seating.seat_pods()
     for pod in pods:
@@ -113,7 +114,7 @@ def _seat_pods(gang: GangLifecycle, parts: StartedParts) -> None:
             gang.history.forgive()
     parts.seating.fit(parts.elastic.seats_of)
     if isinstance(gang.state, Running):
-        for pod in parts.start.unsent_pods():  # a pod that was created after the gang's first pods were sent
+        for pod in parts.start.unsent_pods():  # pods that were created after the gang was sent
             parts.send_pod(pod, lambda answer, text: None)
 
 
@@ -123,7 +124,8 @@ def _is_bound(parts: StartedParts) -> bool:
 
 
 def _run(gang: GangLifecycle, parts: StartedParts, defaults: GangDefaults) -> None:
-    """Note that all pods are bound. If the queue limits the time until all pods are ready, that time begins now."""
+    """Note that all pods of the minimum are bound. If the queue limits the time until all pods are ready, that time
+    begins now."""
     timed = defaults.start_timeout_s(parts.start.spec.job.queue) is not None and parts.start.record.gang
     is_watched = timed and not parts.start.record.cluster
     unready = [uid for uid, pod in gang.objects.pods.items() if not pod.ready] if is_watched else ()

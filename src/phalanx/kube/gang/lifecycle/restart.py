@@ -23,10 +23,11 @@ PAST_RUNS = 5000  # the maximum number of ended jobs that are reported when a sc
 
 
 def recover(gangs: Sequence[GangLifecycle], defaults: GangDefaults, key: RecordKey | None) -> Iterator[None]:
-    """Report to the core the state in which an earlier process left the gangs, and yield after each gang. First report
-    the outcomes of ended jobs on which other jobs depend, and the run times of the jobs that ended last. Then report
-    the earlier starts: first those of gangs with a pod on a node, then the others, each in the order of their start
-    times. `key`: the key that signs the records of starts; None to accept records without a signature."""
+    """Report to the core the state in which an earlier process left the gangs. The generator yields once for each gang,
+    so that the caller can do other work in between. First report the outcomes of ended jobs on which other jobs depend,
+    and the run times of the jobs that ended last. Then report the earlier starts: first those of gangs with a pod on a
+    node, then the others, each in the order of their start times. `key`: the key that signs the records of starts; None
+    to accept records without a signature."""
     begun: list[tuple[tuple[bool, float, str], GangLifecycle, UnfinishedStart]] = []
     over: list[tuple[float, str, GangLifecycle]] = []
     for gang in gangs:
@@ -48,7 +49,7 @@ def recover(gangs: Sequence[GangLifecycle], defaults: GangDefaults, key: RecordK
 
 
 def adopt(gang: GangLifecycle, begun: UnfinishedStart) -> None:
-    """Continue a start of an earlier process: give its pods their seats again, and report the started job to the
+    """Take over a start of an earlier process: assign its pods to seats again, and report the started job to the
     core."""
     seats = GangSeats(begun.spec.job.roles, begun.spec.sources)
     parts = parts_of(gang, GangStart(gang.effects, gang.objects, begun.spec, begun.record, seats))
@@ -63,7 +64,8 @@ def adopt(gang: GangLifecycle, begun: UnfinishedStart) -> None:
 
 
 def _go_on(gang: GangLifecycle, parts: StartedParts, begun: UnfinishedStart) -> None:
-    """Report the state of the recorded start to the core, and continue this start."""
+    """Report the state of the recorded start to the core. Then continue this start, its preemption, or taking it
+    back."""
     short = interruptions.missing_pods(parts) if isinstance(gang.state, Starting) else None
     if not begun.leaving and short is None:
         parts.start.emit_full_state()

@@ -4,8 +4,8 @@
        ▲                  │                           │
        └──no pod left── LEAVING ◀──── taken back ─────┘
 
-Starting, running and leaving share `StartedParts` (the seats and the preemption of one start), which are created when
-the gang starts and discarded when the start ends.
+The stages starting, running and leaving share one `StartedParts` object (the seats and the preemption of one start). It
+is created when the gang starts, and discarded when the start ends.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class StartedParts:
         )
 
     def resume_jobs(self, resumed: Callable[[WriteOutcome, str], None]) -> None:
-        """Resume every Job of the gang that is suspended or has another record than that of this start, and write this
-        record on the Job. If several Jobs are roles of one object, a single write resumes them."""
+        """Resume the gang's Jobs, and write the record of this start on them. Jobs that already run with this record
+        are left unchanged. If several Jobs are roles of one object, a single write resumes them."""
         start, together = self.start, dict[str, list[BatchJob]]()
         for job in start.objects.jobs.values():
             known = job.record is not None and job.record.attempt == start.record.attempt and not job.suspended
@@ -73,7 +73,7 @@ class StartedParts:
             self.send_pod(pod, resumed)
 
     def send_pod(self, pod: Pod, sent: Callable[[WriteOutcome, str], None]) -> None:
-        """Write the record of a start in another cluster on a bare pod."""
+        """Write on a bare pod that its gang was started in another cluster."""
 
         def answered(answer: WriteOutcome, text: str) -> None:
             self.start.resuming.discard(pod.uid)

@@ -19,13 +19,13 @@ from phalanx.kube.read.pod import Pod
 from phalanx.model.event import Opened, Released
 from phalanx.model.job import Slot
 
-_SELECT_S = 10.0  # the node is written on a volume claim again after this many seconds
+_SELECT_S = 10.0  # seconds after which the node is written on a volume claim again
 _MOST_REST_S = 30.0
 
 
 class BindBarrier:
     """The barrier of one start. `gate_open`: True once the barrier was reached. `pending`: the seats whose pods can be
-    bound and are not bound yet, by slot. `resting`: the slots whose binding was refused, each with the time at which
+    bound but are not bound yet, by slot. `resting`: the slots whose binding was refused, each with the time at which
     another node is requested from the core."""
 
     def __init__(self, start: GangStart, *, gate_open: bool) -> None:
@@ -33,7 +33,7 @@ class BindBarrier:
         self.pending: dict[Slot, Seat] = {}
         self.resting: dict[Slot, float] = {}
         self._start, self._seats, self._effects = start, start.seats, start.effects
-        self._selected: dict[str, tuple[str, float]] = {}  # pod -> the node on its claims, the time of the write
+        self._selected: dict[str, tuple[str, float]] = {}  # pod -> (node on its volume claims, time of the write)
 
     def close(self) -> None:
         """Close the barrier, so that no pod is bound from now on."""
@@ -96,9 +96,9 @@ class BindBarrier:
         return self.gate_open
 
     def _select_nodes(self) -> bool:
-        """Return True if any pod waits only for its volumes before it can be bound. Every `_SELECT_S` seconds, write
-        the node on their volume claims again, because the volume provisioner may have rejected the node and removed
-        it."""
+        """Return True if any pod with a planned node still waits for its volumes. Write the planned nodes on the volume
+        claims of these pods. The write is repeated every `_SELECT_S` seconds, because a volume provisioner that rejects
+        a node removes the node from the claim."""
         now_s, waits = self._effects.now_s(), False
         for seat in self.pending.values():
             pod = self._start.objects.pods[seat.pod]
@@ -113,8 +113,8 @@ class BindBarrier:
         return waits
 
     def _reserve(self) -> bool:
-        """Check the nodes once more before the first binding. Either charge all pods to their nodes, or plan other
-        nodes for the pods whose nodes lack the capacity."""
+        """Check the nodes once more before the first binding. If all nodes have the capacity, charge the pods to them,
+        and return True. Otherwise request other nodes for the pods whose nodes lack the capacity."""
         seats = tuple(self.pending.values())
         lost = self._claim(seats)
         if lost:
@@ -157,7 +157,7 @@ class BindBarrier:
         if seat is None or pod.uid not in self._start.objects.pods:
             return
         if pod.pinned and answer is WriteOutcome.DONE:
-            return  # the pod's gate was removed: the pod's own scheduler binds it, and the watch reports the binding
+            return  # only the pod's scheduling gate was removed: another scheduler binds the pod later
         seat.sent = False
         if seat.bound or seat.node != node:
             return
@@ -180,8 +180,7 @@ class Readiness:
         self._unready = dict.fromkeys(unready)
 
     def see(self, pod: Pod) -> bool:
-        """Update the state of the pod: it no longer counts as late if it is ready. Return whether all pods are ready
-        now."""
+        """Stop waiting for the pod if it is ready. Return True if it was the last pod that was not ready."""
         if not pod.ready or not self._unready:
             return False
         self._unready.pop(pod.uid, None)
@@ -193,10 +192,10 @@ class Readiness:
 
     def ends_s(self, limit_s: float | None) -> float:
         """Return the time at which the start is taken back unless all pods are ready by then; 0 means never. `limit_s`:
-        the time in seconds that the queue allows; None means that there is no limit."""
+        the time in seconds that the queue allows; None for no limit."""
         return self.bound_s + limit_s if self._unready and limit_s is not None else 0.0
 
     def take_late(self) -> list[str]:
-        """Return the pods that are not ready, and stop waiting for them."""
+        """Return the uids of the pods that are not ready, and stop waiting for these pods."""
         late, self._unready = list(self._unready), {}
         return late

@@ -1,4 +1,4 @@
-"""Shrink a started gang, and let it grow again, by the parallelism of its elastic Jobs.
+"""Shrink a started gang, and let it grow again, by changing the parallelism of its elastic Jobs.
 
 To shrink the gang, Phalanx lowers a Job's parallelism, and the Job controller chooses the pods to delete: first pods
 that do not run yet, then the youngest pods (ActivePods of k8s.io/kubernetes/pkg/controller, which ignores
@@ -12,12 +12,13 @@ seats, Phalanx raises the Job's parallelism accordingly.
 
 This module also detects *stale* gangs: gangs of bare pods with too few running pods.
 
-A Job controller replaces lost pods, or fails the Job. But lost bare pods may never be replaced, or there is no capacity
-for their replacements. The remaining pods then occupy their nodes without being able to work. After a grace period the
-whole gang is evicted (KAI's stale gang eviction: `stalenessGracePeriod`, 60 s).
+A Job controller replaces lost pods, or fails the Job. But lost bare pods may never be replaced, or there may be no
+capacity for their replacements. The remaining pods then occupy their nodes without being able to work. After a grace
+period the whole gang is evicted (KAI's stale gang eviction: `stalenessGracePeriod`, 60 s).
 
-A gang with a succeeded pod is about to end, and therefore never stale (as in KAI). Pods are counted by role and not by
-shape (equal requests), because a replacement may differ a little from the lost pod.
+A gang with a succeeded pod is about to end, and therefore never stale (as in KAI). To decide whether too few pods run,
+pods are counted for each role, even if their requests differ, because a replacement may request other amounts than the
+lost pod.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _GIVE_UP = 3  # after this number of refused evictions in a row, the pod stays
 
 class Shrinking:
     """The seats that a start gives up. `granted`: a map from the uid of an elastic Job to the number of pods that the
-    Job may run. `leaving`: a map from the slot of each seat to the reason."""
+    Job may run. `leaving`: a map from the slot of each of these seats to the reason for giving it up."""
 
     def __init__(self, start: GangStart, granted: dict[str, int]) -> None:
         self._start, self._seats, self._effects, self._granted = start, start.seats, start.effects, granted
@@ -60,8 +61,8 @@ class Shrinking:
                 self._evict(pod, decided.grace_s)
 
     def _lower(self, number: int) -> None:
-        """Lower the number of granted pods of the role's Job to the number of seats that stay, but not below the role's
-        minimum. A role without which its group of roles can run may give up all of its pods."""
+        """Lower the number of pods that the role's Job may run to the number of seats that stay, but not below the
+        role's minimum. If the role's group can run without this role, the role may give up all of its pods."""
         row = self._seats.rows[number]
         has = sum(bool(seat.node or seat.pod) for seat in row.seats.values())
         count = sum(slot.role == number for slot in self.leaving)
@@ -71,7 +72,7 @@ class Shrinking:
 
     def _evict(self, pod: Pod, grace_s: float | None, refusals: int = 0) -> None:
         """Evict the pod. If a PodDisruptionBudget refuses the eviction, try again later. The budget may soon allow it,
-        and the preemptor needs this pod's capacity in addition to that of the pods that are already evicted."""
+        and the preemptor cannot start without the capacity of this pod, even though other pods are already evicted."""
 
         def answered(answer: WriteOutcome, text: str) -> None:
             if (
@@ -89,15 +90,15 @@ class Shrinking:
             self._effects.pods.evict(self._start.id, pod, grace_s, answered)
 
     def _stays(self, pod: Pod) -> None:
-        """Keep the pod on its seat, because a PodDisruptionBudget forbids the eviction, and report to the core that the
-        seat stays."""
+        """Let the pod keep its seat, because a PodDisruptionBudget forbids the eviction, and report this to the
+        core."""
         seat = self._seats.of_pod.get(pod.uid)
         if seat is not None and self.leaving.pop(seat.slot, None) is not None:
             self._start.forbid_preemption()
 
     def end(self) -> None:
-        """End the shrinking once enough seats are vacated. If the Job controller vacated other seats than the core
-        named, report the remaining seats to the core."""
+        """End the shrinking once enough seats are vacated. If the Job controller deleted pods in other seats than the
+        core had named, report the remaining seats to the core."""
         left = [slot for slot in self.leaving if slot in self._seats]
         if any(self._too_many(number) for number in {slot.role for slot in left}):
             return
@@ -108,7 +109,7 @@ class Shrinking:
     def _too_many(self, number: int) -> bool:
         row = self._seats.rows[number]
         if not row.job:
-            return True  # bare pods are evicted by name
+            return True  # bare pods are evicted one by one
         job = self._start.objects.jobs.get(row.job)
         return job is not None and len(row.seats) > self._granted.get(job.uid, job.parallelism)
 
@@ -122,12 +123,13 @@ class ElasticParallelism:
         self._start, self._barrier, self._seats, self._effects = start, barrier, start.seats, start.effects
         self.shrinking = Shrinking(start, self.granted)
         self._resizing: set[str] = set()  # Jobs whose resize is not answered yet
-        self._refused: dict[str, int] = {}  # Job -> how many of its resizes were refused in a row
-        self._short_since: dict[str, float] = {}  # Job with more granted pods than nodes -> when that began
-        self._offer_s = 0.0  # no empty seats are offered before this time
+        self._refused: dict[str, int] = {}  # uid of a Job -> how many of its resizes were refused in a row
+        self._short_since: dict[str, float] = {}  # uid of a Job that may run more pods than it has nodes -> since when
+        self._offer_s = 0.0  # no empty seats are offered to the core before this time
 
     def grant(self, counts: Sequence[int]) -> None:
-        """Allow elastic Jobs to run as many pods as were placed. `counts`: the number of placed pods of each role."""
+        """Allow each elastic Job to run as many pods as the start has placed for its role. `counts`: the number of
+        placed pods of each role."""
         for row, count in zip(self._seats.rows, counts, strict=True):
             if row.job and (least := row.least) < row.role.count:
                 self.granted[row.job] = max(count, least)
@@ -195,8 +197,8 @@ class ElasticParallelism:
         return self._start.objects.size(job) - len(row.seats)
 
     def fill(self, slots: Iterable[Slot]) -> None:
-        """Note that these seats have nodes now. Each Job may then run as many pods as it has seats that have a node or
-        a pod."""
+        """Note that these seats have nodes now. Their Jobs may then run one pod for each seat that has a node or a
+        pod."""
         for number in sorted({slot.role for slot in slots if slot.role < len(self._seats.rows)}):
             row = self._seats.rows[number]
             job = self._start.objects.jobs.get(row.job)
@@ -205,9 +207,9 @@ class ElasticParallelism:
                 self.granted[job.uid] = max(self.granted[job.uid], min(planned, job.requested_parallelism))
 
     def withdraw(self) -> float:
-        """Take pods back from each Job that was granted more pods than the core has found nodes for in `place_s`
-        seconds, because the extra pods would only wait. The number of granted pods then falls to the number of nodes,
-        but not below the Job's minimum. Return the time at which the next number must be lowered (0 means never)."""
+        """Lower the number of pods that a Job may run if the core has not found nodes for all of them within `place_s`
+        seconds, because the pods without nodes would only wait. The number falls to the number of nodes, but not below
+        the Job's minimum. Return the time at which a number must be lowered next (0 means never)."""
         due_s = [self._withdraw(row) for row in self._seats.rows]
         return min((at_s for at_s in due_s if at_s), default=0.0)
 
@@ -228,7 +230,7 @@ class ElasticParallelism:
         return 0.0
 
     def resize(self) -> None:
-        """Set the parallelism of elastic Jobs to the number of pods that they were granted."""
+        """Set the parallelism of each elastic Job to the number of pods that it may run (`granted`)."""
         for uid, granted in self.granted.items():
             job = self._start.objects.jobs.get(uid)
             busy = uid in self._resizing or uid in self._start.resuming
@@ -254,8 +256,8 @@ class ElasticParallelism:
 
 
 def _resizing_reason(known: BatchJob, job: BatchJob) -> Reason | None:
-    """Return the reason for which a change of a running Job returns the gang to the queue; None if the Job's size is
-    the same, or if its size may change while it runs."""
+    """Return the reason for which the gang returns to the queue after this change of its running Job. Return None if
+    the size of the Job is unchanged, or if the Job's options allow the size to change while it runs."""
     if job.options.get(labels.RESIZING) != labels.REQUEUE:
         return None
     before, now = known.asked_pods, job.asked_pods
@@ -266,16 +268,17 @@ def _resizing_reason(known: BatchJob, job: BatchJob) -> Reason | None:
 
 
 class Staleness:
-    """The time since which too few of a start's bare pods run. `since_s`: this time in seconds since the epoch; 0 if
-    enough pods run."""
+    """Track for how long too few bare pods of a start have been running. `since_s`: the time at which this began
+    (seconds since the epoch); 0 if enough pods run."""
 
     def __init__(self, start: GangStart) -> None:
         self.since_s = 0.0
         self._start = start
 
     def ends_s(self, grace_s: float) -> float:
-        """Return the time (seconds since the epoch) at which the start is taken back if the number of running pods does
-        not change; 0 means never. `grace_s`: the seconds for which too few pods may run; 0 means without limit."""
+        """Return the time (seconds since the epoch) at which the start is taken back unless enough pods run again
+        before; 0 means never. `grace_s`: for how many seconds the gang may continue with too few pods; 0 means without
+        limit."""
         if not grace_s or not self._is_stale():
             self.since_s = 0.0
             return 0.0
@@ -285,7 +288,7 @@ class Staleness:
         return self.since_s + grace_s
 
     def _is_stale(self) -> bool:
-        """Return whether some bare pods of the gang are on nodes, but fewer than its minimum."""
+        """Return whether the gang has bare pods on nodes, but fewer than its minimum."""
         start, lacks = self._start, Counter[str]()
         for row in start.seats.rows:
             if isinstance(row.source, BarePods):

@@ -1,5 +1,5 @@
-"""One start of a gang, from the core's decision to the end of the start: the decision itself, and the events about
-it."""
+"""One start of a gang: the core's decision, the state of the start until it ends, and the events about it that the core
+gets."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from phalanx.model.reason import Reason
 
 
 class GangStart:
-    """A start of a gang. `spec`: the spec with which the core planned the start. `phase`: the phase of the job in the
-    core. `since_s`: the time at which the start began, or the latest time at which a seat lost its node. `guarded_s`:
-    the time until which the gang is not preempted because a PodDisruptionBudget protects it (0 if no budget does).
-    `resuming`: Jobs whose resume is not answered yet, and bare pods that are being sent to another cluster. `leaving`:
-    the seats that the core gives up, with the reasons. `updates`: the changes of the Jobs' templates other than the
-    flavor, by pod set."""
+    """A start of a gang. `spec`: the spec with which the core planned the start. `phase`: the phase of the job as the
+    core knows it. `since_s`: the time at which the start began, or the latest time at which a seat lost its node.
+    `guarded_s`: the time until which the gang is not preempted because a PodDisruptionBudget protects it (0 if no
+    budget does). `resuming`: Jobs whose resume is not answered yet, and bare pods that are being sent to another
+    cluster. `leaving`: the seats that the gang must give up, with the reasons. `updates`: by pod set, the changes that
+    this start makes to the pod templates, besides those for the node flavors."""
 
     def __init__(
         self, effects: Effects, objects: GangObjects, spec: GangSpec, record: StartRecord, seats: GangSeats
@@ -40,7 +40,7 @@ class GangStart:
         self.resuming: set[str] = set()
         self.leaving: dict[Slot, Reason] = {}
         self.updates: Mapping[str, PodUpdate] = {}
-        self._preference: NodePreference | None = None  # added to the preferences of the pods
+        self._preference: NodePreference | None = None  # the preference that `prefer_nodes` has added
 
     @classmethod
     def planned(
@@ -75,7 +75,7 @@ class GangStart:
 
     @property
     def _why_there(self) -> str:
-        """Return why the gang was sent to its cluster and not to another one; empty if the gang starts in this
+        """Return why the gang is sent to the chosen cluster and not to another one; empty if the gang starts in this
         cluster."""
         choice = self.spec.choice
         return choice.why(self.record.cluster) if choice is not None and self.record.cluster else ""
@@ -120,7 +120,7 @@ class GangStart:
         return bool(self.record.cluster) and pod.phase != "Pending"
 
     def unsent_pods(self) -> list[Pod]:
-        """Return the bare pods that another cluster must run and that do not carry the record of this start yet."""
+        """Return the bare pods that must be sent to another cluster, and do not have the record of this start yet."""
         pods = self.objects.pods.values() if self.record.cluster else ()
         bare = (pod for pod in pods if self.objects.job_of(pod) is None and not pod.node and not pod.going)
         return [pod for pod in bare if not self.is_recorded(pod) and pod.uid not in self.resuming]
@@ -136,8 +136,8 @@ class GangStart:
         return seat is not None and (seat.sent or seat.bound)
 
     def prefer_nodes(self, preference: NodePreference | None) -> None:
-        """Replace the preference for certain nodes in the roles of this start. It affects the pods that have no node
-        yet."""
+        """Add this preference to the roles of this start, in place of the one that an earlier call has added. It
+        affects only pods that have no node yet."""
         for row in self.seats.rows:
             own = tuple(one for one in row.role.shape.preferences if one != self._preference)
             added = (preference,) if preference is not None else ()

@@ -1,9 +1,9 @@
 """The seats of one started gang: which slot has which node and which pod.
 
 A seat is the place for one pod of the gang; the core calls it a slot of the job. A seat is *planned* when it has a
-node, *taken* when a pod is assigned to it, and *bound* when that pod is bound to the node. A seat continues to exist
-after its pod: the pod that a Job creates as a replacement takes the seat of the lost pod, and so gets the capacity that
-the lost pod had. The cost of each operation for one pod does not depend on the size of the gang.
+node, *taken* when a pod is assigned to it, and *bound* when that pod is bound to the node. When a pod is lost, its seat
+stays: the pod that the Job creates as a replacement takes this seat, and so gets the capacity of the lost pod. An
+operation for one pod takes the same time in a small and in a large gang.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from phalanx.model.job import Placement, Role, Slot
 
 @dataclass(slots=True, eq=False)
 class Seat:
-    """A slot of a started gang, and its pod (its uid; "" if the slot has no pod). `node`: the node that the core
-    granted; "" if there is none. `devices`: the devices of the node that the pod gets. `asked`: True if a node was
-    requested from the core. `sent`: True if a binding was sent and the API server has not answered it. `lost_s`: the
-    time at which the seat lost its last pod, in seconds since the epoch; 0 if the seat never had a pod."""
+    """The place for one pod of a started gang. `pod`: the uid of the pod in this seat; "" if the seat is vacant.
+    `node`: the node that the core granted; "" if there is none. `devices`: the devices of the node that the pod gets.
+    `asked`: True if a node for this seat was requested from the core. `sent`: True if a binding was sent that the API
+    server has not answered yet. `lost_s`: the time at which the seat lost its last pod, in seconds since the epoch; 0
+    if the seat never had a pod."""
 
     slot: Slot
     node: str = ""
@@ -32,7 +33,7 @@ class Seat:
     bound: bool = False
     sent: bool = False
     asked: bool = False
-    ready: bool = False  # the seat is bound, or it is planned and taken by a pod that can be bound
+    ready: bool = False  # the seat's pod is bound, or can be bound to the planned node
     reached: bool = False
     refusals: int = 0
     lost_s: float = 0.0
@@ -46,9 +47,9 @@ class Seat:
 
 @dataclass(slots=True)
 class RoleSeats:
-    """The seats of one role. `number`: the role's number in the job. `job`: the uid of the Job that creates its pods;
-    "" if no Job does. `seats`: ordinal -> seat. `vacant`: the ordinals of seats without a pod. `left_out`: True if this
-    start runs without the role, because the role's group does not need it."""
+    """The seats of one role. `number`: the role's number in the job. `job`: the uid of the Job that creates the pods of
+    this role; "" if no Job does. `seats`: ordinal -> seat. `vacant`: the ordinals of seats without a pod. `left_out`:
+    True if this start runs without the role, because the role's group does not need it."""
 
     number: int
     role: Role
@@ -59,7 +60,7 @@ class RoleSeats:
     index: dict[int, int] = field(default_factory=dict)  # completion index of a pod -> the ordinal of its last seat
     ready: int = 0
     bound: int = 0
-    reached: int = 0  # seats that were bound at least once; a pod may end before the last pod is bound
+    reached: int = 0  # seats with a pod that was ever bound; it may have ended since
     left_out: bool = False
 
     @property
@@ -69,8 +70,8 @@ class RoleSeats:
 
     @property
     def awaited(self) -> bool:
-        """Return True if the start waits for pods of this role, because they are created before the first pod of the
-        gang runs."""
+        """Return True if the start waits for the pods of this role. It does not wait for pods that are created only
+        after other pods of the gang run."""
         return not isinstance(self.source, FuturePods) and not (isinstance(self.source, JobPods) and self.source.later)
 
     @property
@@ -87,7 +88,8 @@ class RoleSeats:
 
 
 def bare_pods_like(pod: Pod) -> BarePods:
-    """Return the key of all bare pods (pods without a Job) that have the same role and the same shape as `pod`."""
+    """Return the pod source (`BarePods`) of this bare pod, which is a pod without a Job. Bare pods with the same role
+    label and the same shape have equal sources."""
     return BarePods(pod.options.get(ROLE, ""), pod.shape)
 
 
@@ -98,7 +100,7 @@ class GangSeats:
         self.rows: list[RoleSeats] = []
         self.of_pod: dict[str, Seat] = {}  # pod uid -> its seat
         self.of_job: dict[str, int] = {}  # Job uid -> the role of its pods
-        self.held: int | None = None  # the role whose seats are reserved for pods that are created later
+        self.held: int | None = None  # the role whose seats reserve capacity for pods that are created later
         for role, source in zip(roles, sources, strict=True):
             self.add_role(role, source)
 
@@ -128,8 +130,8 @@ class GangSeats:
         return tuple(row.role for row in self.rows)
 
     def short_of_jobs(self) -> list[tuple[RoleSeats, int]]:
-        """Return (role, minimum) of each role whose pods a Job creates, if fewer pods than the minimum were ever
-        bound."""
+        """Return (role, minimum) for each role with two properties: a Job creates its pods, and the number of its seats
+        that were ever bound is below the role's minimum."""
         return [(row, least) for row in self.rows if row.job and row.reached < (least := row.least)]
 
     # --- planning -------------------------------------------------------------------------------------------------
@@ -144,8 +146,9 @@ class GangSeats:
         return row
 
     def start(self, placements: Sequence[Placement], *, whole: bool) -> int:
-        """Give slots their nodes at a start, and return the number of pods that the gang needs. `whole`: True if all
-        pods of the minimum must start together. The start then leaves out the roles of which no pod was placed."""
+        """Assign the nodes of a start to the seats, and return the number of pods that the gang needs. `whole`: True if
+        all pods of the minimum must start together. In this case, a role of which no pod was placed is left out of the
+        start."""
         placed = {placement.role for placement in placements}
         for row in self.rows if whole else ():
             row.left_out = row.number not in placed
@@ -153,8 +156,8 @@ class GangSeats:
         return self.least
 
     def plan(self, placements: Iterable[Placement]) -> list[Slot]:
-        """Give slots their nodes, and add a seat for a slot that has none. Return the slots whose role does not
-        exist."""
+        """Assign the nodes of these placements to the seats, and add the seats that do not exist yet. Return the slots
+        whose role does not exist."""
         unknown = []
         for role, ordinal, node, devices in placements:
             if role >= len(self.rows):
@@ -179,10 +182,10 @@ class GangSeats:
     # --- taking ---------------------------------------------------------------------------------------------------
 
     def take(self, role: int, pod: Pod) -> Seat:
-        """Give the pod a seat, and return that seat. A pod with a completion index gets the seat that the same index
-        had before, or else the planned seat with this ordinal, if that seat is vacant. Any other pod gets a vacant
-        planned seat, any vacant seat, or a new seat, in this order. (To shrink, a Job controller deletes the pods with
-        the highest indexes, and the core gives up the highest ordinals.)"""
+        """Assign a seat to the pod, and return the seat. A pod with a completion index gets the seat of the earlier pod
+        with the same index, or else the planned seat whose ordinal is this index, if that seat is vacant. Any other pod
+        gets a vacant planned seat, any vacant seat, or a new seat, in this order. (To shrink, a Job controller deletes
+        the pods with the highest indexes, and the core gives up the highest ordinals.)"""
         row = self.rows[role]
         ordinal = row.index.get(pod.index, _planned(row, pod.index)) if pod.index is not None else None
         if ordinal is None or ordinal not in row.vacant:
@@ -210,7 +213,7 @@ class GangSeats:
 
     def hand_over(self, seat: Seat) -> str:
         """Move a pod of the same role from a seat without a node to this vacant seat with a node. Return the moved pod;
-        "" if no pod waits for a node. Later, a replacement of the vacant seat's former pod gets the seat without a
+        "" if no pod waits for a node. If a replacement for the lost pod is created later, it gets the seat without a
         node."""
         row = self.rows[seat.slot.role]
         waits = (ordinal for ordinal, other in row.seats.items() if other.pod and not other.node)
@@ -266,11 +269,12 @@ class GangSeats:
         return sum(min(row.bound, row.least) for row in self.rows)
 
     def lacks_members(self) -> bool:
-        """Return whether some role has fewer bound pods than its minimum, and also has pods that are not bound."""
+        """Return whether any role has fewer bound pods than its minimum, although it has further pods that are not
+        bound."""
         return any(row.bound < row.least and row.taken > row.bound for row in self.rows)
 
     def vacant_of_pods(self) -> list[Slot]:
-        """Return the seats without a pod, for roles whose pods no Job creates."""
+        """Return the vacant seats of all roles whose pods are not created by a Job."""
         return [Slot(row.number, ordinal) for row in self.rows if not row.job for ordinal in row.vacant]
 
     def surplus(self, role: int, wanted: int) -> list[Slot]:

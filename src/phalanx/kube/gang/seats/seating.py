@@ -38,16 +38,16 @@ class Seating:
         if seat is None:
             return
         if pod.rejected:
-            seat.node = ""  # this releases the pod's charge, and a replacement needs another node
+            seat.node = ""  # the capacity on this node is released, because a replacement needs another node
         if self._start.objects.job_of(pod) is None and self._is_over(pod, seat.slot):
             self._barrier.release([seat.slot])
         elif seat.slot not in self._start.leaving and (heir := self._seats.hand_over(seat)):
             self._start.objects.changed_pods[heir] = None
 
     def _is_over(self, pod: Pod, slot: Slot) -> bool:
-        """Return True if the pod's seat ends with the pod: if no new pod replaces this bare pod, or if its seat was
-        being given up. In the second case, a replacement gets a new node only after the jobs for which the pod was
-        evicted have started."""
+        """Return True if the seat of this ended bare pod must be removed: because no new pod replaces the pod, or
+        because the gang was giving the seat up. In the second case, the pod was evicted for other jobs, and a
+        replacement gets a node only after these jobs have started."""
         return slot in self._start.leaving or pod.phase == "Succeeded" or not self._has_driver()
 
     def _has_driver(self) -> bool:
@@ -58,7 +58,8 @@ class Seating:
         return bool(pods) and led
 
     def excess(self, pod: Pod) -> Amounts | None:
-        """Return the amounts that a resized pod requests in excess of its seat; None if the pod has no seat."""
+        """Return the amounts by which the requests of a pod that was resized in place exceed those planned for its
+        seat; None if the pod has no seat."""
         seat = self._seats.of_pod.get(pod.uid)
         if seat is None or seat.node != pod.node:
             return None
@@ -68,8 +69,9 @@ class Seating:
     # --- pods get seats -------------------------------------------------------------------------------------------
 
     def seat_pods(self) -> list[Pod]:
-        """Give seats to the pods that were created since the last call, and adapt the seats of changed pods. Return
-        these pods. Pods that another cluster runs get no seat, and are not returned."""
+        """Assign seats to the pods that were created since the last call, and update the seats of changed pods. Return
+        the new and the changed pods. If another cluster runs the gang, its pods get no seats, and the result is
+        empty."""
         objects = self._start.objects
         changed, objects.changed_pods = objects.changed_pods, {}
         pods = [] if self._start.record.cluster else [objects.pods[uid] for uid in changed]
@@ -88,7 +90,7 @@ class Seating:
                 return
         self._relabel(seat.slot.role, pod)
         if pod.node:
-            if seat.node != pod.node:  # another scheduler bound the pod, or a write whose answer was lost
+            if seat.node != pod.node:  # bound by another scheduler, or by a write whose answer was lost
                 seat.node = pod.node
                 self._start.emit_full_state()
             self._barrier.settle(seat)
@@ -130,8 +132,8 @@ class Seating:
                     self._barrier.release(self._seats.surplus(row.number, seats))
 
     def update(self, updates: Mapping[str, PodUpdate]) -> None:
-        """Apply further changes of the Jobs' pod templates to the plan. Pods that need other nodes because of these
-        changes are planned again."""
+        """Note changes of the Jobs' pod templates that the dialect makes at this start, and apply them to the planned
+        roles. If a change restricts the nodes of a Job's pods, these pods are planned again."""
         self._start.updates = updates
         if not updates:
             return
@@ -148,11 +150,11 @@ class Seating:
     # --- private ---------------------------------------------------------------------------------------------------
 
     def _take(self, pod: Pod) -> Seat | None:
-        """Give the pod a seat, and return the seat; return None if the pod is terminating and never had a node."""
+        """Assign a seat to the pod, and return the seat; None if the pod is terminating and was never on a node."""
         if pod.going and not pod.node:
             return None
         number, held = self._seats.role_of_pod(pod, self._start.objects.jobs), self._seats.held
-        flavored = any(self._start.record.flavors)  # the pods also have the node selectors of their flavors
+        flavored = any(self._start.record.flavors)  # the node selectors of the flavors were added to the pods
         if number is None:
             number = self._role_for(pod)
         elif held is not None and self._seats.rows[held].seats and not self._seats.rows[number].vacant:
@@ -162,8 +164,8 @@ class Seating:
         return self._seats.take(number, pod)
 
     def _awaits_its_step(self, pod: Pod) -> bool:
-        """Return True if a new pod must wait for its seat. This is the case if its running Job grows in steps, and the
-        Job has more or fewer pods than it requests. If the Job has fewer pods, further pods of the same step have yet
+        """Return True if a new pod gets no seat yet. This is the case if its running Job grows in steps, and the number
+        of the Job's pods differs from its requested size. If it has fewer pods, further pods of the same step have yet
         to be created. If it has more pods, the Job's new size is not known yet."""
         if self._start.phase is not Phase.RUNNING or self._start.spec.job.size is not GangSize.IN_STEPS or pod.node:
             return False
@@ -174,8 +176,9 @@ class Seating:
         return objects.size(job) != sum(not one.going for one in objects.pods.values() if objects.job_of(one) is job)
 
     def _relabel(self, number: int, pod: Pod) -> None:
-        """Replace the labels in the role's shape by the pod's labels. A shape only has the labels that selectors of
-        other pods use, and these selectors now use more labels than when the role was planned."""
+        """Replace the labels in the role's shape by the labels in the pod's shape, if these are more. A shape contains
+        only those labels that the selectors of other pods use, such as selectors for pod affinity. Since the role was
+        planned, new selectors may use more labels."""
         row = self._seats.rows[number]
         if len(pod.shape.labels) > len(row.role.shape.labels):
             shape = replace(row.role.shape, labels=pod.shape.labels, namespace=pod.shape.namespace)
@@ -224,12 +227,12 @@ class Seating:
         return nodes
 
     def _replan(self, row: RoleSeats, pod: Pod) -> None:
-        """Plan the unbound pods of the role again, before any binding, because the real pods request more than was
-        planned."""
+        """Plan the unbound pods of the role again, because a real pod does not fit what was planned: it requests more,
+        or it restricts its nodes further."""
         asked = dict(row.role.shape.requests)
         for name, value in pod.shape.requests:
             asked[name] = max(value, asked.get(name, 0))
-        planned = row.role.shape.charged  # the template sets the charge, even if admission changed the pods
+        planned = row.role.shape.charged  # quota is charged by the template, even if admission plugins changed the pods
         self._plan_anew(row, replace(pod.shape, requests=tuple(sorted(asked.items())), charged=planned))
 
     def _plan_anew(self, row: RoleSeats, shape: Shape) -> None:

@@ -29,9 +29,9 @@ def _require_queueable(jobs: Sequence[BatchJob]) -> None:
 
 
 def obstacle(members: GangMembers) -> Reason | None:
-    """Return why a member keeps the gang waiting: it is held, is being moved, or cannot be placed as it is; otherwise
-    None. Raises GangSpecError if a Job's pods name another scheduler, and the Job already runs although Phalanx has not
-    started it."""
+    """Return why the gang must wait because of one member: the member is held, is being moved, or has an error. Return
+    None if there is no such member. Raises GangSpecError if a Job's pods name another scheduler, and the Job already
+    runs although Phalanx has not started it."""
     _require_queueable(members.jobs)
     if moving := next((each for each in members.everyone if labels.MOVING in each.options), None):
         text = f"{moving.name} is being moved to another cluster: `phalanx move` can continue or undo the move"

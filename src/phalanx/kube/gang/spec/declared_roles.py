@@ -1,11 +1,10 @@
-"""Read the roles of bare pods that a dialect's definitions declare: how many pods of each role start together, and the
-tree of groups that the roles form (KAI's PodGroup with sub-groups). (A dialect is the part of Phalanx that reads
-another scheduler's objects.)
+"""Read the roles of bare pods that another scheduler's object declares, such as KAI's PodGroup with sub-groups. The
+object declares how many pods of each role start together, and the tree of groups that the roles form.
 
-A group without any pod is not part of the gang yet. The gang also does not wait for the pods of a role that has fewer
-pods than its minimum, or for pods without a declared role. These pods start with the gang if there is capacity
-(`SURPLUS`). The gang is complete if enough pods exist for the whole tree of groups. In this check, roles without pods
-count as well.
+A group without any pod is not part of the gang yet. The gang also does not wait for pods without a declared role, or
+for the pods of a role that has fewer pods than its minimum. These pods start with the gang if there is capacity
+(`SURPLUS`). The gang is complete if enough pods exist to satisfy the minimums in the whole tree of groups. This check
+also includes the roles without pods.
 
 This module also computes the capacity that is reserved for pods that a running driver has yet to create (Spark's
 executors).
@@ -13,8 +12,8 @@ executors).
 The option `phalanx.dev/min-resources` sets the amounts of resources that the whole gang requests. The requests of the
 existing pods are subtracted, and the remainder is divided into equal pieces. If the number of missing members is known,
 there is one piece for each of them. Otherwise each piece is as large as the largest node allows, because pods of any
-shape fit into a large piece. When the first pod exists, its shape is known. The pieces on each node are then divided
-again into as many pods of this shape as possible.
+shape fit into a large piece. When the first of these pods exists, its shape is known. The pieces on each node are then
+divided again into as many pods of this shape as possible.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ _MOST_BLOCKS = 10_000
 
 
 class GangSpecError(PhalanxError):
-    """An error in the manifests of a gang: a setting that cannot be carried out. The text contains the setting, the
-    object, and what the user can do."""
+    """An error in the manifests of a gang, such as an invalid setting. The text contains the setting, the object, and
+    what the user can do."""
 
 
 def read_resources(text: str) -> dict[str, int]:
@@ -84,13 +83,13 @@ def equal_pieces(rest: Mapping[str, int], missing: int | None, largest: Mapping[
 
 
 def _blocks(rest: Mapping[str, int], largest: Mapping[str, int]) -> int:
-    """Return the number of pieces, which is at least one. A resource that no node has does not increase this number:
-    the piece fits on no node anyway, and the job's reason then states this."""
+    """Return the number of pieces, which is at least one. A resource that no node has is ignored here: the job cannot
+    start because of it anyway, and reports this as its reason."""
     return max(1, *(min(_MOST_BLOCKS, ceil(v / largest[n])) if largest.get(n) else 1 for n, v in rest.items()))
 
 
 def pods_in_pieces(held: Iterable[Amounts], real: Shape) -> int:
-    """Return the number of pods of the shape `real` that fit into the joined capacity of the pieces `held` on one
+    """Return how many pods of the shape `real` fit into the total capacity of the pieces `held`, which are on one
     node."""
     room: dict[str, int] = {}
     for piece in held:
@@ -100,13 +99,14 @@ def pods_in_pieces(held: Iterable[Amounts], real: Shape) -> int:
     return min((room.get(name, 0) // value for name, value in asks), default=room.get(PODS, 0))
 
 
-# The names of these two groups begin with a colon, so that they differ from all names of a dialect's groups.
+# The names of these two groups begin with a colon, so that they differ from the names of all declared groups.
 SURPLUS = ":surplus"
-ANY_ONE = ":any-one"  # the group of roles of which a single pod, of any role, is enough
+ANY_ONE = ":any-one"  # the group in which a single pod of any role is enough
 
 
 def grouped_role(role: Role, name: str, declared: Mapping[str, RoleClaim], existing: int) -> Role:
-    """Return the role with its group. `name`: the declared name of the role. `existing`: the number of existing pods of
+    """Return the role with the group that is declared for it. A role that is not declared, or has fewer pods than its
+    minimum, gets the group `SURPLUS`. `name`: the declared name of the role. `existing`: the number of existing pods of
     the role."""
     said = declared.get(name)
     if said is None or existing < said.minimum:
@@ -115,8 +115,8 @@ def grouped_role(role: Role, name: str, declared: Mapping[str, RoleClaim], exist
 
 
 def groups_in_use(groups: Sequence[Group], used: Iterable[str]) -> tuple[Group, ...]:
-    """Return the declared groups that contain at least one of the gang's roles, directly or in a group below. `used`:
-    the groups of all roles."""
+    """Return the declared groups that contain at least one of the gang's roles, directly or in one of their sub-groups.
+    `used`: the groups of all roles."""
     kept = set(used)
     parents = {group.name: group.parent for group in groups}
     for name in tuple(kept):

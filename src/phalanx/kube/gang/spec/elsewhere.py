@@ -1,8 +1,8 @@
-"""Restrict the nodes that the core may plan for jobs that run in another cluster, and name the nodes of other clusters.
-(This cluster is the *manager*; the clusters to which it sends jobs are *workers*.)
+"""Restrict jobs that run in another cluster to the nodes of that cluster, and name these nodes. (This cluster is the
+*manager*; the clusters to which it sends jobs are *workers*.)
 
 The core places all pods of such a job on nodes of one worker. The scheduler of the worker then places the pods itself,
-so the manager ignores rules about other pods and about racks; the worker applies these rules.
+so the manager ignores rules about affinity to other pods and about racks; the worker applies these rules.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from phalanx.model.reason import Reason
 
 ONE_CLUSTER = TopologyRequest(level=CLUSTER)
 EXPLAINED = 8  # the maximum number of clusters in the explanation of a choice
-ANY_NODE = "*"  # means every node of the cluster
+ANY_NODE = "*"  # stands for every node of a cluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sought:
-    """The data of a gang that affect the choice of its cluster. `roles`: the roles of the gang, before a requirement on
-    the cluster is added to them. `options`: the labels and annotations of the members. `clusters`: the possible
-    clusters; None if any cluster is possible."""
+    """The properties of a gang on which the choice of its cluster depends. `roles`: the roles of the gang, before a
+    requirement on the cluster is added to them. `options`: the labels and annotations of the members. `clusters`: the
+    possible clusters; None if any cluster is possible."""
 
     gang: str
     options: Mapping[str, str]
@@ -75,7 +75,7 @@ Choose: TypeAlias = Callable[[Sought], ClusterChoice]
 
 
 def any_cluster(sought: Sought) -> ClusterChoice:
-    """Return the choice in which all possible clusters have the same rank."""
+    """Return a choice between all clusters that the gang allows, without preferring any of them."""
     return ClusterChoice(clusters=sought.clusters)
 
 
@@ -97,7 +97,7 @@ def cluster_of_all(placements: Sequence[Placement]) -> str:
 
 
 def confined(role: Role, clusters: tuple[str, ...] | None = None) -> Role:
-    """Return the role with the requirement that all of its pods start together, on nodes of workers. `clusters`: the
+    """Return the role with the requirement that all of its pods start together on nodes of workers. `clusters`: the
     possible workers; None if any worker is possible."""
     anywhere = Requirement(CLUSTER, Operator.EXISTS)
     requirement = anywhere if clusters is None else Requirement(CLUSTER, Operator.IN, clusters)

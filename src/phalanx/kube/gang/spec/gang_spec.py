@@ -14,7 +14,7 @@ A gang has one of five forms (docs/guide/kubernetes.md shows each of them):
 - A bare pod without any of these labels. It is a job of one pod.
 
 `gang_spec` is a pure function of the members. If members contradict each other, the resulting job is `blocked`, with a
-message that names what the user must change. Phalanx never guesses the size of a gang.
+message about what the user must change. Phalanx never guesses the size of a gang.
 """
 
 from __future__ import annotations
@@ -66,13 +66,14 @@ NO_ROLES: Mapping[str, int] = {}
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangSpec:
     """The core's job of a gang, with the settings that only the gang's life cycle needs. `sources`: for each of
-    `job.roles`, the source of its pods. `gated`: True if the gang's dialect must allow each start after the core has
-    decided it. `updates`: the known changes that a start makes to the pod templates of its Jobs, by pod set. `led`:
-    True if one pod creates the other pods and replaces lost pods. `sent`: True if another cluster runs the gang.
-    `choice`: the clusters that may run it. `staleness_grace_s`: how long the gang may run with fewer bare pods than its
-    minimum (0: no limit); None for the queue's setting. `counted`: True if the number of pods that start together is
-    declared. Pods that are created after the decision are then growth. `evicted_as`, `charging`, `note`, `hold_s`: the
-    same fields of the gang's `Claim` (the settings that a dialect declares for the gang)."""
+    `job.roles`, the source of its pods. `gated`: True if a start waits for the permission of the gang's dialect after
+    the core has granted nodes. `updates`: by pod set, the changes that a start makes to the pod templates, as far as
+    they are known before the start. `led`: True if one pod creates the other pods and replaces lost pods. `sent`: True
+    if another cluster runs the gang. `choice`: the clusters that may run it, with their ranks. `staleness_grace_s`: how
+    long the gang may run with fewer bare pods than its minimum (0: no limit); None for the queue's setting. `counted`:
+    True if the number of pods that start together is declared. Bare pods that are created later than the start then do
+    not count towards this number. `evicted_as`, `charging`, `note`, `hold_s`: the same fields of the gang's `Claim`
+    (the settings that a dialect declares for the gang)."""
 
     job: Job
     sources: tuple[PodSource, ...]
@@ -93,7 +94,7 @@ class GangSpec:
         return cluster_of_all(placements) if self.sent else ""
 
 
-PodsToCreate: TypeAlias = Sequence[tuple[BatchJob, int]]  # Jobs, and the number of pods that each has yet to create
+PodsToCreate: TypeAlias = Sequence[tuple[BatchJob, int]]  # pairs of a Job and the number of its missing pods
 LargestNode: TypeAlias = Callable[[], Mapping[str, int]]  # returns the largest amount of each resource on any node
 # (an object's record of its submission in another cluster, its uid, its creation time) -> the time of its submission
 SubmissionTime: TypeAlias = Callable[[str, str, float], float]
@@ -125,7 +126,7 @@ RoleSource: TypeAlias = tuple[Role, PodSource]
 
 
 def gang_spec(members: GangMembers, defaults: GangDefaults) -> GangSpec:
-    """Return the job of these members (at least one). Errors are not raised, but stored in `job.blocked`."""
+    """Return the job that these members (at least one) form. Errors are not raised, but stored in `job.blocked`."""
     blocked, rows, queue, said, sent = None, [], defaults.default_queue, dict[str, Any](), False
     claim: Claim | None = None
     chosen: ClusterChoice | None = None
@@ -241,8 +242,8 @@ def _object_uid(member: BatchJob | Pod) -> str:
 
 
 def charged(shape: Shape, charging: Charging | None) -> Shape:
-    """Return the shape with the amounts that queues are charged for a pod of this shape, if these amounts differ from
-    the pod's requests."""
+    """Return the shape, with the amounts that count against quotas if the function `charging` computes other amounts
+    than the pod's requests."""
     counted = shape.requests if charging is None else charging(shape.requests)
     return shape if counted == shape.requests else replace(shape, charged=counted)
 
@@ -264,7 +265,7 @@ def allows(claim: Claim, cluster: str) -> bool:
 
 
 def _to_claim(members: GangMembers, queue: str) -> Said:
-    """Return the data about the members from which a dialect derives its claim."""
+    """Return the properties of the members from which a dialect derives its claim."""
     shapes = [job.requirements.shape for job in members.jobs] + [pod.shape for pod in members.pods]
     return Said(
         gang=members.id,
@@ -296,8 +297,8 @@ def _said(members: GangMembers) -> dict[str, Any]:
 
 
 def _staleness_grace_s(members: GangMembers, claim: Claim | None) -> float | None:
-    """Return the grace period that the members' options set; None for the queue's setting. If no option sets it, a gang
-    of a dialect gets 0 (no limit). KAI's dialect sets the option itself."""
+    """Return the grace period that the members' options set; None if the queue's setting applies. If no member sets the
+    option, a gang that a dialect claims gets 0 (no limit). KAI's dialect sets the option itself."""
     said = read_option(members, labels.STALENESS, duration_s) if labels.STALENESS in members.keys else None
     return 0.0 if said is None and claim is not None else said
 
@@ -307,8 +308,8 @@ def _priority(members: GangMembers) -> int:
 
 
 def _needs(members: GangMembers, rows: Sequence[RoleSource]) -> PodsToCreate:
-    """Return (Job, number of pods that it will create) of each suspended Job. Running Jobs are left out, because their
-    pods already exist and the quotas have admitted them."""
+    """Return pairs of each suspended Job and the number of pods that it must create for the start. Running Jobs are
+    left out, because their pods already exist and the quotas have admitted them."""
     jobs = {job.uid: job for job in members.jobs if job.suspended}
     found = ((source.uid, role.minimum) for role, source in rows if isinstance(source, JobPods))
     return [(jobs[uid], count) for uid, count in found if uid in jobs]
@@ -373,11 +374,11 @@ def _declared_rows(members: GangMembers) -> list[RoleSource]:
 
 
 def _group_rows(group: GroupClaim, pods: Sequence[Pod], largest: LargestNode) -> list[RoleSource]:
-    """Return the roles of a declared group. The oldest pods must start together: as many as the minimum of each role,
-    and as many as the minimum of the whole group. But if the minimum is one pod, any pod may start first, because the
-    oldest pod may fit on no node."""
+    """Return the roles of a declared group. The oldest pods of each role must start together, up to the role's minimum,
+    and also the oldest pods of the whole group, up to the group's minimum. But if the group's minimum is one pod, any
+    pod may start first, because the oldest pod may fit on no node."""
     if group.by_priority:
-        pods = sorted(pods, key=lambda pod: -pod.priority)  # stable: of equal priorities the oldest is first
+        pods = sorted(pods, key=lambda pod: -pod.priority)  # pods of equal priority stay sorted by age
     rows = bare_pod_roles(pods, group.minimum, group.of_role)
     count, size = equal_pieces(remaining_resources(group.whole, (pod.requests for pod in pods)), None, largest())
     if group.minimum == 1 and len(rows) > 1 and not (group.of_role or count):
@@ -387,7 +388,7 @@ def _group_rows(group: GroupClaim, pods: Sequence[Pod], largest: LargestNode) ->
 
 def bare_pod_roles(pods: Sequence[Pod], minimum: int, of_role: Mapping[str, int] = NO_ROLES) -> list[RoleSource]:
     """Return one role for each pair of a role label and a shape. The `minimum` oldest pods must start together, and
-    also the oldest pods of each role, as many as `of_role` states for the role."""
+    also the oldest pods of each role. `of_role`: a map from a role to the number of these pods."""
     first: dict[BarePods, Pod] = {}
     count: dict[BarePods, int] = {}
     needed: dict[BarePods, int] = {}
@@ -403,7 +404,7 @@ def bare_pod_roles(pods: Sequence[Pod], minimum: int, of_role: Mapping[str, int]
 
 
 def _bare_role(number: int, first: Pod, count: int, minimum: int) -> Role:
-    """Return the role of bare pods. The role gets the topology request of its oldest pod."""
+    """Return a role of bare pods. The role gets the topology request of its oldest pod (`first`)."""
     return Role(
         name=first.options.get(labels.ROLE) or f"pods-{number}",
         count=count,

@@ -18,7 +18,7 @@ from phalanx.model.node import SliceLayer, TopologyRequest
 
 Value = TypeVar("Value")
 Choice = TypeVar("Choice", bound=StrEnum)
-_MOST_SUBGROUPS = 256  # the maximum number of subgroups of one job; they may be nested
+_MOST_SUBGROUPS = 256  # the maximum number of subgroups of one job, including nested ones
 _TRUE, _FALSE = ("true", "1", "yes"), ("false", "0", "no")
 
 
@@ -50,8 +50,8 @@ def single_value(members: OptionSource, key: str, default: str = "") -> str:
 
 
 def job_options(members: OptionSource, namespace: str) -> dict[str, Any]:
-    """Return the fields of `Job` that the members' options set. `namespace`: jobs that an option names without a
-    namespace are in this namespace."""
+    """Return the fields of `Job` that the members' options set. `namespace`: the namespace of jobs that an option names
+    without a namespace."""
     keys = members.keys  # checked first to save time: most members set few options
     found = {name: read_option(members, key, read) for name, (key, read) in _READERS.items() if key in keys}
     if labels.AFTER in keys:
@@ -64,8 +64,9 @@ def job_options(members: OptionSource, namespace: str) -> dict[str, Any]:
 def closeness(
     members: OptionSource, required: str, preferred: str, sliced: str, balanced: str = ""
 ) -> TopologyRequest | None:
-    """Return the topology request that four options form together. The parameters after `members` are the keys of these
-    options: the required level, the preferred level, the slices, and the even spread."""
+    """Return the topology request that the members' options set; None if they set none. The parameters after `members`
+    are the keys of the four options from which the request is built: the required level, the preferred level, the
+    slices, and the even spread."""
     must, should = single_value(members, required), single_value(members, preferred)
     if must and should:
         raise GangSpecError(f"{members.id} sets {required} {must} and {preferred} {should}: set only one of them")
@@ -130,8 +131,8 @@ def _layer(text: str) -> SliceLayer:
 
 
 def dependencies(text: str, namespace: str) -> tuple[Dependency, ...]:
-    """Parse dependencies such as `a:ok, other/b:any, c`: names of jobs with conditions. A job without a namespace is in
-    the namespace `namespace`, and the condition is `ok` if none is given."""
+    """Parse dependencies such as `a:ok, other/b:any, c`: names of jobs with conditions. `namespace`: the namespace of
+    jobs that are named without one. The condition is `ok` if none is given."""
     return tuple(_dependency(part.strip(), namespace) for part in text.split(",") if part.strip())
 
 
@@ -144,7 +145,7 @@ def _dependency(text: str, namespace: str) -> Dependency:
 
 
 def subgroups(text: str) -> tuple[Group, ...]:
-    """Parse the groups of a JSON list. Each group is an object with the fields name, parent, minimum, closeness and
+    """Parse a JSON list of groups. Each group is an object with the fields name, parent, minimum, closeness and
     preferredCloseness."""
     try:
         listed: Sequence[Any] = labels.read_json(text, list[Any])
@@ -195,7 +196,7 @@ class _Alone:
         return {self.words[key]: self.id} if key in self.words else {}
 
 
-# field of `Job` -> its key, and the reader of its text
+# field of `Job` -> (the key of its option, the function that parses the option's value)
 _READERS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "user": (labels.USER, str),
     "group": (labels.GROUP, str),

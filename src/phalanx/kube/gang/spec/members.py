@@ -1,4 +1,5 @@
-"""The members of one gang (its Jobs and bare pods), their options, and the sources of the pods of its roles."""
+"""The members of one gang (its Jobs and bare pods), and their options. The module also defines pod sources: a role's
+*source* states which objects create its pods."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ from phalanx.model.pod import Shape
 
 @dataclass(frozen=True, slots=True)
 class JobPods:
-    """The source of a role whose pods a Job creates. `later`: True if the pods are created when other pods of the gang
-    already run, so that the start does not wait for them."""
+    """The pod source of a role whose pods are created by a Job. `uid`: the uid of this Job. `later`: True if the pods
+    are created only after other pods of the gang run, so that the start does not wait for them."""
 
     uid: str
     later: bool = field(default=False, compare=False)
@@ -28,8 +29,8 @@ class JobPods:
 
 @dataclass(frozen=True, slots=True)
 class BarePods:
-    """The source of a role whose pods belong to no Job. The role has all bare pods with this role name and this
-    shape."""
+    """The pod source of a role whose pods belong to no Job. All bare pods of the gang with this role label and this
+    shape belong to the role."""
 
     role: str
     shape: Shape
@@ -37,7 +38,7 @@ class BarePods:
 
 @dataclass(frozen=True, slots=True)
 class FuturePods:
-    """The source of a role whose pods a driver will create after the start."""
+    """The pod source of a role whose pods a driver will create after the start."""
 
 
 PodSource: TypeAlias = JobPods | BarePods | FuturePods
@@ -47,7 +48,7 @@ PodSource: TypeAlias = JobPods | BarePods | FuturePods
 class GangMembers:
     """The live members of one gang: unfinished Jobs, and bare pods that have not ended, oldest first. `finished`: the
     number of finished Jobs, for which the start no longer waits. `sizes`: a map from a Job's uid to the number of pods
-    that the Job can still use at once. This number replaces the one from the Job's status, which may be outdated.
+    that the Job can still run at once. This number replaces the one from the Job's status, which may be outdated.
     `claimed`: settings of a dialect's definitions that replace the members' own settings. `declared`: a dialect's
     settings for the roles of bare pods. `group`: a dialect's settings for all bare pods together. `everyone`: the Jobs,
     then the pods."""
@@ -70,7 +71,7 @@ class GangMembers:
 
     @property
     def keys(self) -> Set[str]:
-        """Return the keys of all options that a member, or a dialect's definition of the gang, sets."""
+        """Return the keys of all options that are set by a member, or by a dialect for the gang."""
         return frozenset(self.claimed).union(*(member.options for member in self.everyone))
 
     def options(self, key: str) -> dict[str, str]:
@@ -98,7 +99,7 @@ def _kind_of(member: BatchJob | Pod) -> str:
 
 
 def pods_by_role(pods: Sequence[Pod]) -> Mapping[str, int]:
-    """Return the number of pods by role label."""
+    """Return the number of pods for each role label."""
     return Counter(pod.options.get(labels.ROLE, "") for pod in pods)
 
 
