@@ -1,21 +1,22 @@
-"""Ensure that at most one scheduler process leads: a Lease of coordination.k8s.io, and a fence against late writes.
+"""Ensure that at most one scheduler process leads, by a Lease of coordination.k8s.io, and that a former leader writes
+nothing.
 
-A Lease alone does not prevent late writes: a process that was suspended during its renewals may resume just before it
-sends a write. So the leader has a deadline on its own monotonic clock, the *fence*. The fence is earlier than the end
-of the Lease, and is counted from the moment *before* the last successful renewal was sent. The leader sends no write
-after the fence (`phalanx.kube.write.writer`). A leader that cannot renew the Lease before the fence exits. Another
-process becomes the leader only after it has seen the Lease unchanged for the whole duration of the Lease, measured on
-its own clock. So the clocks of two machines are never compared. The Lease lasts 10 s and the fence 6 s. So a write that
-was sent before the fence has 4 s to arrive.
+A Lease alone does not prevent late writes: a process may be suspended (by its machine, for example), and resume after
+its Lease has expired, just before it sends a write. So the leader has a deadline on its own monotonic clock, the
+*fence*. The fence is earlier than the end of the Lease: its time is counted from the moment right *before* the last
+successful renewal was sent. The leader sends no write after the fence (`phalanx.kube.write.writer`). A leader that
+cannot renew the Lease before the fence exits. Another process becomes the leader only after it has seen the Lease
+unchanged for the whole duration of the Lease, measured on its own clock. So the clocks of two machines are never
+compared. The Lease lasts 10 s and the fence 6 s. So a write that was sent before the fence has 4 s to arrive.
 
 The module also logs which code runs when the event loop is blocked for too long.
 
 If the event loop is blocked, the process may fail to renew the Lease and lose the leadership. The API server may also
 disconnect a watch that the process does not read. Afterwards an administrator can find out which code blocked the loop
-only if its stack was logged at that time. So a separate thread checks the loop. For each stall, the thread logs the
-current stack once, and the length of the stall when it has ended.
+only if the stack was logged during the stall. So a separate thread checks the loop. For each stall, the thread logs the
+stack once, and the length of the stall after its end.
 
-The module also gives the scheduler a time of day that never jumps.
+The module also provides a clock for the scheduler that shows the time of day, but never jumps (`SteadyClock`).
 
 Time limits, timeouts and usage are measured by the time of day, because objects and records contain times of day, and
 users set the time of day at which a job may begin. But a machine's clock may be adjusted by an hour or by years. If the
@@ -47,13 +48,12 @@ from phalanx.kube.write.writer import LeaseLost
 
 log = logging.getLogger(__name__)
 
-_FRAMES = 6  # frames of the stack that are logged, innermost last
+_FRAMES = 6  # the number of stack frames that are logged
 
 
 @contextmanager
 def stalls_logged(limit_s: float = 1.0) -> Iterator[None]:
-    """Log a warning whenever the running event loop is blocked for `limit_s` seconds, as long as the context is
-    open."""
+    """While the context is open, log a warning whenever the running event loop is blocked for `limit_s` seconds."""
     watch = _StallWatch(asyncio.get_running_loop(), limit_s)
     watch.begin()
     try:
@@ -65,7 +65,7 @@ def stalls_logged(limit_s: float = 1.0) -> Iterator[None]:
 class _StallWatch:
     def __init__(self, loop: asyncio.AbstractEventLoop, limit_s: float) -> None:
         self._loop, self._limit_s, self._thread_id = loop, limit_s, threading.get_ident()
-        self._turned_s = time.monotonic()  # when the event loop last called `_turn`
+        self._turned_s = time.monotonic()  # when the event loop last ran `_turn`
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._look, name="stall watch", daemon=True)
 
@@ -82,7 +82,7 @@ class _StallWatch:
         self._handle = self._loop.call_later(self._limit_s / 4, self._turn)
 
     def _look(self) -> None:
-        told_s = 0.0  # the last call of `_turn` before the stall that was logged; 0: none
+        told_s = 0.0  # when the loop last ran before the stall that was logged; 0: no stall
         while not self._over.wait(self._limit_s / 2):
             turned_s = self._turned_s
             if told_s and turned_s != told_s:
@@ -129,12 +129,12 @@ class Lease:
     ) -> None:
         self.identity, self.terms, self._policy = identity, terms, policy
         self._api, self._name, self._namespace = api, name, namespace
-        self._until = 0.0  # the fence, in time of the event loop
+        self._until = 0.0  # the fence, as a time of the event loop
         self._seen: tuple[str, float] = ("", 0.0)  # (version of the Lease, the time since which it is unchanged)
-        self._free_s = 0.0  # the time at which an unchanged Lease is free
+        self._free_s = 0.0  # when this process may take the Lease if it stays unchanged
 
     def fence(self) -> float:
-        """Return the event loop's time after which nothing may be written."""
+        """Return the time of the event loop after which this process may write nothing."""
         return self._until
 
     async def acquire(self) -> None:
@@ -144,8 +144,9 @@ class Lease:
             await asyncio.sleep(min(self.terms.retry_s, left_s + 0.01) if left_s > 0 else self.terms.retry_s)
 
     async def keep(self) -> None:
-        """Renew the Lease until cancelled. Raises LeaseLost when the deadline passes without a renewal. A failed
-        renewal is retried soon, because an unreliable connection often works again a moment later."""
+        """Renew the Lease again and again, until this task is cancelled. Raises LeaseLost when the Lease could not be
+        renewed before the fence. A failed renewal is retried soon, because an unreliable connection often works again a
+        moment later."""
         renewed, soon_s = True, self.terms.retry_s / 4
         while True:
             await asyncio.sleep(self.terms.retry_s if renewed else soon_s)
@@ -230,8 +231,9 @@ class Lease:
 
 @asynccontextmanager
 async def leading(lease: Lease) -> AsyncIterator[Lease]:
-    """Acquire the Lease, and renew it while the context is open. LeaseLost ends the context when the Lease cannot be
-    renewed. If code blocks the event loop for too long, its stack is logged."""
+    """Acquire the Lease, and renew it while the context is open. If the Lease cannot be renewed, the code in the
+    context is cancelled, and LeaseLost is raised. If code in the context blocks the event loop for too long, the stack
+    is logged."""
     await lease.acquire()
     try:
         async with asyncio.TaskGroup() as group:
@@ -247,7 +249,7 @@ async def leading(lease: Lease) -> AsyncIterator[Lease]:
 
 
 def _first(group: BaseExceptionGroup[LeaseLost]) -> LeaseLost:
-    """Return the first LeaseLost in the group. Either the renewal or a write after the fence has raised it."""
+    """Return the first LeaseLost in the group. It was raised by the renewal, or by a write after the fence."""
     found: BaseException = group
     while isinstance(found, BaseExceptionGroup):
         found = found.exceptions[0]
@@ -264,8 +266,8 @@ _AGREES_S = 1.0  # smaller adjustments, such as those of time servers, take effe
 
 
 class SteadyClock:
-    """A clock; calling it returns seconds since the epoch. `wall`: the machine's clock. `monotonic`: a clock that is
-    never adjusted."""
+    """A clock that never jumps. A call of the object returns seconds since the epoch. `wall`: the machine's clock.
+    `monotonic`: a clock that is never adjusted."""
 
     def __init__(self, wall: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._wall, self._monotonic = wall, monotonic

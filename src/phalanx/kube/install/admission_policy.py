@@ -82,7 +82,8 @@ _SIGNATURE = (
     f'Object{{metadata: Object.metadata{{annotations: {{"{USER}": request.operation == "UPDATE" && '
     f"({_signed('oldObject')}) ? {_OLD} : request.userInfo.username}}}}}}"
 )
-# The policy also applies if only the old object matches, so that no write removes both the label and the signature.
+# The policy also applies if only the old object has the signature, so that no write can remove both the label and the
+# signature.
 _OURS_OR_SIGNED = f'({_OURS}) || ({_signed("object")}) || (request.operation == "UPDATE" && {_signed("oldObject")})'
 # On updates, sign only if the update would change the signature, or if it adds Phalanx's label to a Job.
 _SIGN = (
@@ -92,7 +93,7 @@ _SIGN = (
 
 
 def _rules_of(kinds: Iterable[Kind]) -> tuple[Object, ...]:
-    """Return the rules by which a policy matches objects of these kinds: one rule for each API group and version. Kinds
+    """Return the resource rules of a policy for objects of these kinds: one rule for each API group and version. Kinds
     that the cluster does not define are included."""
     plurals: dict[tuple[str, str], list[str]] = {}
     for kind in kinds:
@@ -147,7 +148,7 @@ def _said(obj: str, key: str) -> str:
 
 
 def _untouched(key: str) -> str:
-    """Return a CEL expression that is true if the write does not change the annotation. If users may remove the
+    """Return a CEL expression that is true if a write does not change the annotation `key`. If users may remove this
     annotation, the expression is also true for a write that removes it."""
     now, then = _said("object", key), f'request.operation == "UPDATE" && {_said("oldObject", key)}'
     same = f'object.metadata.annotations["{key}"] == oldObject.metadata.annotations["{key}"]'
@@ -155,8 +156,8 @@ def _untouched(key: str) -> str:
 
 
 def _of_roles_untouched() -> str:
-    """Return a CEL expression that is true if the write does not change the annotations about roles of a framework's
-    job (`KEY.ROLE`)."""
+    """Return a CEL expression that is true if a write changes no annotation about a single role of a framework's job.
+    The keys of these annotations have the form `KEY.ROLE`."""
     now, then = (f"(has({one}.metadata.annotations) ? {one}.metadata.annotations : {{}})" for one in _STATES)
     is_own = " || ".join(f'key.startsWith("{key}.")' for key in BY_ROLE)
     before = f'request.operation == "UPDATE" && key in {then} && {then}[key] == {now}[key]'
@@ -204,9 +205,9 @@ def _records_of_jobs(scheduler: str) -> Object:
 
 
 def records_policies(scheduler: str, of_pods: str = "Ignore") -> tuple[tuple[Kind, Object], ...]:
-    """Return the policies and their bindings. `scheduler`: the user name with which the scheduler writes records.
-    `of_pods`: the failure policy for pods. In a cluster it must be `Ignore`, because Phalanx must never block foreign
-    pods."""
+    """Return the policies by which only the scheduler may write its records, and their bindings. `scheduler`: the user
+    name of the scheduler. `of_pods`: the failure policy of the policy for pods. In a real cluster it must be `Ignore`,
+    because Phalanx must never block foreign pods."""
     of_jobs = _records_of_jobs(scheduler)
     pods = _records_policy(scheduler, "pod-records.phalanx.dev", "", "pods", failure=of_pods)
     policies = ((VALIDATING, policy, policy["metadata"]["name"]) for policy in (of_jobs, pods))
@@ -217,12 +218,12 @@ RECORDS_OF_JOBS = _records_of_jobs(ACCOUNT)
 RECORDS_POLICIES = records_policies(ACCOUNT)
 
 
-GUARDED = (JOBS, *FRAMEWORK_KINDS)  # the kinds that the policies check
+GUARDED = (JOBS, *FRAMEWORK_KINDS)  # the kinds of objects that the policies check
 
-# Servers without the kind call `phalanx webhook`, which applies the policies above. One call applies all of them: the
-# first policy changes the Job, the second signs the Job, and the third refuses other writers of the scheduler's
-# records. Match conditions (since Kubernetes 1.28) exclude all other requests. So while no webhook runs, only requests
-# for objects with Phalanx's label fail.
+# API servers without MutatingAdmissionPolicy can call `phalanx webhook`, which applies the policies above. One call
+# applies all of them: the first policy changes the Job, the second signs the Job, and the third refuses other writers
+# of the scheduler's records. Match conditions (since Kubernetes 1.28) exclude all other requests. So while no webhook
+# runs, only requests for objects with Phalanx's label fail.
 WEBHOOKS = Kind(
     group=_GROUP, plural="mutatingwebhookconfigurations", name="MutatingWebhookConfiguration", namespaced=False
 )
@@ -299,8 +300,8 @@ async def _asks_webhook(api: Connection) -> bool:
 
 
 async def _install(api: Connection, version: str, *, make: bool) -> ApiRefusal | None:
-    """Return the error if the policies do not exist and cannot be created in this version of the API; otherwise None.
-    If `make` is False, only check whether the policies exist."""
+    """Create the policies that do not exist yet. Return the API server's refusal if this version of their API is not
+    served, or if they may not be created; otherwise None. If `make` is False, only check whether the policies exist."""
     for kind, body in INSTALLED:
         served = kind._replace(version=version)
         try:

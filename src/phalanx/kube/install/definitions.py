@@ -1,18 +1,18 @@
 """Install and update the definitions of Phalanx's kinds.
 
-If an existing definition differs (because an older Phalanx has written it, for example), it is patched. An annotation
-contains the digest of the definition, so that one read is enough if the definition is up to date. A scheduler without
-the right to write definitions uses the existing definitions.
+An existing definition that differs is patched; for example, an older release of Phalanx may have written it. An
+annotation contains the digest of the definition, so that a single read shows whether the definition is up to date. A
+scheduler without the right to write definitions uses the existing definitions.
 
 The module also installs the CustomResourceDefinitions and admission policies of a dialect (the part of Phalanx that
 reads another scheduler's objects).
 
 Missing definitions are created. If the other scheduler's own installation has created a definition, Phalanx uses it and
-never changes it. Definitions that Phalanx has created have their source and digest in annotations, and are updated if
-another release of Phalanx has written them. The policies of Phalanx are updated in the same way, once the kinds are
-served. Default objects (queues) are created once and never changed, because they belong to the users. If an existing
-definition does not serve the version that Phalanx reads, Phalanx does not change the definition. The dialect that needs
-it then stays disabled, and the other dialects work.
+never changes it. Definitions that Phalanx creates get annotations with their source and digest. If the digest shows
+that another release of Phalanx has written a definition, the definition is updated. The dialect's admission policies
+are updated in the same way, after its kinds are served. Default objects (queues) are created once and never changed,
+because they belong to the users. If the other scheduler's definition does not serve the version that Phalanx reads,
+only this dialect stays disabled.
 """
 
 from __future__ import annotations
@@ -136,8 +136,8 @@ def definition(kind: Kind, short: str, schema: Object, columns: list[object], *,
 
 
 def digested(body: Object) -> Object:
-    """Return the object with an annotation that contains the digest of its spec. By this digest, the next release
-    recognizes a definition that an older Phalanx has written."""
+    """Return the object with an annotation that contains the digest of its spec. By this digest, a later release of
+    Phalanx recognizes that an older release has written the object."""
     digest = hashlib.sha256(msgspec.json.encode(body["spec"], order="deterministic")).hexdigest()[:16]
     meta = body["metadata"]
     return {**body, "metadata": {**meta, "annotations": {**meta.get("annotations", {}), DIGEST: digest}}}
@@ -167,8 +167,8 @@ async def install(api: Connection) -> None:
 
 
 async def _install_definition(api: Connection, body: Object) -> None:
-    """Install a definition. Read the existing definition first, so that no right to write is needed if deploy/ has
-    installed it."""
+    """Install a definition unless it is up to date. If deploy/ has installed the definition, this function only reads
+    it, so the scheduler needs no right to write definitions."""
     meta = body["metadata"]
     try:
         existing = await find(api, CRDS, meta["name"])
@@ -227,7 +227,7 @@ async def create(api: Connection, kind: Kind, body: Object) -> None:
             raise
 
 
-MADE_FROM = "phalanx.dev/made-from"  # annotation of Phalanx's definitions: the other scheduler, and its release
+MADE_FROM = "phalanx.dev/made-from"  # annotation of a dialect's definition: the scheduler and its release
 _POLICIES = "admissionregistration.k8s.io"
 
 
@@ -243,7 +243,7 @@ async def install_dialect(api: Connection, dialect: Dialect[Any]) -> None:
     for body in crds_of(dialect):
         existing[body["spec"]["group"], body["spec"]["names"]["plural"]] = await _bring(api, CRDS, body)
     for kind in (*dialect.definition_kinds, *dialect.answer_kinds):
-        if (kind.group, kind.plural) in existing:  # other kinds are optional: Phalanx reads them if they are served
+        if (kind.group, kind.plural) in existing:  # the other kinds are optional
             if (definition := existing[kind.group, kind.plural]) is not None:
                 _check_version(dialect, kind, definition)
             await served(api, kind)
@@ -277,8 +277,8 @@ def _check_version(dialect: Dialect[Any], kind: Kind, definition: Object) -> Non
 
 
 async def _bring(api: Connection, kind: Kind, body: Object) -> Object | None:
-    """Create the object, or update it if another release of Phalanx has created it. Return the object if it existed
-    before, in its present state; None if this call created it."""
+    """Create the object, or update it if another release of Phalanx has created it. Return the present object if it
+    existed before the call; otherwise None."""
     name, found = body["metadata"]["name"], None
     try:
         if (found := await find(api, kind, name)) is None:
@@ -289,7 +289,7 @@ async def _bring(api: Connection, kind: Kind, body: Object) -> Object | None:
             found = await api.patch(kind, name, patch, fieldManager=FIELD_MANAGER)
             log.info("%s %s was brought up to date", kind.name, name)
     except ApiRefusal as error:
-        if error.code not in (403, 404, 422):  # 422: objects are stored in a version that no longer exists
+        if error.code not in (403, 404, 422):  # 422: stored objects have a version that the patch removes
             raise
         state = "does not exist and cannot be created" if found is None else "stays as another release created it"
         log.warning("%s %s %s: %s", kind.name, name, state, error)

@@ -1,9 +1,8 @@
-"""Install everything that Phalanx needs in a cluster. Each request is repeated until the API server answers.
+"""Install everything that Phalanx needs in a cluster. Each request to the API server is repeated until the server
+answers.
 
-`until_answered` repeats a request whose answer the scheduler needs before it can begin.
-
-Only requests that are safe to repeat may be passed to `until_answered`: reads, and creations of objects that may
-already exist.
+`until_answered` repeats a request whose answer the scheduler needs before it can begin. Only requests that are safe to
+repeat may be passed to it: reads, and the creation of objects that may already exist.
 
 The module also obtains the key that signs the scheduler's records of starts (`phalanx.kube.read.records`).
 
@@ -142,7 +141,8 @@ class Installation:
     unread: frozenset[str] = frozenset()
 
     def submitted_s(self, text: str | None, uid: str, created_s: float) -> float:
-        """Return when an object was submitted (`phalanx.kube.read.records`)."""
+        """Return when an object was submitted. The function `submitted_s` of `phalanx.kube.read.records` explains the
+        parameters."""
         return submitted_s(text, uid, created_s, self.record_key)
 
 

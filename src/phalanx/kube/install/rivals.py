@@ -1,4 +1,5 @@
-"""Detect another scheduler that still runs, because two schedulers must not resume the same jobs or bind the same pods.
+"""Detect whether another scheduler still runs in the cluster. Two schedulers must not resume the same jobs or bind the
+same pods.
 
 The leader of Kueue's controllers renews a Lease. While that Lease is fresh, Phalanx does not start. For other
 schedulers, Phalanx reads the Deployment of their installation, and does not start while pods of this Deployment are
@@ -17,7 +18,7 @@ from phalanx.dialects.enabled import RIVALS, Rival
 from phalanx.dialects.frame.dialect import Object
 from phalanx.errors import PhalanxError
 
-_MISSED = 3.0  # after this number of missed renewals, the holder counts as dead
+_MISSED = 3.0  # after this number of missed renewals, the holder is assumed to be dead
 
 
 class RivalRuns(PhalanxError):
@@ -25,8 +26,8 @@ class RivalRuns(PhalanxError):
 
 
 async def refuse_beside_rivals(api: Connection, dialects: Iterable[str], now_s: float) -> None:
-    """Raise RivalRuns if the scheduler of one of these dialects runs. Without the right to read that scheduler's Lease
-    or Deployment, do nothing."""
+    """Raise RivalRuns if one of these dialects' schedulers runs. A scheduler counts as not running if this process has
+    no right to read its Lease or Deployment."""
     rivals = {name: RIVALS[name] for name in dialects if name in RIVALS}
     found = await asyncio.gather(*(_at_work(api, rival, now_s) for rival in rivals.values()))
     for (name, rival), seen in zip(rivals.items(), found, strict=True):
@@ -38,8 +39,8 @@ async def refuse_beside_rivals(api: Connection, dialects: Iterable[str], now_s: 
 
 
 async def rivals_at_work(api: Connection, now_s: float) -> dict[str, tuple[Rival, str]]:
-    """Return the schedulers of dialects that run in this cluster, by dialect, each with the evidence that it runs.
-    `now_s`: seconds since the epoch."""
+    """Return the other schedulers that run in this cluster, each with the evidence that it runs. The key is the name of
+    the scheduler's dialect. `now_s`: seconds since the epoch."""
     seen = {name: (rival, await _at_work(api, rival, now_s)) for name, rival in RIVALS.items()}
     return {name: (rival, text) for name, (rival, text) in seen.items() if text}
 
@@ -63,8 +64,8 @@ def _holder(lease: Object, now_s: float) -> str:
 
 
 async def _seen(asked: Awaitable[Object]) -> Object:
-    """Await the read of an object, and return the object; empty if it does not exist, or if this process may not read
-    it."""
+    """Return the object that `asked` reads. The result is empty if the object does not exist, or if this process may
+    not read it."""
     try:
         return await asked
     except ApiRefusal as refusal:
