@@ -17,7 +17,7 @@ SCHEDULER_NAME = "phalanx"  # spec.schedulerName of the pods that Phalanx binds
 OURS = frozenset({SCHEDULER_NAME})
 DEFAULT_SCHEDULER = "default-scheduler"  # the scheduler of pods that name none
 FIELD_MANAGER = "phalanx"  # Phalanx's name in managedFields
-UNSCHEDULABLE = "Unschedulable"  # the reason of the condition PodScheduled on which cluster autoscalers act
+UNSCHEDULABLE = "Unschedulable"  # the reason of the condition PodScheduled to which autoscalers react
 
 # Set by users.
 QUEUE = "phalanx.dev/queue"  # label: the queue
@@ -33,7 +33,7 @@ GROUP = "phalanx.dev/group"  # label: the user's group, for limits per group
 TIME_LIMIT = "phalanx.dev/time-limit"  # the longest run time, after which the job is stopped
 ESTIMATE = "phalanx.dev/estimate"  # the expected run time of the job
 BEGIN = "phalanx.dev/begin"  # the earliest start (RFC 3339)
-DEADLINE = "phalanx.dev/deadline"  # the time by which the job must be able to end (RFC 3339)
+DEADLINE = "phalanx.dev/deadline"  # the job is not started if it cannot end by this time (RFC 3339)
 AFTER = "phalanx.dev/after"  # the jobs that the job depends on: `a:ok,b:any`
 AFTER_ANY = "phalanx.dev/after-any"  # `true`: one met dependency is enough
 SINGLETON = "phalanx.dev/singleton"  # only one of the user's jobs of this name may run at a time
@@ -42,10 +42,10 @@ ARRAY_CAP = "phalanx.dev/array-cap"  # how many jobs of the array run at a time
 RESERVATION = "phalanx.dev/reservation"  # the advance reservation that the job uses
 NICE = "phalanx.dev/nice"  # lowers the job's multifactor priority
 QOS = "phalanx.dev/qos"  # the QOS of the job, for multifactor priority
-CHECKPOINT = "phalanx.dev/checkpoint"  # the interval of checkpoints: a preemption loses at most this work
+CHECKPOINT = "phalanx.dev/checkpoint"  # how often it writes a checkpoint: preemption loses no more work than this
 PREEMPTIBLE = "phalanx.dev/preemptible"  # `false`: no job may preempt the job
 MOVABLE = "phalanx.dev/movable"  # `false`: consolidation does not move the job
-# Annotations of a pod for autoscalers: when they may add nodes for the pod, and whether they may evict it.
+# Annotations of a pod for autoscalers: when an autoscaler may add nodes for the pod, and whether it may evict the pod.
 SCALE_UP_DELAY = "cluster-autoscaler.kubernetes.io/pod-scale-up-delay"
 NODES_AFTER = "phalanx.dev/nodes-after"  # how long the job must wait before nodes are requested for it
 DO_NOT_DISRUPT, SAFE_TO_EVICT = "karpenter.sh/do-not-disrupt", "cluster-autoscaler.kubernetes.io/safe-to-evict"
@@ -72,7 +72,7 @@ ZONES = "phalanx.dev/zones"  # on nodes: the NUMA zones and their allocatable am
 NUMA_ALIGNMENT = "phalanx.dev/numa-alignment"  # on pods (templates): `required` or `preferred`: use one NUMA zone
 GPU_FRACTION = "phalanx.dev/gpu-fraction"  # on pods (templates): the requested part of a GPU, such as `0.5`
 GPU_COUNT = "phalanx.dev/gpu-count"  # on pods (templates): the number of GPUs that the pod gets a part of
-GPU_MEMORY = "phalanx.dev/gpu-memory"  # on pods (templates): the amount of a GPU's memory, `8Gi`
+GPU_MEMORY = "phalanx.dev/gpu-memory"  # on pods (templates): the requested amount of a GPU's memory, such as `8Gi`
 
 # Written by the admission policy that Phalanx installs (admission_policy.py); no user can write it.
 USER = "phalanx.dev/user"  # on Jobs: the user who created the Job
@@ -88,27 +88,27 @@ DELETED_BY = "phalanx.dev/deleted-by"  # on pods and jobs: the user who deleted 
 # Written by Phalanx.
 ADMITTED = "phalanx.dev/admitted"  # the record of a start: JSON, see records.py
 REASON = "phalanx.dev/reason"  # on Jobs: why the Job waits, `Code: text`
-REASON_NUMBERS = "phalanx.dev/reason-numbers"  # on Jobs: the numbers of the reason that programs read, JSON
-AFTER_OUTCOMES = "phalanx.dev/after-outcomes"  # outcomes of the job's dependencies: JSON, dependency_outcomes.py
+REASON_NUMBERS = "phalanx.dev/reason-numbers"  # on Jobs: the numbers in the reason, for programs; JSON
+AFTER_OUTCOMES = "phalanx.dev/after-outcomes"  # outcomes of the jobs it depends on: JSON, dependency_outcomes.py
 GATE = "phalanx.dev/pinned"  # the scheduling gate of pods that another scheduler binds (write/binding.py)
-PINNED = "phalanx.dev/pinned"  # on these pods, after the removal of the gate: the planned node
+PINNED = "phalanx.dev/pinned"  # on these pods, when the gate is removed: the planned node
 PREEMPTED = "phalanx.dev/preempted"  # the mark of a preemption: JSON, see records.py
-PREEMPTIONS = "phalanx.dev/preemptions"  # on Jobs: how often they were preempted
-SENT_TO = "phalanx.dev/sent-to"  # on Jobs for other clusters: all clusters that may have a copy of it
+PREEMPTIONS = "phalanx.dev/preemptions"  # on Jobs: how often the Job was preempted
+SENT_TO = "phalanx.dev/sent-to"  # on Jobs for other clusters: all clusters that may have a copy of the Job
 CLUSTER_CHOICE = "phalanx.dev/cluster-choice"  # on Jobs for other clusters: why the last cluster was chosen
 PARALLELISM = "phalanx.dev/parallelism"  # on elastic Jobs: `5 of 8`, the present and the requested parallelism
-LIMITED = "phalanx.dev/limited"  # on Jobs: `600 of 3600`, activeDeadlineSeconds of Phalanx and of the user (`none`)
-TEMPLATE = "phalanx.dev/template"  # on Jobs with a flavor: the original fields of the template
+LIMITED = "phalanx.dev/limited"  # on Jobs: `600 of 3600`: activeDeadlineSeconds as set by Phalanx and by the user
+TEMPLATE = "phalanx.dev/template"  # on Jobs with a flavor: the template's fields before Phalanx changed them
 POLICY = "phalanx.dev/policy"  # on the Lease: the settings of the scheduler that leads, JSON
 DEVICES = "phalanx.dev/devices"  # on pods: the granted devices; on nodes: the existing devices
-PART = "phalanx.dev/part"  # on pods: the part of the node that the pod uses, see node_parts.py
+PART = "phalanx.dev/part"  # on pods: the reserved part of the node that the pod uses (node_parts.py)
 
 # The scheduler's annotations on Jobs and pods. The policies of deploy/ refuse other writers.
 WRITTEN = (
     *(ADMITTED, PREEMPTED, PREEMPTIONS, REASON, REASON_NUMBERS, AFTER_OUTCOMES, PARALLELISM, LIMITED, TEMPLATE),
     *(SENT_TO, PINNED, DEVICES, PART),
 )
-REMOVABLE = (ADMITTED, REASON, REASON_NUMBERS)  # users may remove these; without ADMITTED the start ends
+REMOVABLE = (ADMITTED, REASON, REASON_NUMBERS)  # users may remove these; if ADMITTED is removed, the start ends
 
 JOB_NAME = "batch.kubernetes.io/job-name"
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
@@ -132,15 +132,15 @@ def held(meta: Mapping[str, Any]) -> bool:
     )
 
 
-# --- values of labels and annotations, unchecked ----------------------------------------------------------------------
+# --- values of labels and annotations ---------------------------------------------------------------------------------
 
-MOST = 2**31 - 1  # the largest int32, the API's type of numbers
+MOST = 2**31 - 1  # the largest int32, because the API's integers are int32
 Found = TypeVar("Found")
 
 
 def whole_number(text: str | None, least: int = 0) -> int | None:
-    """Return the whole number that a text of digits represents; None if the number is not between `least` and
-    2,147,483,647."""
+    """Parse a text of decimal digits. Return None if the text is something else, or if the number is not between
+    `least` and 2,147,483,647."""
     if text is None or not text.isascii() or not text.isdigit() or len(text) > len(str(MOST)):
         return None
     return number if least <= (number := int(text)) <= MOST else None
@@ -155,8 +155,8 @@ def read_json(text: str, type: type[Found]) -> Found:
 
 
 def from_autoscalers(template: Mapping[str, Any] | None) -> dict[str, str]:
-    """Return the options of Phalanx that follow from annotations for autoscalers. `template`: the template whose
-    metadata the pods get."""
+    """Translate a pod's annotations for autoscalers into options of Phalanx. `template`: the metadata of the pod or of
+    its template."""
     said = (template or {}).get("annotations") or {}
     stays = said.get(DO_NOT_DISRUPT, "false") != "false" or said.get(SAFE_TO_EVICT) == "false"
     delay = {NODES_AFTER: str(said[SCALE_UP_DELAY])} if _GO_DURATION.fullmatch(str(said.get(SCALE_UP_DELAY))) else {}

@@ -26,7 +26,7 @@ _GPU = "nvidia.com/gpu"
 # Taints of the Cluster Autoscaler and of Karpenter: nodes that are being removed, and nodes that are still starting.
 _LEAVING = {"ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted"}
 _STARTING = ("karpenter.sh/unregistered", "startup-taint.cluster-autoscaler.kubernetes.io/")
-# Annotations of nodes that their autoscalers do not remove, and that Phalanx does not release.
+# Annotations by which users forbid autoscalers to remove a node. Phalanx does not release such a node either.
 _PROTECTED = ("cluster-autoscaler.kubernetes.io/scale-down-disabled", "karpenter.sh/do-not-disrupt")
 
 
@@ -68,7 +68,7 @@ class _Zone(msgspec.Struct, frozen=True):
 
 def _devices(meta: Object) -> tuple[Device, ...]:
     """Return the devices that the node's annotation lists: `[{"name": "0", "memory": "80Gi", "zone": "0"}]`. An invalid
-    annotation is ignored, so that the devices of the node are only counted and have no names."""
+    annotation is ignored: the devices of the node then have no names, and are only counted."""
     try:
         listed = read_json((meta.get("annotations") or {}).get(DEVICES, "[]"), list[_Device])
         return tuple(
@@ -81,10 +81,10 @@ def _devices(meta: Object) -> tuple[Device, ...]:
 
 
 def _discovered(meta: Object, allocatable: Mapping[str, int]) -> tuple[Device, ...]:
-    """Return the GPUs of a node whose annotation lists none. Their memory is taken from the label by which NVIDIA's GPU
-    feature discovery states the memory of each GPU (MiB), and is 0 without this label. If the label for the number of
-    GPUs differs from the allocatable number, because the node shares a GPU among several pods or divides it into
-    slices, return no GPUs."""
+    """Return the GPUs of a node whose annotation lists none. The memory of each GPU is read from a label of NVIDIA's
+    GPU feature discovery (in MiB), and is 0 without this label. Another label contains the number of physical GPUs. If
+    the allocatable number differs, the node shares GPUs among several pods or divides them into slices. In this case,
+    return no GPUs."""
     labels, count = meta.get("labels") or {}, allocatable.get(_GPU, 0)
     memory = str(labels.get(f"{_GPU}.memory", ""))
     counted = str(labels.get(f"{_GPU}.count", count))

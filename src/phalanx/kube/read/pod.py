@@ -29,7 +29,7 @@ _REJECTIONS = (
 )
 _OURS = "phalanx.dev/"
 _ENDED = {"Succeeded", "Failed"}
-RESIDENTS = {"DaemonSet", "Node"}  # owners of pods that belong to their node: DaemonSet, and Node for static pods
+RESIDENTS = {"DaemonSet", "Node"}  # the kinds of owners whose pods belong to one node (Node owns static pods)
 _NO_GATES: frozenset[str] = frozenset()
 _NOTHING: Object = {}
 
@@ -97,7 +97,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):  # created for every event
     @property
     def bindable(self) -> bool:
         """Return True if Phalanx may bind the pod now, or remove its scheduling gate. This is never true for a pod that
-        no label, owner or scheduler name assigns to Phalanx."""
+        is not assigned to Phalanx by a label, its owner or its scheduler name."""
         waits = not self.node and not self.over and not self.going and not self.pin
         return self.ours and waits and not self.gated and self.obstacle is None
 
@@ -171,7 +171,7 @@ def read_pod(
 def _bound_by_us(
     spec: Object, owner: PodOwner | None, answers_to: frozenset[str], binds_alone: Callable[[Object], bool]
 ) -> tuple[bool, bool]:
-    """Return two truth values: whether Phalanx binds the pod as a separate job, and whether Phalanx binds the pod at
+    """Return two booleans: whether Phalanx binds the pod as a job of its own, and whether Phalanx binds the pod at
     all."""
     default = (scheduler := spec.get("schedulerName", "")) == labels.DEFAULT_SCHEDULER
     with_gang = default and owner is not None and owner.ours
@@ -180,9 +180,9 @@ def _bound_by_us(
 
 
 def _has_words(spec: Object, owner: PodOwner | None) -> bool:
-    """Return whether the labels of other schedulers are read on a pod. They are not read if a Job owns the pod and the
-    pod names Phalanx as its scheduler, because the Job then determines the gang. They are read on every pod whose spec
-    names a group."""
+    """Return whether labels of other schedulers on the pod have an effect. They have none if a Job owns the pod and the
+    pod names Phalanx as its scheduler, because the Job then determines the gang. But they always have an effect if the
+    pod's spec names a group (`schedulingGroup` or `workloadRef`)."""
     grouped = "schedulingGroup" in spec or "workloadRef" in spec
     return owner is None or grouped or spec.get("schedulerName", "") not in labels.OURS
 
@@ -220,8 +220,8 @@ def read_changed_pod(pod: Pod, old: Object, new: Object) -> Pod | None:
 
 
 def _with_devices(meta: Object, from_dialect: Mapping[str, str]) -> Object:
-    """Return the metadata with additional annotations for devices and NUMA zones. These express the options in
-    `from_dialect`, which a dialect has read from the pod."""
+    """Return the metadata with additional annotations for the devices and NUMA zones that the pod requests in the form
+    of another scheduler. `from_dialect`: Phalanx's options that a dialect has derived from this form."""
     words = (labels.GPU_FRACTION, labels.GPU_COUNT, labels.GPU_MEMORY, labels.NUMA_ALIGNMENT)
     asked = {key: from_dialect[key] for key in words if key in from_dialect}
     return {**meta, "annotations": {**asked, **(meta.get("annotations") or {})}} if asked else meta
@@ -231,8 +231,8 @@ _WORDS = ("labels", "annotations", "ownerReferences")
 
 
 def _same_demands(old: Object, new: Object) -> bool:
-    """Return whether both versions of a pod have the same requests: their specs differ at most in the node, and the
-    kubelet has allocated the same amounts to both."""
+    """Return whether the requests are the same in both versions of a pod: the specs differ at most in the node, and the
+    amounts that the kubelet has allocated are equal."""
     before, after = old["spec"], new["spec"]
     if "nodeName" in after and "nodeName" not in before:
         before = {**before, "nodeName": after["nodeName"]}
@@ -247,8 +247,8 @@ def _ready(status: Object) -> bool:
 
 
 def _awaited(spec: Object, status: Object) -> str:
-    """Return the node to which another scheduler will bind the pod: the nominated node, or the only node that the pod's
-    affinity allows (as for pods of DaemonSets)."""
+    """Return the node to which another scheduler will probably bind the pod: the nominated node, or the only node that
+    the pod's affinity allows (as for pods of DaemonSets)."""
     if "nominatedNodeName" in status:
         return str(status["nominatedNodeName"])
     node = (spec.get("affinity") or _NOTHING).get("nodeAffinity") or _NOTHING
