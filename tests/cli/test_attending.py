@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 import yaml
 
 from phalanx.cli.cluster.jobs import attending
@@ -33,6 +34,7 @@ def test_a_program_that_was_never_started_is_told_beside_its_exit_code() -> None
     )
 
 
+@pytest.mark.slow
 async def test_the_user_of_a_job_for_another_cluster_is_told_why_it_waits(api_server: ServerProcess) -> None:
     async with asyncio.timeout(60), await Connection.open(api_server.kubeconfig) as user:
         await user.create(NAMESPACES, {"metadata": {"name": SPACE}})

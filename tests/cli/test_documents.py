@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import pytest
 import yaml
 from rich.console import Console
 
@@ -37,6 +38,7 @@ def help_of(command: str, width: int = 100) -> str:
     return "\n".join(line.rstrip() for line in printed.get().splitlines()).strip() + "\n"
 
 
+@pytest.mark.slow
 def test_the_page_shows_each_help_as_it_is() -> None:
     page = PAGE.read_text()
     now = BLOCK.sub(lambda found: found[1] + help_of(found["command"]) + found[4], page)

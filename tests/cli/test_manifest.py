@@ -94,7 +94,11 @@ def test_several_documents_and_lists_are_read_in_order(tmp_path: Path) -> None:
         ("- 1\n", "job.yaml:1: an object is expected, not [1]."),
         ("", "job.yaml: the file has no objects."),
         (JOB.replace("  name: train\n", "  labels: {}\n"), "job.yaml:3: metadata.name is missing."),
-        ("a: " + "[" * 5000 + "]" * 5000, "job.yaml: too many levels are nested. Nothing was created."),
+        pytest.param(
+            "a: " + "[" * 5000 + "]" * 5000,
+            "job.yaml: too many levels are nested. Nothing was created.",
+            marks=pytest.mark.slow,
+        ),
         ("a: 2026-13-45\n", "job.yaml:1: this is not YAML: month must be in 1..12. Nothing was created."),
         ("a: !!bool x\n", "job.yaml:1: this is not YAML: 'x'. Nothing was created."),
         ("a: &a [*a]\n", "job.yaml:1: an alias is inside of its own anchor"),

@@ -92,6 +92,7 @@ async def test_a_child_that_is_killed_again_and_again_fails_the_start(
     assert len(told) == 2
 
 
+@pytest.mark.slow
 async def test_a_child_that_never_gets_ready_is_stopped_and_not_started_again(tmp_path: Path) -> None:
     told: list[str] = []
     child = Child(program(tmp_path, "import time; time.sleep(3000)", ready_s=0.3), told.append)

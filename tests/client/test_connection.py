@@ -93,6 +93,7 @@ def test_too_many_requests_is_waited_out() -> None:
     assert tries == ["/api/v1/nodes/a"] * 2
 
 
+@pytest.mark.slow
 def test_who_is_too_busy_is_left_alone_by_all_calls() -> None:
     """Back-pressure: one 429 holds back every call of the process, for as long as the server asks."""
     arrived: list[float] = []
@@ -132,6 +133,7 @@ def test_a_429_about_one_object_is_an_answer_and_holds_nobody_back(subresource: 
     ask(budget, crowd)
 
 
+@pytest.mark.slow
 def test_a_read_that_the_server_breaks_on_is_sent_again_and_a_write_is_not() -> None:
     tries = []
 

@@ -185,6 +185,7 @@ def test_queues_outlive_the_chart(chart: Path) -> None:
     assert all(each["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep" for each in definitions)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [

@@ -66,6 +66,7 @@ def test_what_pip_cannot_get_is_missing_and_not_half_there(
         wanted.install(0)
 
 
+@pytest.mark.slow
 def test_while_another_process_installs_it_is_waited_for(needs: ModuleType) -> None:
     wanted = packages(needs)
     needs.VENVS.mkdir()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -52,7 +53,7 @@ def dotted(path: Path) -> str:
 
 MODULES = {dotted(path): path for path in SOURCES}
 OURS = [name for name in MODULES if name.split(".")[1:2] and name.split(".")[1] in PACKAGES]
-ALL = [name for name in MODULES if name.split(".")[1:2] and name.split(".")[1] in LISTED]
+ALL = sorted(name for name in MODULES if name.split(".")[1:2] and name.split(".")[1] in LISTED)
 FOLDERS = sorted({MODULES[name].parent for name in ALL})
 
 
@@ -95,13 +96,18 @@ def room_in(folder: Path, name: str) -> str | None:
 def upward(folder: Path) -> Iterator[tuple[str, str]]:
     """Yield (module, imported module) if a part imports a part that is not listed before it."""
     order = {room: at for at, room in enumerate(listed(folder))}
-    for name in ALL:
-        if (own := room_in(folder, name)) is None:
-            continue
+    for name in inside(folder):
+        own = room_in(folder, name)
         for other in sorted(imported(name)):
             room = room_in(folder, other)
             if room not in {None, own} and order.get(room, len(order)) > order.get(own, len(order)):
                 yield name, other
+
+
+def inside(folder: Path) -> list[str]:
+    """Return the modules in a folder and in the folders below it."""
+    start = prefix(folder)
+    return ALL[bisect_left(ALL, start) : bisect_left(ALL, start[:-1] + "/")]  # "/" comes directly after "."
 
 
 def test_a_folder_has_few_rooms() -> None:

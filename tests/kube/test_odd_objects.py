@@ -157,6 +157,7 @@ def odd_everywhere(kind: Kind, spec: Object) -> list[tuple[Kind, Object]]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [TENSORFLOW, RAY_CLUSTER.kind, SPARK.kind], ids=lambda kind: kind.name)
 def test_an_odd_value_at_any_place_of_a_frameworks_job_ends_nobody(kind: Kind) -> None:
     template = {"metadata": {"labels": {"a": "b"}, "annotations": {"a": "b"}}, "spec": FULL_POD}

@@ -270,6 +270,7 @@ def test_killed_at_every_step_it_loses_no_job_and_has_none_twice(folders: Path) 
     assert deletions > 30
 
 
+@pytest.mark.slow
 def test_a_database_that_hangs_holds_up_no_start(tmp_path: Path) -> None:
     """Another writer holds the file: the start waits a second, not for ever, and is written when the file is free."""
     cluster = Cluster(tmp_path / "cluster.json")

@@ -54,6 +54,7 @@ def test_a_program_that_fails_is_an_error(
     assert error in str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_program_that_is_late_is_stopped_with_its_children(tmp_path: Path) -> None:
     script = f"sleep 300 & echo $! > {tmp_path}/child; sleep 300"
     with pytest.raises(ProviderError, match=r"did not end within 0\.5 s and was stopped"):

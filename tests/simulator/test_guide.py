@@ -40,6 +40,7 @@ def test_the_example_is_what_the_command_prints(
     assert BLOCK.search(PAGE.read_text())["text"] == now
 
 
+@pytest.mark.slow
 def test_every_measure_that_is_printed_is_in_the_guide(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     work = tmp_path / "work.yaml"
     work.write_text(

@@ -72,6 +72,7 @@ def test_it_reads_what_is_asked_for(written: None) -> None:
     assert numbers(ended(numbers=[1, 3])) == [1]
 
 
+@pytest.mark.slow
 def test_an_array_is_read_with_all_its_tasks_and_nothing_else_is(written: None) -> None:
     assert numbers(recorded_of([100, 2])) == [2, *range(100, 1600)]
     assert numbers(recorded_of([101])) == [101]

@@ -182,6 +182,7 @@ def test_a_coordinator_manages_his_account_and_those_below_it(machine: Machine) 
     assert (machine.queue("nlp")["parent"], machine.queue("speech")["weight"]) == ("speech", 4)
 
 
+@pytest.mark.slow
 def test_who_was_added_submits_there_and_nobody_else(machine: Machine) -> None:
     yan = machine.clients["yan"]
     number = numbers.take(yan, 1, 1)

@@ -45,6 +45,7 @@ def test_it_ends_where_nobody_comes_to_hold_it() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("around", "holds"),
     [({}, True), ({"PHALANX_HELD": ""}, False), ({"JOB_COMPLETION_INDEX": "1"}, False)],

@@ -9,6 +9,7 @@ from phalanx.dialects.yunikorn.configuration import YuniKornConfigurationError
 from tests.dialects.yunikorn.test_dialect import in_queue
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "line", "said"),
     [

@@ -28,7 +28,8 @@ class Unreliable(Connection):
         return answer
 
 
-@pytest.mark.parametrize("seed", [3, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [3, 1, 2])
 def test_each_pod_is_created_and_counted_once(api_server: ServerProcess, seed: int) -> None:
     async def play(here: Cluster) -> None:
         async with await Unreliable.open(api_server.kubeconfig) as connection, controllers(connection):

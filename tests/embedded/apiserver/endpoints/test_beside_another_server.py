@@ -10,6 +10,8 @@ import pytest
 
 from tests.embedded.apiserver.inprocess import Answer, InProcess
 
+pytestmark = pytest.mark.slow  # each test starts an API server; `test_answers_protobuf` and its neighbours are fast
+
 JSON, MERGE, JSON_PATCH = "application/json", "application/merge-patch+json", "application/json-patch+json"
 APPLY = "application/apply-patch+yaml"
 CORE, APPS = "/api/v1/namespaces/default", "/apis/apps/v1/namespaces/default"

@@ -11,6 +11,8 @@ import pytest
 from tests.embedded.apiserver.endpoints.test_words_of_kubernetes import APPLY, JOB, JOBS, MERGE, POD, PODS, STRATEGIC
 from tests.embedded.apiserver.inprocess import InProcess
 
+pytestmark = pytest.mark.slow  # each test starts an API server; `test_answers_protobuf` and its neighbours are fast
+
 MAPS = "/api/v1/namespaces/default/configmaps"
 MAP = {"metadata": {"name": "m"}}
 OPTIONS = {"kind": "DeleteOptions", "apiVersion": "v1"}

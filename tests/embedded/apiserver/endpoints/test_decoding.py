@@ -13,6 +13,8 @@ import pytest
 from phalanx.embedded.apiserver.transport.negotiation import decode_yaml
 from tests.embedded.apiserver.inprocess import InProcess
 
+pytestmark = pytest.mark.slow  # each test starts an API server; `test_answers_protobuf` and its neighbours are fast
+
 MAPS = "/api/v1/namespaces/default/configmaps"
 JOBS = "/apis/batch/v1/namespaces/default/jobs"
 JSON = "application/json"
