@@ -5,8 +5,8 @@ schema. Errors that the API server does not find (because its definition is olde
 are collected in `wrong` and shown in the queue's status. A queue with an error is held, so that no job starts under
 rules that the administrator did not intend.
 
-The spec of a queue does not contain the time of its last state change. This module remembers that time. The status of
-the queue saves it for the next scheduler process.
+The spec of a queue does not contain the time of its last state change. This module remembers that time. Phalanx also
+writes it to the queue's status, from where the next scheduler process reads it.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ log = logging.getLogger(__name__)
 
 
 def read_queue(obj: Object, state_since_s: float | None = None) -> Queue:
-    """Read a Queue object. `state_since_s`: the time of the last state change (seconds since the epoch); None for the
-    time in the object's status. Raises Misread."""
+    """Read a Queue object. `state_since_s`: the time of the last state change (seconds since the epoch); None to read
+    this time from the object's status. Raises Misread."""
     since_s = _since(obj) if state_since_s is None else state_since_s
     return written.read_queue(obj["metadata"]["name"], obj.get("spec") or {}, state_since_s=since_s or 0.0)
 
 
 def _since(obj: Object) -> float | None:
-    """Return the time of the last state change that the status records; None if the status is not about the present
-    state."""
+    """Return the time of the last state change from the queue's status; None if the status is about another state than
+    the present one."""
     status, state = obj.get("status") or {}, (obj.get("spec") or {}).get("state") or QueueState.OPEN
     try:
         return read_moment(status["stateSince"]) if status.get("state") == state else None
@@ -55,7 +55,8 @@ def _since(obj: Object) -> float | None:
 
 
 class QueueCache:
-    """The known queues, flavors and reservations. The methods `on_…` return the core's events for a change."""
+    """The queues, flavors and reservations that exist now. A method `on_…` applies a change to them, and yields the
+    events about this change for the core."""
 
     def __init__(self) -> None:
         self.queues: dict[str, Queue] = {}
@@ -73,7 +74,7 @@ class QueueCache:
         return queue not in self.queues or self.queues[queue].gang
 
     def of_dialect(self, queue: str) -> bool:
-        """Return whether the queue of that name belongs to a dialect."""
+        """Return whether the queue with this name is defined by a dialect."""
         return queue in self._theirs and queue not in self._own
 
     def _put(self, name: str, queue: Queue | None) -> Iterator[Event]:
@@ -106,9 +107,9 @@ class QueueCache:
         self._defined[dialect] = (set(queues), set(flavors))
 
     def on_claim(self, gang: str, queues: tuple[Queue, ...]) -> Iterator[Event]:
-        """Add the queues that a gang's claim (the settings that a dialect declares for the gang) needs, unless a
-        definition declares them. Parents are added first. Remove queues of the gang's earlier claim that no claim needs
-        any more."""
+        """Add the queues that are part of a gang's claim (the settings that a dialect declares for the gang), unless a
+        definition already declares them. Parents are added first. Remove the queues of the gang's earlier claim that
+        are part of no claim any more."""
         names = tuple(queue.name for queue in queues)
         for queue in queues:
             self._needed.setdefault(queue.name, set()).add(gang)
@@ -197,7 +198,8 @@ class QueueCache:
 
     def _state_since(self, obj: Object, now_s: float) -> float:
         """Return the time since which the queue has been in its present state. This is 0 for an open queue. Otherwise
-        it is the time at which this process, or the process that wrote the status, first saw the state."""
+        it is the time at which this process, or an earlier process that wrote the status, first saw the present
+        state."""
         name, state = obj["metadata"]["name"], (obj.get("spec") or {}).get("state") or QueueState.OPEN
         if state == QueueState.OPEN:
             return 0.0

@@ -1,9 +1,9 @@
 """The record of a start and the mark of a preemption. A restarted scheduler reads both, and continues the start or the
 preemption. The record is written on the objects before any pod is bound, and the mark is written before any pod ends.
 
-The record is JSON in the annotation `phalanx.dev/admitted`. On a Job, the PATCH that resumes the Job sets it. Bare pods
-get the record with their Binding, whose annotations the API server copies to the pod. A record that is no longer valid
-JSON is ignored: the job then counts as resumed by a user.
+The record is JSON in the annotation `phalanx.dev/admitted`. It is written on a Job by the same PATCH that resumes the
+Job, and on a bare pod by the pod's Binding: the API server copies the annotations of a Binding to its pod. A record
+that is no longer valid JSON is ignored: the job then counts as resumed by a user.
 
 Any user who may edit a Job can write such an annotation and resume the Job. So a record is signed for its object, with
 a key that only the scheduler can read (`RecordKey`). When the scheduler restarts, it accepts only signed records.
@@ -33,10 +33,11 @@ Moment: TypeAlias = Annotated[float, Meta(ge=0.0, le=253402300799.0)]  # until t
 
 class StartRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The record of a start in an annotation. `at_s`: the time of the decision (seconds since the epoch). `gang`: False
-    if the pods are placed one by one. `flavors`: the flavor of each role, if the queue names flavors. `limit_s`: the
-    run time after which the job is stopped. `placed`: the number of pods with a node, at least `count`. `cluster`: the
-    other cluster that runs the job; "" for this cluster. `mac`: the message authentication code of all other fields and
-    of the object's uid, in hexadecimal digits."""
+    if each pod is placed and bound separately. `flavors`: the flavor of each role, if the queue names flavors.
+    `limit_s`: the run time after which the job is stopped. `count`: the number of pods that the gang needs. `placed`:
+    the number of pods that the start has placed, which is not less than `count`. `cluster`: the other cluster that runs
+    the job; "" for this cluster. `mac`: the message authentication code of all other fields and of the object's uid, in
+    hexadecimal digits."""
 
     attempt: Annotated[int, Meta(ge=1, le=MOST)]
     queue: str
@@ -52,8 +53,8 @@ class StartRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     @property
     def seats(self) -> int:
-        """Return the number of pods that the start placed. For a record of an older version of Phalanx, return the
-        minimum, because such a record does not contain the number."""
+        """Return the number of pods that the start placed. Records of older versions of Phalanx do not contain this
+        number. For such a record, return the minimum (`count`)."""
         return max(self.count, self.placed)
 
     def text(self) -> str:
@@ -61,8 +62,9 @@ class StartRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class SubmissionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The submission of a job in the cluster that it came from. `at_s`: the time of the submission (seconds since the
-    epoch). `mac`: the message authentication code of the time and of the uid of the object that has the annotation."""
+    """The record of when a job was submitted to the cluster from which it was moved or sent. `at_s`: the time of the
+    submission (seconds since the epoch). `mac`: the message authentication code of the time and of the uid of the
+    object that has the annotation."""
 
     at_s: Moment
     mac: str = ""
@@ -84,8 +86,8 @@ class PreemptionMark(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordKey:
-    """The key of HMAC-SHA256 (RFC 2104) by which the scheduler recognizes its own records. `since_s`: the time of the
-    key's creation, in seconds since the epoch."""
+    """The secret key with which the scheduler signs its records, and recognizes them later (HMAC-SHA256, RFC 2104).
+    `since_s`: the time of the key's creation, in seconds since the epoch."""
 
     secret: bytes = field(repr=False)
     since_s: float

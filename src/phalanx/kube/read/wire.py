@@ -35,7 +35,8 @@ class WireMeta(TypedDict, total=False):
 
 
 class WireObject(TypedDict, total=False):
-    """The fields that every object has; the last three are those of a Status, which ends a watch."""
+    """The fields that every object has. The last three fields belong to a Status object, which a watch delivers as its
+    last event if it fails."""
 
     apiVersion: str
     kind: str
@@ -120,7 +121,7 @@ class WireNode(WireObject, total=False):
 WIRE_TYPES: Mapping[Kind, type] = {PODS: WirePod, NODES: WireNode}
 
 
-GROUP_FIELDS = frozenset({"schedulingGroup", "workloadRef"})  # fields of a pod's spec that few pods have
+GROUP_FIELDS = frozenset({"schedulingGroup", "workloadRef"})  # spec fields that name a pod's group
 
 
 def with_group(meta: dict[str, object], spec: dict[str, object]) -> dict[str, object]:
@@ -141,5 +142,5 @@ def with_priority(meta: dict[str, object], spec: dict[str, Any]) -> dict[str, ob
 
 @lru_cache(4096)  # most pods of a job are created in the same second
 def epoch_s(text: str | None) -> float:
-    """Return a metav1.Time as seconds since the epoch; 0 for None."""
+    """Convert a metav1.Time to seconds since the epoch; None is converted to 0."""
     return datetime.fromisoformat(text).timestamp() if text else 0.0

@@ -1,9 +1,8 @@
-"""Apply the objects of the cluster that change a pod at its admission to a pod template, so that the template can be
-read like the pods that are created from it.
+"""Predict how the API server changes a pod when it is created, and apply these changes to a pod template, so that the
+template can be read like the pods that are created from it.
 
-These objects are the LimitRanges of the namespace, the RuntimeClasses and the PriorityClasses. They are few and rarely
-change. This module looks them up in caches that the caller keeps up to date; the caller may pass any mapping from
-`namespace/name` to objects.
+The changes follow from the LimitRanges of the namespace, the RuntimeClasses and the PriorityClasses. The caller passes
+these objects as maps by `namespace/name`, and keeps the maps up to date.
 """
 
 from __future__ import annotations
@@ -36,12 +35,12 @@ class AdmissionDefaults:
     limit_ranges: Mapping[str, Object] = field(default_factory=dict)
     runtime_classes: Mapping[str, Object] = field(default_factory=dict)
     priority_classes: Mapping[str, Object] = field(default_factory=dict)
-    answers_to: frozenset[str] = OURS  # the scheduler names of pods that Phalanx binds
+    answers_to: frozenset[str] = OURS  # the scheduler names for which Phalanx binds pods
     # A function of a pod's spec. It returns True if the pod names the default scheduler, but Phalanx must bind the pod.
     alone: Callable[[Mapping[str, Any]], bool] = lambda spec: False
     sole: bool = False  # True if no other scheduler runs, so that Phalanx binds all pods of gangs
     volumes: VolumeClaims | None = None  # None if Phalanx may not list claims and volumes
-    # A function that translates an object's labels and annotations for the dialects.
+    # A function that translates the labels and annotations of other schedulers on an object.
     words: Words = lambda kind, meta, scheduler: _NO_META
 
     def requirements(
@@ -57,7 +56,7 @@ class AdmissionDefaults:
         return with_claims(ask, found, ours=spec.get("schedulerName") in self.answers_to)
 
     def admitted(self, namespace: str, spec: Mapping[str, Any]) -> Mapping[str, object]:
-        """Return the spec that pods of this template will have. The result is complete only in the fields that quotas
+        """Return the spec that pods of this template will have. Only those fields are correct that ResourceQuotas
         depend on."""
         runtime_class = self.runtime_classes.get(spec.get("runtimeClassName") or "")
         full = with_runtime_class(with_limit_ranges(spec, self._ranges(namespace)), runtime_class)
@@ -72,8 +71,8 @@ class AdmissionDefaults:
         return self.priority(spec), self.preempts(spec)
 
     def preempts(self, spec: Mapping[str, Any]) -> bool:
-        """Return whether the pod may preempt other pods. As in the Priority admission plug-in, this is set by the pod's
-        field, or else by its priority class, or else by the default class."""
+        """Return whether the pod may preempt other pods. As in the Priority admission plug-in, this is set by the field
+        `preemptionPolicy` of the pod, or else of its priority class, or else of the default class."""
         said = spec.get("preemptionPolicy")
         if said is None and (name := spec.get("priorityClassName")):
             said = self.priority_classes.get(name, {}).get("preemptionPolicy")

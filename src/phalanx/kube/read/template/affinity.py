@@ -11,8 +11,8 @@ affinity, topology spread, host ports, a part of a GPU.
 All of these constraints and requirements become fields of `Shape`.
 
 A pod is refused if it has fields that `Shape` cannot express: a namespace selector that is not empty, `matchLabelKeys`,
-and topology spread constraints with node policies other than the defaults. `unsupported_terms` yields messages with an
-alternative.
+and topology spread constraints with node policies other than the defaults. For each such field, `unsupported_terms`
+yields a message that names an alternative.
 """
 
 from __future__ import annotations
@@ -105,8 +105,8 @@ def host_ports(spec: Spec) -> tuple[HostPort, ...]:
 
 
 def device_share(annotations: Mapping[str, str]) -> DeviceShare | None:
-    """Return the requested part of a GPU, or of each of several GPUs; None if the pod requests whole GPUs only. Raises
-    ValueError for an invalid annotation."""
+    """Return the share of a GPU that the pod requests (of each of its GPUs, if it requests a share of several GPUs).
+    Return None if the pod requests whole GPUs only. Raises ValueError for an invalid annotation."""
     fraction, memory = annotations.get(GPU_FRACTION), annotations.get(GPU_MEMORY)
     if fraction is None and memory is None:
         return None
@@ -132,12 +132,12 @@ def device_share(annotations: Mapping[str, str]) -> DeviceShare | None:
 
 
 def selector_keys(terms: Iterable[PodAffinityTerm | TopologySpread]) -> Iterator[str]:
-    """Return the label keys by which these terms select pods."""
+    """Return the keys of the labels by which these terms select pods."""
     return (requirement.key for term in terms for requirement in term.selector)
 
 
 def unsupported_terms(spec: Spec) -> Iterator[str]:
-    """Yield the terms that Phalanx does not support."""
+    """Yield a message about each field of the spec that Phalanx does not support."""
     affinity = spec.get("affinity") or {}
     for kind in ("podAffinity", "podAntiAffinity"):
         rules = affinity.get(kind) or {}
@@ -154,9 +154,9 @@ def unsupported_terms(spec: Spec) -> Iterator[str]:
             yield f"node policies of {where} are not supported: leave them out"
 
 
-# The keys of two tolerations that are left out. The admission plug-in DefaultTolerationSeconds adds both to every pod,
-# but not to templates. They do not affect placement, because a node that is not ready has a NoSchedule taint as well.
-# Without them, a template and its pods have the same shape.
+# The keys of two tolerations that a shape does not contain. The admission plug-in DefaultTolerationSeconds adds both to
+# every pod, but not to templates. They do not affect placement, because a node that is not ready has a NoSchedule taint
+# as well. Without them, a template and its pods have the same shape.
 _PASSING = {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}
 
 
@@ -202,7 +202,7 @@ def tolerations(spec: Spec) -> tuple[Toleration, ...]:
 
 
 def unsupported(spec: Spec) -> Reason | None:
-    """Return the reason why Phalanx does not place pods with this spec; None if it does."""
+    """Return the reason why Phalanx does not place pods with this spec; None if Phalanx can place them."""
     texts = list(_obstacles(spec))
     if not texts:
         return None

@@ -11,8 +11,8 @@ labels do not affect the placement. They may differ from pod to pod, so the shap
 scheduler treats equally must have equal shapes. When a selector uses a new key, pods and Jobs with that label are read
 again.
 
-Thousands of pods may have equal specs, so the shape is cached by the content of the spec. If the shape is in the cache,
-only the fields of the spec that determine the shape have to be encoded.
+Thousands of pods may have equal specs, so shapes are cached. The key in the cache is the encoded content of those
+fields of the spec that determine the shape.
 
 This module also computes the requests of a pod, exactly as kube-scheduler and the kubelet do.
 
@@ -20,8 +20,9 @@ The rule is `PodRequests` of k8s.io/component-helpers/resource: containers run a
 added up. Init containers run one after the other, so only the largest request counts. The request of each init
 container includes the requests of the sidecars (init containers with restartPolicy Always) that were started before it.
 Pod-level resources (KEP-2837) replace the sum for the resources that they name. The RuntimeClass' overhead is added.
-During an in-place resize (KEP-1287) the largest of the requested, the allocated and the running amounts counts, unless
-the kubelet has reported the resize as infeasible. A container with a limit and no request requests its limit. The API
+During an in-place resize (KEP-1287), the largest of three amounts counts: the requested amount, the amount that the
+kubelet has allocated, and the amount with which the container runs now. If the kubelet has reported the resize as
+infeasible, the requested amount does not count. A container with a limit and no request requests its limit. The API
 server applies this default to pods, not to templates, so this module applies it to both.
 """
 
@@ -53,7 +54,8 @@ _NONE: Mapping[str, Any] = {}
 
 
 def pod_requests(spec: Spec, status: Mapping[str, object] = _NONE) -> Amounts:
-    """Return the requests of one pod, with 1 of the resource `pods`. Raises QuantityError for an invalid quantity."""
+    """Return the requests of one pod, including 1 for the resource `pods`. Raises QuantityError for an invalid
+    quantity."""
     running = _statuses(status)
     stuck = _infeasible(status)
     total: Sums = {}
@@ -153,8 +155,8 @@ _NO_META: Spec = {}
 @dataclass(frozen=True, slots=True)
 class PodRequirements:
     """The shape of pods, and further data that are needed to place these pods. `obstacle`: why pods of this shape are
-    not placed at all; None if they are placed. `claims`: True if the pods name volume claims, whose constraints the
-    shape does not contain yet (`volumes`)."""
+    not placed at all; None if they are placed. `claims`: True if the pods use volume claims. The module `volumes` later
+    adds the constraints of these claims to the shape."""
 
     shape: Shape
     obstacle: Reason | None = None
@@ -165,7 +167,7 @@ class ShapeCache:
     """A cache of shapes. The key is the content of a spec."""
 
     def __init__(self) -> None:
-        self.selecting: dict[str, None] = {}  # label keys by which any pod's terms select pods
+        self.selecting: dict[str, None] = {}  # the label keys that selectors of any pod use
         self._known: dict[bytes, PodRequirements] = {}
         self._last: tuple[Spec | None, Metadata | None, PodRequirements] = (
             None,
@@ -206,7 +208,7 @@ class ShapeCache:
         return found
 
     def _seen(self, meta: Spec) -> Metadata:
-        """Return the part of a pod's metadata that decides its shape."""
+        """Return the part of a pod's metadata that affects its shape."""
         labels, words = meta.get("labels") or {}, meta.get("annotations") or {}
         own: tuple[tuple[str, str], ...] = ()
         if self.selecting:
@@ -350,8 +352,8 @@ def _claims(spec: Spec) -> list[Spec]:
 
 
 def resized_resources(status: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """Return the parts of the status that contain the amounts allocated by the kubelet; None if there are no such
-    amounts."""
+    """Return the parts of the status that contain the amounts that the kubelet has allocated; None if the status has no
+    such amounts."""
     found: dict[str, Any] = {}
     if not status or not ("containerStatuses" in status or "initContainerStatuses" in status):
         return None

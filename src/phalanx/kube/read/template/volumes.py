@@ -36,7 +36,7 @@ from phalanx.model.reason import Reason, ReasonCode
 
 Spec = Mapping[str, Any]
 
-_PLACES = "attachable-volumes-csi-"  # prefix of a resource: the attachments of a CSI driver on a node
+_PLACES = "attachable-volumes-csi-"  # prefix of the resource by which a CSI driver's attachments on a node are counted
 _UNLIMITED = 1 << 40
 _ZONES = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 _ONE_POD, _SHARED = "ReadWriteOncePod", {"ReadWriteMany", "ReadOnlyMany"}
@@ -52,9 +52,9 @@ _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 @dataclass(slots=True)
 class ClaimConstraints:
     """The constraints that follow from a pod's claims. `rules`: requirements on the node; each rule is a list of terms,
-    and the node must satisfy one term of each rule. `places`: a map from a CSI driver's resource to the number of
-    attachments that the claims use. `waits`: why the pod must wait. `wrong`: why the pod cannot be placed. `unplaced`:
-    the claims that must get an annotation with the pod's node before the pod is bound."""
+    and the node must satisfy one term of each rule. `places`: the number of attachments that the claims use, by
+    resource name; each CSI driver has one resource. `waits`: why the pod must wait. `wrong`: why the pod cannot be
+    placed. `unplaced`: the claims that must get an annotation with the pod's node before the pod is bound."""
 
     rules: list[tuple[NodeTerm, ...]] = field(default_factory=list)
     places: dict[str, int] = field(default_factory=dict)
@@ -64,8 +64,9 @@ class ClaimConstraints:
 
 
 class VolumeClaims:
-    """The constraints of all volume claims. `claims`, `volumes`, `classes` and `nodes` (CSINodes): the objects of these
-    kinds by `namespace/name`, in caches that the caller keeps up to date."""
+    """The constraints of all volume claims. The parameters are caches by `namespace/name`, which the caller keeps up to
+    date. `claims`: PersistentVolumeClaims. `volumes`: PersistentVolumes. `classes`: StorageClasses. `nodes`:
+    CSINodes."""
 
     def __init__(
         self,
@@ -76,9 +77,9 @@ class VolumeClaims:
         nodes: Mapping[str, Object],
     ) -> None:
         self._claims, self._volumes, self._classes, self._nodes = claims, volumes, classes, nodes
-        self._users: dict[str, set[str]] = {}  # claim -> its pods, running or waiting, by `namespace/name`
+        self._users: dict[str, set[str]] = {}  # claim -> the pods that use it, even if they still wait
         self._askers: dict[str, set[str]] = {}  # claim -> the Jobs whose templates name it
-        self._drivers: frozenset[str] | None = None  # the drivers with a limit on any node
+        self._drivers: frozenset[str] | None = None  # drivers with a limit on at least one node; None: not computed yet
 
     # --- users of claims ------------------------------------------------------------------------------------------
 
@@ -112,14 +113,15 @@ class VolumeClaims:
         return self._users.get(claim, set()) if claim else set().union(*self._users.values())
 
     def askers(self, claim: str = "") -> set[str]:
-        """Return the Jobs whose pod templates name the claim. If `claim` is empty, return all Jobs with any claim."""
+        """Return the Jobs whose pod templates name the claim. If `claim` is empty, return all Jobs whose pod templates
+        name any claim."""
         return self._askers.get(claim, set()) if claim else set().union(*self._askers.values())
 
     # --- nodes ----------------------------------------------------------------------------------------------------
 
     def with_places(self, node: Node) -> Node:
-        """Return the node with the number of volumes that each CSI driver can attach to it. A driver that reports no
-        number has no limit."""
+        """Return the node with one further resource for each CSI driver: the number of volumes that the driver can
+        attach to the node. A driver that reports no number has no limit."""
         drivers = self.limited()
         if not drivers:
             return node
@@ -188,8 +190,8 @@ class VolumeClaims:
             found.places[f"{_PLACES}{driver}"] = found.places.get(f"{_PLACES}{driver}", 0) + 1
 
     def _by_class(self, found: ClaimConstraints, name: str, class_name: str) -> None:
-        """Add the constraints of an unbound claim to `found`. They depend on the binding mode and the allowed
-        topologies of the claim's StorageClass."""
+        """Add the constraints of an unbound claim to `found`. These constraints depend on the binding mode and the
+        allowed topologies of the claim's StorageClass."""
         what = f"the claim {name}" if name else "the claim of an ephemeral volume"
         known = self._classes.get(class_name)
         if known is None:

@@ -26,8 +26,9 @@ FRAMEWORK_KINDS: tuple[Kind, ...] = tuple(FRAMEWORKS)
 @dataclass(frozen=True, slots=True)
 class JobAdapter:
     """The translation between a framework's object and a Job: the adapter reads the object as a Job, and turns changes
-    of this Job into changes of the object. `role`: the role of a framework's job; "" for a Job. `made`: the object that
-    the framework's operator created from the job, if the created object contains the roles."""
+    of this Job into changes of the object. `role`: the role of a framework's job; "" for a Job. `made`: an object that
+    the framework's operator created from the job, such as the JobSet of a TrainJob; None unless the roles are read from
+    that object."""
 
     kind: Kind = JOBS
     role: str = ""
@@ -43,8 +44,8 @@ class JobAdapter:
         return member_uid(uid, self.role) if self.role else uid
 
     def suspension(self) -> Object:
-        """Return the patch of the object's spec that suspends the object. The patch is empty for kinds without such a
-        field. Objects of these kinds wait until they have a record of a start."""
+        """Return the patch of the object's spec that suspends the object. The patch is empty for kinds that have no
+        field for suspension: an object of such a kind counts as suspended as long as it has no record of a start."""
         path = FRAMEWORKS[self.kind].suspend if self.role else ("suspend",)
         return nested(path, True) if path else {}
 
@@ -68,7 +69,8 @@ def job_owner(meta: Object) -> PodOwner | None:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadChange:
-    """A change of the Job that an adapter presents: a merge patch of the Job's spec, and annotations."""
+    """A change of the Job that an adapter presents. `spec`: a merge patch of the Job's spec. `words`: the annotations
+    to set or remove."""
 
     adapter: JobAdapter
     spec: Object
@@ -79,7 +81,7 @@ BATCH_JOB = JobAdapter()
 
 
 def adapters(kind: Kind, obj: Object, made: Object | None = None) -> tuple[JobAdapter, ...]:
-    """Return the adapters of an object of that kind: one for each of its roles."""
+    """Return the adapters of an object of this kind, one for each of its roles."""
     if kind is JOBS:
         return (BATCH_JOB,)
     return tuple(JobAdapter(kind, role, made) for role in FRAMEWORKS[kind].roles(obj, made))

@@ -2,9 +2,9 @@
 
 A TrainJob creates a JobSet, a JobSet creates Jobs, and Jobs create pods. The module follows the controller references
 from an object to its ancestors in the caches, as long as Phalanx reads the kinds of these ancestors. Only the topmost
-object waits in a queue. All objects below are parts of the topmost object. For two kinds of pods, a label names the
-topmost object instead. Spark's executors are controlled by the pod of their driver. Some pods of an AppWrapper have
-controllers of kinds that Phalanx does not read.
+object waits in a queue. All objects below are parts of the topmost object. For two kinds of pods, the topmost object is
+found by a label instead of controller references. Spark's executors are controlled by the pod of their driver. Some
+pods of an AppWrapper have controllers of kinds that Phalanx does not read.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NOTHING: Mapping[str, str] = {}
 
 
 class Ancestor(NamedTuple):
-    """The topmost object above another object. `role`: the role in the topmost object to which the lower object
+    """The topmost ancestor of a pod or another object. `role`: the role of the ancestor to which this pod or object
     belongs; "" if unknown."""
 
     kind: Kind
@@ -48,26 +48,27 @@ class Ancestor(NamedTuple):
 
 
 class Ancestors:
-    """The search for the framework's job above an object (its topmost *ancestor*). `kinds`: the kinds that are read as
-    Jobs. `objects`: a function that returns the cache of a kind."""
+    """Find the framework's job to which an object belongs (the object's topmost *ancestor*). `kinds`: a function that
+    returns the kinds that are read as Jobs. `objects`: a function that returns the cache of a kind."""
 
     def __init__(self, kinds: Callable[[], tuple[Kind, ...]], objects: Callable[[Kind], Mapping[str, Object]]) -> None:
         self._read, self._objects = kinds, objects
-        self._gangs: dict[str, tuple[str, bool]] = {}  # uid -> resourceVersion, whether it has members
+        self._gangs: dict[str, tuple[str, bool]] = {}  # uid -> (resourceVersion, whether the object has gang members)
 
     def _kinds(self) -> tuple[Kind, ...]:
-        """Return the kinds of ancestors. Volcano Jobs of this cluster are left out, because their pods form a gang by
-        their PodGroup."""
+        """Return the kinds of which an ancestor can be. Volcano Jobs are left out, because their pods already form a
+        gang by their PodGroup."""
         return tuple(kind for kind in self._read() if kind != VOLCANO_JOB.kind)
 
     def jobs(self, kind: Kind, obj: Object, around: AdmissionDefaults) -> list[BatchJob]:
-        """Return the gang members of an object. If Jobs create the object's pods, the object is a member only if it is
-        itself queued. Otherwise each of its Jobs is read separately."""
+        """Return the gang members that an object consists of, one for each of its roles. An object whose pods are
+        created by Jobs (such as a JobSet) has members only if the object itself is queued. Otherwise each of its Jobs
+        is a gang member of its own."""
         read = [read_job(obj, around, adapter) for adapter in adapters(kind, obj, self.made(kind, obj))]
         return [job for job in read if job.queued or kind in (JOBS, *TRAINING_KINDS)]
 
     def queued(self, meta: Object, around: AdmissionDefaults) -> Ancestor | None:
-        """Return the topmost ancestor of the object if this ancestor is a gang."""
+        """Return the topmost ancestor of the object if the ancestor has gang members; otherwise None."""
         above = self.of(meta)
         return above if above is not None and self._is_gang(above.kind, above.obj, around) else None
 
@@ -83,8 +84,8 @@ class Ancestors:
         return known[1]
 
     def owner(self, meta: Object, around: AdmissionDefaults) -> PodOwner | None:
-        """Return the owner of a pod: the framework's job if this job is a gang, or else the pod's controller, even if
-        the controller's object has not been read yet. Return None if no ancestor is of a kind that Phalanx reads."""
+        """Return the owner of a pod: the framework's job if that job has gang members, or else the pod's controller.
+        The controller itself may not be in the caches yet. Return None if Phalanx reads no kind of the pod's owners."""
         if (above := self.queued(meta, around)) is not None:
             return PodOwner(*above.member, ours=around.sole)
         direct = _controller(meta)
@@ -99,7 +100,7 @@ class Ancestors:
 
     def of(self, meta: Object) -> Ancestor | None:
         """Return the topmost ancestor of the object; None if the object has no ancestor of a kind that Phalanx reads,
-        or if that ancestor is not known yet."""
+        or if that ancestor is not in the caches yet."""
         kinds = self._kinds()
         if len(kinds) == 1:
             return None  # only Jobs are read, and Jobs have no ancestors
@@ -120,12 +121,13 @@ class Ancestors:
         return Ancestor(*found, next((role for one in said if (role := framework.role_of(one))), ""))
 
     def members(self, kind: Kind, obj: Object) -> list[str]:
-        """Return the uids of the gang members into which the object is translated if it has no ancestor."""
+        """Return the uids of the gang members that the roles of this object are as long as the object's ancestor is not
+        in the caches."""
         return [adapter.member(obj) for adapter in adapters(kind, obj, self.made(kind, obj))]
 
     def made(self, kind: Kind, obj: Object) -> Object | None:
-        """Return the object that the framework's operator created from this object, if the created object contains the
-        roles (the JobSet of a TrainJob)."""
+        """Return the JobSet that was created from this object if the object is a TrainJob, because the roles of a
+        TrainJob are read from its JobSet. Otherwise return None."""
         if kind is not TRAIN_JOB.kind or JOB_SET.kind not in self._kinds():
             return None
         meta = obj["metadata"]

@@ -2,8 +2,8 @@
 these pods, and whether the Job is suspended.
 
 The size of a Job's gang is the number of pods that the Job controller would run now: min(parallelism, completions -
-succeeded - failed indexes). A Job without completions (a work queue) has the size of its parallelism until its first
-pod succeeds; then it needs no new pods.
+succeeded - failed indexes). For a Job without completions (a work queue), the size is its parallelism until the first
+pod succeeds. After that the size is 0, because no new pods are created.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from phalanx.kube.read.workload.role_types import check_types
 from phalanx.model.job import Outcome
 
 _JOB_CONTROLLER = "kubernetes.io/job-controller"
-ELSEWHERE = "kueue.x-k8s.io/multikueue"  # the manager of Jobs that other clusters run
+ELSEWHERE = "kueue.x-k8s.io/multikueue"  # spec.managedBy of Jobs that run in other clusters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,14 +103,14 @@ class BatchJob:
 
     @property
     def asked_pods(self) -> int:
-        """Return the number of pods that the user requested at once, as Kubernetes counts them: min(parallelism,
-        completions)."""
+        """Return how many pods may run at once according to the user's settings: min(parallelism, completions), as in
+        Kubernetes."""
         wished = self.requested_parallelism
         return wished if self.completions is None or self.completions_follow else min(wished, self.completions)
 
     def size(self, seen_succeeded: int = 0) -> int:
-        """Return the number of pods that the Job could still use at once. `seen_succeeded`: the number of succeeded
-        pods in the cache, which may be larger than the number in the Job's status."""
+        """Return how many pods the Job could run at once from now on. `seen_succeeded`: the number of succeeded pods in
+        the cache, which may be larger than the number in the Job's status."""
         succeeded = max(self.succeeded, seen_succeeded)
         if self.finished:
             return 0
@@ -186,14 +186,14 @@ def _is_grouped(pod: Object, around: AdmissionDefaults) -> bool:
 
 
 def parallelism_annotation(parallelism: int, requested_parallelism: int) -> str | None:
-    """Return the annotation with the granted and the requested number of an elastic Job's pods; None if all of the
-    requested pods are granted."""
+    """Return the annotation about an elastic Job's size: the number of pods that it may run, and the number that the
+    user requested. Return None if both numbers are equal."""
     return f"{parallelism} of {requested_parallelism}" if parallelism != requested_parallelism else None
 
 
 def time_limit_annotation(active_s: int | None, own: int | None) -> str | None:
-    """Return the annotation with the activeDeadlineSeconds that Phalanx set and the user's value; None if the Job has
-    the user's value."""
+    """Return the annotation with two values of activeDeadlineSeconds: Phalanx's and the user's. Return None if both are
+    equal."""
     return f"{active_s} of {'none' if own is None else own}" if active_s != own else None
 
 

@@ -1,8 +1,8 @@
-"""The types of the fields that the scheduler reads of a role of a framework's job.
+"""The types of the fields that the scheduler reads when it reads a role of a framework's job as a batch/v1 Job.
 
 The API server checks the types of a Job's fields, but not always those of a framework's job: the definition of the kind
-may have no schema. Values of wrong types, such as a toleration whose key is a map, could end the scheduler when they
-are compared with other values. So a role with such values is invalid."""
+may have no schema. Values of wrong types, such as a toleration whose key is a map, could crash the scheduler when they
+are compared with other values. So a role with such a value counts as invalid."""
 
 from __future__ import annotations
 
@@ -167,9 +167,9 @@ class _Status(TypedDict, total=False):
 
 
 def check_types(spec: Object, status: Object | None = None) -> None:
-    """Raise ValueError, which names the field, if a value in the spec of a role (as the spec of a Job) has another type
-    than the same field of a Job, or is out of range. `status`: the status of the framework's job, whose conditions are
-    checked too."""
+    """Check the spec of a role, in the form of a Job's spec. If a value has another type than the same field of a Job,
+    or is out of range, raise a ValueError that names the field. `status`: the status of the framework's job; its
+    conditions are checked too."""
     msgspec.convert(spec, type=_Spec)
     msgspec.convert(status, type=_Status | None)
     for condition in (status or {}).get("conditions") or ():
