@@ -1,5 +1,5 @@
-"""Hold the caches of the watched kinds. Some of these objects (such as LimitRanges) affect the result of reading a pod
-or a pod template.
+"""The caches of all watched kinds. Objects of some kinds (such as LimitRanges) affect how a pod or a pod template is
+read.
 
 The API server must serve pods, Jobs, nodes and queues. If another kind is missing, or if the scheduler has no right to
 list it, the scheduler assumes that the kind has no objects.
@@ -49,8 +49,8 @@ Informers: TypeAlias = Callable[[Kind], Informer]  # returns the running cache o
 
 class ObjectCaches:
     """The caches that decisions depend on. `served`: the optional kinds that have a cache. `job_kinds`: Jobs, and the
-    kinds that are read as Jobs. `admission`: the objects that determine which fields admission will add to pod
-    templates."""
+    kinds that are read as Jobs. `admission`: the objects that determine which fields the API server will add to the
+    pods of a template."""
 
     def __init__(self, informers: Informers, settings: KubeSettings) -> None:
         self.settings = settings
@@ -72,15 +72,15 @@ class ObjectCaches:
         return self._informers(kind)
 
     def objects(self, kind: Kind) -> Mapping[str, Object]:
-        """Return the known objects of the kind, by `namespace/name`."""
+        """Return the cached objects of the kind, by `namespace/name`."""
         return self._informers(kind).objects
 
     def watches(self, kind: Kind) -> bool:
         return kind in self.served or kind in REQUIRED
 
     async def sync(self, api: Connection) -> None:
-        """Find the optional kinds that the API server serves, and wait until the first list of every kind that
-        decisions depend on is in its cache."""
+        """Find the optional kinds that the API server serves. Then wait until every kind on which decisions depend was
+        listed once, and its objects are in the cache."""
         wanted = dict.fromkeys((*LOOKED_UP, *self._of_others()))
         shown = await asyncio.gather(*(_serves(api, kind, patient=self.settings.patient) for kind in wanted))
         served = [kind for kind, is_shown in zip(wanted, shown, strict=True) if is_shown]
@@ -122,7 +122,8 @@ class ObjectCaches:
             await self._informers(kind).list_again()
 
     def look_up(self, kinds: Iterable[Kind]) -> None:
-        """From now on, use the caches of these optional kinds, which the API server serves."""
+        """Use the caches of these optional kinds from now on. The caller has found that the API server serves these
+        kinds."""
         found = {kind: self.objects(kind) for kind in kinds}
         self.admission = AdmissionDefaults(
             limit_ranges=found.get(LIMIT_RANGES, {}),

@@ -21,13 +21,14 @@ from phalanx.model.node import Node
 
 
 class CapacityWatch:
-    """The conversion of changes of nodes, queues, flavors and reservations into events for the core. `with_places`: a
-    function that returns a node with the number of volumes that CSI drivers can attach to it. `tell`: a function that
-    passes events to the core. `queue_changed`: a function that is called with the name of a changed queue. `dialects`:
-    the enabled dialects. `group_labels`: a map from a label (key, value) of nodes to their node group. `objects`: a
+    """Convert changes of nodes, queues, flavors and reservations into events for the core. `with_places`: a function
+    that returns a node with the number of volumes that CSI drivers can attach to it. `tell`: a function that passes
+    events to the core. `queue_changed`: a function that is called with the name of a changed queue. `dialects`: the
+    enabled dialects. `group_labels`: a map from a label (key, value) of nodes to their node group. `objects`: a
     function that returns the cached objects of a kind. `gang_changed`: a function that is called with a gang that a
-    dialect claims. `note`: a function that is called with an object and a text about a setting of it that has no
-    effect. `invalid`: a function that is called with a definition that cannot be read."""
+    dialect claims, if the dialect's objects have changed. `note`: a function that is called with an object and a text
+    about one of its settings that has no effect. `invalid`: a function that is called with a definition that cannot be
+    read."""
 
     def __init__(
         self,
@@ -90,7 +91,7 @@ class CapacityWatch:
             self._look_at_reservations_again()
 
     def _grouped(self, node: Node) -> Node:
-        """Return the node with its node group, if one of the node's labels names a group."""
+        """Return the node with the name of its node group, if one of the node's labels stands for a node group."""
         found = next((group for label, group in self._group_labels.items() if label in node.labels), node.group)
         return node if found == node.group else replace(node, group=found)
 

@@ -1,8 +1,8 @@
 """Keep an invalid object of a user from affecting any other object.
 
-The functions that read objects report known errors. If any other exception is raised while an object is read, the
-object counts as invalid. Its last valid state stays in effect. A new invalid object is ignored. One Event reports the
-error, and the scheduler continues. No object that a user can write may end the scheduler.
+The functions that read objects report the errors that they know. If any other exception is raised while an object is
+read, the object counts as invalid. Its last valid state stays in effect; a new invalid object is ignored. The error is
+reported by one Event, and the scheduler continues. No object that a user can write may stop the scheduler.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ Report: TypeAlias = Callable[[Kind, Object, str], None]  # reports an error text
 
 
 class Fence:
-    """The protection against invalid objects. `invalid`: a function that is called with an object that cannot be read,
-    and with the error. It is called only once for an object and an error, unless the object becomes valid in
+    """Protect the scheduler from invalid objects. `invalid`: a function that is called with an object that cannot be
+    read, and with the error. It is called once for each error of an object, and again only if the object was valid in
     between."""
 
     def __init__(self, invalid: Report) -> None:
@@ -31,13 +31,14 @@ class Fence:
         self._told: dict[str, str] = {}  # uid -> the reported error
 
     def around(self, *takes: Take) -> Take:
-        """Return a function that passes a change to all `takes`, in this order."""
+        """Return a function that calls all functions `takes` with a change, in this order, and catches their
+        exceptions."""
 
         def fenced(change: Change) -> None:
             try:
                 for take in takes:
                     take(change)
-            except Exception as error:  # the other objects are read after any error
+            except Exception as error:  # whatever the error is, other objects must still be read
                 self._tell(change, error)
             else:
                 if self._told:

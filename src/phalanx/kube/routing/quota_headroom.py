@@ -93,14 +93,15 @@ class QuotaHeadroom:
 
 
 def _not_created(gang: GangLifecycle, seats: GangSeats) -> PodsToCreate:
-    """Return each Job of a starting gang, with the number of pods that it must still create to reach its minimum."""
+    """Return pairs of each Job of a starting gang and the number of pods that the Job must still create to reach its
+    minimum."""
     rows, jobs = ((row.source, row.least - row.taken) for row in seats.rows), gang.objects.jobs
     return [(jobs[source.uid], count) for source, count in rows if isinstance(source, JobPods) and source.uid in jobs]
 
 
 def _needed(gang: GangLifecycle) -> PodsToCreate:
-    """Return each suspended Job of a waiting gang, with its minimum. Running Jobs are left out, because their pods are
-    assumed to exist."""
+    """Return pairs of each suspended Job of a waiting gang and the minimum number of the Job's pods. Running Jobs are
+    left out, because their pods are assumed to exist already."""
     if gang.spec is None:
         return []
     rows = ((source, role.minimum) for role, source in zip(gang.spec.job.roles, gang.spec.sources, strict=True))

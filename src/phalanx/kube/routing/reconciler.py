@@ -20,8 +20,7 @@ class GangReconciler:
     """The reconciliation of gangs. A gang is *marked* when it must be reconciled in the next round. `gangs`: all gangs,
     by id. `key`: the key that signs the records of starts. `wake`: a function that is called when a gang is marked.
     `settled`: a function that is called after each reconciliation, with the gang's id and the gang. The second argument
-    is None if the gang no longer exists. The generators yield after each gang, so that other tasks can run in
-    between."""
+    is None if the gang no longer exists. `reconcile` yields between gangs, so that other tasks can run in between."""
 
     def __init__(
         self,
@@ -57,8 +56,8 @@ class GangReconciler:
 
     def reconcile(self, defaults: GangDefaults, unblocked: Iterable[str] = ()) -> Iterator[None]:
         """In the first call, report the starts of an earlier process to the core. Then reconcile the marked gangs, the
-        gangs whose timers have expired, and the gangs `unblocked`, one after the other. A gang that has ended stays
-        known until its pods are deleted. An exception while a gang is reconciled affects only that gang."""
+        gangs whose timers have expired, and the gangs `unblocked`, one after the other. An exception while a gang is
+        reconciled affects only that gang."""
         if not self._recovered:
             self._recovered = True
             yield from recover(list(self._gangs.values()), defaults, self._key)
@@ -72,7 +71,7 @@ class GangReconciler:
                     advance(gang, defaults)
                     self._timers.set(name, gang.wake_s)
                 self._settled(name, gang)
-            except Exception:  # the other gangs are reconciled after any error
+            except Exception:  # whatever the error is, other gangs must still be reconciled
                 log.exception(
                     "the gang %s could not be reconciled; the next change of the gang triggers another attempt", name
                 )
@@ -84,7 +83,7 @@ class GangTimers:
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, str]] = []
-        self._due_s: dict[str, float] = {}  # gang -> the time in its valid entry
+        self._due_s: dict[str, float] = {}  # gang -> the time of its timer; other entries of the heap are outdated
 
     def set(self, gang: str, at_s: float) -> None:
         """Set the gang's timer to `at_s` (seconds since the epoch); 0 leaves the timer unchanged."""

@@ -18,12 +18,12 @@ from phalanx.kube.write.events import ReportRate
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeSettings:
     """The settings of the scheduler on a cluster. `writes`: the number of concurrent writes. `dialects`: the names of
-    the enabled dialects. Phalanx serves the scheduler names and kinds of these other schedulers. `alone`: a function of
-    the spec of a pod that names the default scheduler. It returns True if Phalanx must bind the pod as a job of one
-    pod, because no other scheduler does. `sole`: True if no other scheduler runs, so that Phalanx binds all pods of
-    gangs. `patient`: True to repeat requests that the API server refuses with code 403, because a server that has just
-    started has not read all RBAC roles yet. Commands that read objects once, perhaps with few rights, set `patient` to
-    False."""
+    the enabled dialects. Phalanx binds pods with the scheduler names of these dialects, and reads their kinds. `alone`:
+    a function of the spec of a pod that names the default scheduler. It returns True if Phalanx must bind the pod as a
+    job of one pod, because no other scheduler does. `sole`: True if no other scheduler runs, so that Phalanx binds all
+    pods of gangs. `patient`: True to repeat requests that the API server refuses with code 403, because a server that
+    has just started has not read all RBAC roles yet. Commands that read objects once, perhaps with few rights, set
+    `patient` to False."""
 
     default_queue: str = DEFAULT_QUEUE
     writes: int = 32

@@ -24,8 +24,8 @@ from phalanx.model.node import Node
 
 
 class VolumeUsers:
-    """The index of the users of claims. `take`: a map from a kind (node, pod, Job, or a kind that is read as a Job) to
-    the function that reads an object of that kind again."""
+    """An index of the pods and Jobs that use each claim. `take`: a map from a kind (node, pod, Job, or a kind that is
+    read as a Job) to the function that reads an object of that kind again."""
 
     def __init__(self, caches: ObjectCaches, take: Mapping[Kind, Take]) -> None:
         self._caches, self._take = caches, take

@@ -26,12 +26,13 @@ from phalanx.model.event import Event
 
 
 class ClusterWatch:
-    """The routing of all watched kinds. `defaults`: the defaults of all gangs. `gangs`: all gangs, by id. `new_gang`: a
-    function that creates a gang. `tell`: a function that passes events to the core. `mark`: a function that marks a
-    gang to be reconciled. `wake`: a function that is called after a change that may affect the core or a gang.
-    `invalid`: a function that is called with an object that cannot be read, and the error. `note`: a function that is
-    called with an object and a text about a setting of it that has no effect. `group_labels`: a map from a label (key,
-    value) of nodes to their node group. `choose`: a function that returns the clusters to which a gang may be sent."""
+    """Route the changes of all watched kinds. `defaults`: the default settings of all gangs. `gangs`: all gangs, by id.
+    `new_gang`: a function that creates a gang. `tell`: a function that passes events to the core. `mark`: a function
+    that marks a gang to be reconciled. `wake`: a function that is called after a change that may affect the core or a
+    gang. `invalid`: a function that is called with an object that cannot be read, and the error. `note`: a function
+    that is called with an object and a text about one of its settings that has no effect. `group_labels`: a map from a
+    label (key, value) of nodes to their node group. `choose`: a function that returns the clusters to which a gang may
+    be sent."""
 
     def __init__(
         self,
@@ -112,7 +113,8 @@ class ClusterWatch:
                 await self._caches.informer(kind).follow(take)
 
     def _order(self) -> list[tuple[Kind, Take]]:
-        """Return the watched kinds with their handlers, in the order of `ClusterWatch`."""
+        """Return the watched kinds with the functions that handle their changes, in the order in which existing objects
+        are read."""
         around = self._fence.around
         order: tuple[tuple[Kind, Take], ...] = (
             (RESOURCE_QUOTAS, around(self._on_quota)),
@@ -128,7 +130,7 @@ class ClusterWatch:
         return [(kind, take) for kind, take in order if self._caches.watches(kind)]
 
     def _defined(self) -> Iterator[Kind]:
-        """Yield the kinds whose changes are passed to dialects. Changes of job kinds are passed to gangs instead. Only
+        """Yield the kinds whose changes are passed to dialects. Changes of job kinds are passed to gangs instead;
         changes of Volcano's Jobs are passed to both."""
         return (kind for kind in self.capacity.dialects.kinds if kind not in self._caches.gang_kinds)
 

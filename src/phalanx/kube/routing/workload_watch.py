@@ -1,9 +1,9 @@
 """Route changed Jobs and pods to the gangs that they belong to.
 
-Each changed object is read once, and then routed. A pod whose Job is not known yet belongs to no gang until the Job is
-known. Foreign pods are passed to `foreign_pods`, which tracks their usage. Objects that a framework's job has created
-(`ancestors`) belong to that job. Such a Job is not a member of a gang itself, and its pods count as pods of the
-framework's job.
+Each changed object is read once, and then routed. A pod whose Job is not in the cache yet belongs to no gang until the
+Job arrives. Foreign pods are passed to `foreign_pods`, which tracks their usage. Objects that were created for a
+framework's job (`ancestors`) belong to that job. So a Job that was created for a JobSet is not a gang member itself,
+and its pods count as pods of the JobSet.
 """
 
 from __future__ import annotations
@@ -91,7 +91,8 @@ class WorkloadWatch:
             self._see_job(member, jobs.get(member))
 
     def _hand_over(self, kind: Kind, obj: Object, above: Ancestor) -> None:
-        """Pass the pods and roles of an object to the object `above`, whose controller created it."""
+        """Read the object `above` again, because it is the ancestor of `obj`, and read the pods of `obj` again as pods
+        of this ancestor."""
         if kind is not JOBS:
             self.on_job(Change(kind=above.kind, old=above.obj, new=above.obj))
         members = self._ancestors.members(kind, obj)
@@ -117,7 +118,7 @@ class WorkloadWatch:
                     self._route(self._pods[pod_uid])
         if job is None or name is None:
             for pod_uid in self._pods_of.get(uid, ()) if job is not None else ():
-                self._route(self._pods[pod_uid])  # the Job belongs to no gang, so the gang of its pods may change
+                self._route(self._pods[pod_uid])  # the Job belongs to no gang, so its pods may get another gang
             return
         gang = self._job_gang[uid] = self._gangs.get(name) or self._add(name)
         gang.see_job(job)
@@ -181,7 +182,7 @@ class WorkloadWatch:
         before, name = self._pod_gang.get(pod.uid), self._named_gang(pod)
         if before is not None and before.id != name:
             before.lose_pod(pod)
-            self.foreign_pods.touched[pod.uid] = None  # the pod's capacity on its node belongs to no gang now
+            self.foreign_pods.touched[pod.uid] = None  # the pod's usage is now charged to no gang
             del self._pod_gang[pod.uid]
             self._changed(before.id)
         if name is not None:
@@ -203,7 +204,7 @@ class WorkloadWatch:
         return f"{pod.namespace}/{name}" if name else f"{pod.namespace}/pod:{pod.name}"
 
     def _exists(self, key: str, uid: str) -> bool:
-        """Return whether there is a Job or a training job of this name and uid."""
+        """Return whether an object with this name and uid exists, of any kind that is read as a Job."""
         found = (self._caches.objects(kind).get(key) for kind in self._caches.job_kinds)
         return any(obj is not None and obj["metadata"]["uid"] == uid for obj in found)
 
