@@ -25,8 +25,8 @@ Statuses: TypeAlias = dict[tuple[Kind, str], Object]  # (kind, key of an object)
 
 
 class AnswerWriter:
-    """The writer of answers. `written`: a set; the keys of all annotations that this class writes are added to it.
-    `reports`: gets a report of each write."""
+    """The writer of answers. `written`: a set to which this class adds the keys of all annotations that it writes.
+    `reports`: the object that records metrics and Events about each write."""
 
     def __init__(
         self,
@@ -41,8 +41,8 @@ class AnswerWriter:
 
     async def write(self, about: str, answer: Answer, known: Statuses) -> float | None:
         """Write an answer about a gang or a dialect. Return the number of seconds after which the answers must be
-        compared with the objects again. None: it is enough to compare them at the next change. `known`: the statuses
-        from which the answers were computed."""
+        compared with the objects again; None if the next change is early enough. `known`: the statuses from which the
+        answers were computed."""
         try:
             return await self._put(about, answer, known)
         except ApiRefusal as error:
@@ -176,7 +176,8 @@ def _merging(old: Mapping[str, object], new: Mapping[str, object]) -> Object:
 
 
 def _says(existing: object, wanted: object) -> bool:
-    """Return whether `existing`, a part of an object's metadata, has all `wanted` entries; it may have more entries."""
+    """Return whether `existing`, a part of an object's metadata, has all entries of `wanted`. It may have further
+    entries."""
     if isinstance(existing, Mapping) and isinstance(wanted, Mapping):
         return all(existing.get(key) == text for key, text in wanted.items())
     return bool(existing == wanted)

@@ -26,7 +26,7 @@ from phalanx.model.job import DependencyType, Job, Outcome
 
 STARTED = "started"
 WORDS = frozenset(map(str, Outcome))
-KEPT = 10_000  # the number of outcomes that are kept although no waiting job needs them
+KEPT = 10_000  # at least this number of outcomes is kept, even if no waiting job needs them
 
 
 class DependencyOutcomes:
@@ -37,13 +37,13 @@ class DependencyOutcomes:
         self._gangs, self._annotate = gangs, annotate
         self._outcomes: dict[str, Outcome] = {}
         self._needs: dict[str, dict[str, DependencyType]] = {}  # pending job -> the jobs that it depends on
-        self._begun: dict[str, set[str]] = {}  # pending job -> dependencies that started earlier
+        self._begun: dict[str, set[str]] = {}  # pending job -> its dependencies whose start is recorded
         self._dependents: dict[str, dict[str, None]] = {}  # dependency -> the pending jobs that depend on it
         self.due: dict[str, None] = {}
 
     def hear(self, events: Sequence[Event]) -> list[Event]:
-        """Process the events for the core. Return these events, and further events about outcomes that are recorded
-        only in annotations."""
+        """Note the outcomes in these events, which are on their way to the core. Return the events, together with
+        events about outcomes that are only recorded in annotations."""
         found: list[Event] = []
         for event in events:
             match event:
@@ -65,8 +65,9 @@ class DependencyOutcomes:
         return found
 
     def write(self) -> None:
-        """Write the outcomes that are missing on the objects of pending jobs. The core has already got these outcomes
-        before its last decision."""
+        """Write on the objects of pending jobs the outcomes of their dependencies that are not written there yet. The
+        caller calls this method after a decision of the core, so that jobs that this decision starts get no
+        annotation."""
         due, self.due = self.due, {}
         for name in due:
             gang = self._gangs.get(name)
@@ -85,8 +86,8 @@ class DependencyOutcomes:
     # --- private ---------------------------------------------------------------------------------------------------
 
     def _describe(self, job: Job) -> Job:
-        """Return the job for the core, without the dependencies that only require a start, if the start has already
-        happened."""
+        """Return the job as the core gets it: dependencies that only require a start are left out if that start is
+        recorded in the job's annotation."""
         self._forget(job.id)
         needs = self._needs[job.id] = {each.job: each.after for each in job.after}
         for need in needs:
@@ -101,7 +102,7 @@ class DependencyOutcomes:
         return replace(job, after=() if job.requires_any and len(left) < len(job.after) else left)
 
     def _has_started(self, name: str) -> bool:
-        """Return whether the gang runs, or has run and its pods are terminating."""
+        """Return whether the gang is running or is leaving its nodes."""
         gang = self._gangs.get(name)
         return gang is not None and gang.state.stage in (Stage.RUNNING, Stage.LEAVING)
 

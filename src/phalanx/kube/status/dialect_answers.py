@@ -3,9 +3,9 @@ Phalanx that reads another scheduler's objects.)
 
 A moment after a gang changes, the gang is passed to its dialect. Several changes in quick succession count as one. The
 dialect's answer is written if it differs from the existing objects. Then the statuses of definitions (such as queues)
-are written, at most every `pause_s` seconds, and less often in large clusters. The writes are best effort: a refused
-write is not repeated before the next change. After a conflict, or if the API server does not respond, the answer is
-compared with the objects again a moment later. No decision of the scheduler depends on these answers.
+are written, at most every `pause_s` seconds, and less often in large clusters. A refused write is not repeated before
+the next change. After a conflict, or if the API server does not respond, the answer is compared with the objects again
+a moment later. No decision of the scheduler depends on these answers.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _LEISURE = 20.0  # writing the statuses of definitions takes at most a twentieth
 
 
 class DialectAnswers:
-    """The writer of the answers about gangs and queues. `run` writes until it is cancelled. `gang_of_pod`: a function
-    that gets the uid of a pod and returns the pod's present gang. `served`: the kinds that have a cache. `effects`: the
+    """Write the answers about gangs and queues. `run` does so until it is cancelled. `gang_of_pod`: a function that
+    gets the uid of a pod and returns the pod's present gang. `served`: the kinds that have a cache. `effects`: the
     object that records Events and reports whether the leader's deadline has passed."""
 
     def __init__(
@@ -58,7 +58,7 @@ class DialectAnswers:
         self.reports = DialectReports(watch, self._views, self._objects, effects.reporter, now_s)
         self._writer = AnswerWriter(api, informers, watch.written, self.reports)
         self._touched: dict[str, None] = {}
-        self._timers: dict[str, float] = {}  # gang or dialect -> when it is reconciled again
+        self._timers: dict[str, float] = {}  # gang or dialect -> when its answers are computed again
         self._news = asyncio.Event()
 
     def touch(self, gang: str) -> None:
@@ -138,8 +138,7 @@ class DialectAnswers:
         return {kind: self._cache(kind) for kind in kinds if self._served(kind)}
 
     def _later(self, about: str, at_s: float) -> None:
-        """Reconcile the gang, or the definitions of the dialect, again at `at_s`. An earlier timer replaces a later
-        one."""
+        """Compute the answers about this gang or dialect again at `at_s`. An earlier time replaces a later one."""
         if self._timers.get(about, at_s + 1.0) > at_s:
             self._timers[about] = at_s
             asyncio.get_running_loop().call_later(max(0.0, at_s - self._now_s()) + 0.05, self._due, about)
@@ -154,7 +153,7 @@ class DialectAnswers:
         try:
             found = list(answers())  # computed before any write, because writes change the caches
             known = {(one.kind, one.key): self._writer.status(one) for one in found if self._served(one.kind)}
-        except Exception:  # a bug of the dialect; the answers about other gangs continue
+        except Exception:  # a bug in the dialect must not affect the answers about other gangs
             log.exception("the answers about %s cannot be computed; the next change triggers another attempt", about)
             return
         for answer in found:

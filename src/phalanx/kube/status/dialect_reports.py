@@ -1,6 +1,6 @@
 """Serve the metrics of other schedulers, and the responses and streams at their API paths, so that programs for these
-schedulers also work with Phalanx. Also record the Events that the other scheduler would record for a dialect's
-writes."""
+schedulers also work with Phalanx. For each write of a dialect's answer, the module also records the Events that the
+other scheduler would record."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class DialectReports:
         self._journals: dict[str, GangHistory] = {
             name: JOURNALS[name](instance) for name in watch.dialects if name in JOURNALS
         }
-        self._noted = asyncio.Event()  # set when a journal records an event, and then replaced
+        self._noted = asyncio.Event()  # set when a journal gets a new entry; then replaced by a new object
 
     def see_gang(self, name: str, before: GangView | None, told: GangView | None) -> None:
         """Record in the journal of the dialect `name` that the view of a gang has changed."""
@@ -61,7 +61,7 @@ class DialectReports:
             self._figures[name].wrote(self._watch.defined[name], told, kind, before, after)
 
     def see_write(self, gang: str, kind: Kind, before: Object | None, after: Object) -> None:
-        """Record the Events that the dialect's own scheduler would record for this write."""
+        """Record the Events that the other scheduler would record for this write."""
         name, told = self._views.of(gang)
         if told is None or kind not in RECORDED.get(name, ()):
             return
@@ -70,8 +70,8 @@ class DialectReports:
             self._event(kind_of(one.about), one.about["metadata"], one.reason, one.text, warning=one.warning)
 
     def counted(self) -> Callable[[], Iterable[MetricFamily]]:
-        """Start the counters of the dialects' metrics. Return a function that returns the present metrics. The metrics
-        have the names that the dialects' own schedulers use."""
+        """Begin to count the dialects' metrics, and return a function that returns their present values. The metrics
+        have the names that the other schedulers use."""
         self._figures = {name: FIGURES[name]() for name in self._views.told if name in FIGURES}
         return lambda: [family for figures in self._figures.values() for family in figures.families()]
 
@@ -95,8 +95,8 @@ class DialectReports:
     def stream(
         self, group: str, path: tuple[str, ...], query: Mapping[str, str]
     ) -> AsyncIterator[Sequence[Object]] | None:
-        """Return the stream that a dialect serves at this path; None if the path has no stream, so that `view` must
-        answer the request."""
+        """Return the stream that a dialect serves at this path; None if there is no stream at this path, so that the
+        caller must use `view`."""
         journal = self._journals.get(ANSWERED.get(group, ""))
         lines = journal.stream(path, query) if journal is not None else None
         return self._follow(lines) if lines is not None else None

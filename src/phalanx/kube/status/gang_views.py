@@ -1,5 +1,5 @@
-"""Build and store the view of each gang that the gang's dialect gets. A view contains the reasons and evictions that
-were reported since the previous view."""
+"""Build and store the views of gangs. A *view* is the data about a gang that its dialect gets. It also contains the
+reasons and evictions that were reported since the previous view."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from phalanx.model.reason import Reason
 
 
 class GangViews:
-    """The views of gangs. `told`: a map from dialect to gang to the latest view of that gang. `cache`: a function that
+    """The views of gangs. `told`: for each dialect, a map from a gang to its latest view. `cache`: a function that
     returns the objects of a kind. `gang_of_pod`: a function that gets the uid of a pod and returns the pod's present
     gang."""
 
@@ -32,8 +32,8 @@ class GangViews:
         self.told: dict[str, dict[str, GangView]] = {name: {} for name in watch.dialects}
         self._watch, self._gangs, self._cache, self._gang_of_pod = watch, gangs, cache, gang_of_pod
         self._reasons: dict[str, Reason] = {}
-        self._departures: dict[str, Departure] = {}  # departures that a view has reported
-        self._pods: dict[str, dict[str, str]] = {}  # gang of bare pods -> key of a pod -> its uid
+        self._departures: dict[str, Departure] = {}  # gang -> the last departure that a view contained
+        self._pods: dict[str, dict[str, str]] = {}  # gang -> its bare pods: key -> uid
 
     def of(self, gang: str) -> tuple[str, GangView | None]:
         """Return the dialect of the gang, and its latest view of the gang."""
@@ -59,19 +59,19 @@ class GangViews:
 
     def _look(self, id: str, last: GangView | None) -> GangView | None:
         gang, pods = self._gangs.get(id), self._bare_pods(id)
-        if gang is None:  # the bare pods have ended, but still exist
+        if gang is None:  # the gang has ended, but its bare pods still exist
             if last is None or not pods:
                 return None
             return replace(last, stage=GangStage.FINISHED, owners=tuple(pods), outcome=outcome_of(pods), evicted=None)
         eviction = self._eviction(gang)
-        if eviction is not None:  # a newer reason of the core takes precedence over the reason of the eviction
+        if eviction is not None:  # if the core has reported a newer reason, that reason stays
             self._reasons.setdefault(id, eviction.reason)
         return tell(gang, self._cache, pods, self._reasons.get(id), eviction)
 
     def _bare_pods(self, id: str) -> list[Object]:
-        """Return the existing bare pods of the gang, oldest first, including pods that have ended and pods of a Job
-        outside of the gang. Pods that no longer belong to the gang, because their Job was deleted or their labels name
-        another gang, are left out."""
+        """Return the existing bare pods of the gang, oldest first, including pods that have ended, and pods of a Job
+        that is no member of the gang. Pods that no longer belong to the gang, because their Job was deleted or their
+        labels name another gang, are left out."""
         gang = self._gangs.get(id)
         objects = gang.objects if gang is not None else GangObjects(id)
         bare = [pod for pod in objects.pods.values() if pod.owner is None or not objects.jobs]

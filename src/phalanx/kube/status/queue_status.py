@@ -34,9 +34,9 @@ _MUCH = 1e6  # written for an infinite share, which JSON cannot express
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusSource:
-    """Functions that return the data for the status of queues. `standings`: the usage of the queues. `wrong`: the
-    errors in their definitions, by queue. `objects`: the Queue objects by name. `may_write`: False after the leader's
-    deadline."""
+    """Functions that return the data from which statuses of queues are computed. `standings`: the usage and the jobs of
+    the queues. `wrong`: the errors in the definitions, by queue. `objects`: the Queue objects by name. `may_write`:
+    False after the leader's deadline for writes."""
 
     standings: Callable[[], Iterable[QueueStatus]]
     wrong: Callable[[], Mapping[str, str]]
@@ -68,8 +68,8 @@ async def write_statuses(
     api: Connection, sight: StatusSource, standings: Iterable[QueueStatus], now_s: float, written: dict[str, Object]
 ) -> set[str]:
     """Write the status of all queues once. `written`: the last status written to each queue; it is updated. Return the
-    queues whose write failed. The next round retries them after all other queues. After `_MOST_FAULTS` such writes, the
-    round ends."""
+    queues whose write failed. The next round retries these queues after all other queues. The round ends early after
+    `_MOST_FAULTS` failed writes."""
     queues, wrong = sight.objects(), sight.wrong()
     failed: set[str] = set()
     for standing in standings:
@@ -87,7 +87,7 @@ async def write_statuses(
             written[name] = status
         except ApiRefusal as error:
             log.info("the status of queue %s was not written: %s", name, error)
-            written[name] = status  # do not write it again: the API server would refuse it again
+            written[name] = status  # the API server would refuse it again
         except ApiError as error:
             log.info("the status of queue %s was not written: %s", name, error)
             failed.add(name)

@@ -50,7 +50,7 @@ def tell(
         id=gang.id,
         namespace=gang.id.partition("/")[0],
         kind="PodGroup" if not jobs and any(labels.JOB in one for one in said) else owners[0]["kind"],
-        owners=tuple({owner["metadata"]["uid"]: owner for owner in owners}.values()),  # all roles belong to one object
+        owners=tuple({owner["metadata"]["uid"]: owner for owner in owners}.values()),  # roles may share an object
         options={key: value for one in reversed(said) for key, value in one.items()},
         queue=gang.queue,
         priority=gang.spec.job.priority if gang.spec is not None else 0,
@@ -83,7 +83,7 @@ def _object(job: BatchJob, objects: Caches) -> Object | None:
 
 
 def as_pod(obj: Object) -> Object:
-    """Return the pod with `apiVersion` and `kind`, which items of lists lack."""
+    """Return the pod with the fields `apiVersion` and `kind`, which the items of a list response do not have."""
     return {**obj, "apiVersion": PODS.api_version, "kind": PODS.name}
 
 
@@ -117,7 +117,7 @@ def _job_sets(
 
 
 def _bare_sets(gang: GangLifecycle, owners: Sequence[Object], objects: Caches) -> Iterator[PodSet]:
-    """Yield a pod set for each role of the gang; the spec of a bare pod serves as the template."""
+    """Yield a pod set for each role of the gang. Its template is taken from one of the role's bare pods."""
     by_key = {key_of(owner): owner for owner in owners}
     over = sum(_phase(owner) == _SUCCEEDED for owner in owners)
     roles = [(role, source) for role, source in _roles(gang) if isinstance(source, BarePods)]
@@ -152,8 +152,8 @@ def _source(pod: Pod) -> PodSource:
 
 
 def _given(gang: GangLifecycle, source: PodSource) -> tuple[int, str]:
-    """Return the number of pods of a role that have granted nodes, and the flavor of these pods. A pod that is being
-    replaced is counted. A pod that the job has requested after its start is counted only if it has a node."""
+    """Return for how many pods the role was granted capacity, and the flavor of these pods. Seats without a node are
+    counted too, but only up to the role's minimum: their pods are being replaced or planned again."""
     if gang.state.parts is None:
         return 0, ""
     start = gang.state.parts.start
@@ -178,8 +178,8 @@ def _places(gang: GangLifecycle, source: PodSource, objects: Caches) -> tuple[tu
 
 
 def _reclaimable(job: BatchJob) -> int:
-    """Return the number of pods that a running Job no longer needs: its parallelism less the number of completions that
-    are left."""
+    """Return the number of pods that a running Job no longer needs: its parallelism less the completions that have not
+    succeeded yet."""
     total = job.parallelism if job.completions is None else job.completions
     most = min(job.parallelism, total)
     if most <= 1 or not job.succeeded or job.finished:

@@ -30,9 +30,8 @@ REASON = "SchedulerUnknown"
 def unattended_pods(
     settings: KubeSettings, pods: Callable[[], Mapping[str, Object]], report: Report, now_s: Callable[[], float]
 ) -> UnattendedPods:
-    """Return the object that makes these reports for a cluster. If no other scheduler should run in the cluster, all
-    pods are checked. Otherwise only pods in PodGroups of scheduler-plugins are checked, provided that this dialect is
-    enabled."""
+    """Create the checker for a cluster. If no other scheduler should run in the cluster, all pods are checked.
+    Otherwise only pods in PodGroups of scheduler-plugins are checked, provided that this dialect is enabled."""
     grouped = frozenset(GROUP_LABELS) if SCHEDULER_PLUGINS in settings.dialects else frozenset[str]()
 
     def concerns(meta: Object) -> bool:
@@ -42,9 +41,9 @@ def unattended_pods(
 
 
 class UnattendedPods:
-    """The reports about pods of other schedulers. `pods`: a function that returns the existing pods. `answers_to`: the
-    scheduler names whose pods Phalanx schedules. `concerns`: a function that returns whether a pod with this metadata
-    is reported. `report`: a function that records an Event."""
+    """Report pods of other schedulers that no scheduler tries to place. `pods`: a function that returns the existing
+    pods. `answers_to`: the scheduler names whose pods Phalanx schedules. `concerns`: a function that returns whether a
+    pod with this metadata must be checked. `report`: a function that records an Event."""
 
     def __init__(
         self,

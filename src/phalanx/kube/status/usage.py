@@ -1,8 +1,9 @@
 """Save the past usage of users for the next scheduler process, so that a restart does not change their fair shares.
 
 The usage is JSON in the ConfigMap `kube-system/phalanx-usage`. The scheduler writes it at most once a minute while jobs
-run, and when it stops. If the scheduler is killed, at most one minute of usage is lost. The usage of jobs that still
-run is not lost, because the next process adds the usage of these jobs since the last write.
+run, and when it stops. If the scheduler is killed, it loses the usage since the last write of jobs that have ended
+since then: at most one minute. The usage of jobs that still run is not lost, because the next process adds their usage
+since the last write.
 
 The size of a ConfigMap limits the number of users, so the users with the least usage are left out if there are too
 many. Invalid content of the ConfigMap is ignored.
@@ -28,12 +29,12 @@ log = logging.getLogger(__name__)
 
 NAME, NAMESPACE = "phalanx-usage", "kube-system"
 _KEY = "usage"
-_MOST_BYTES = 900_000  # a ConfigMap holds 1 MiB
+_MOST_BYTES = 900_000  # the size limit of a ConfigMap is 1 MiB
 _STOP_S = 5.0  # the time limit of the last write
 
 
 class PastUsage(Protocol):
-    """The past usage in the scheduler's state."""
+    """The past usage that the scheduler keeps in memory."""
 
     def amounts(self, now_s: float) -> Iterable[tuple[str, str, float]]:
         """Yield (queue, user, usage in billed units times seconds, decayed to `now_s`)."""
