@@ -2,7 +2,7 @@
 clusters, to which jobs are sent.
 
 `providers.provision` implements the node groups, and `clusters.dispatch` the other clusters. This module defines the
-interfaces of these two modules, and the functions of the world that the two modules may call."""
+interfaces that these two modules implement, and the functions of the world that they may call."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from phalanx.model.reason import Reason
 
 class NodeProvisioning(Protocol):
     """The node groups of a cluster, which can add and remove nodes (implemented by `providers.provision`). `wake`: a
-    function that the node groups call when they have events. `group_labels`: a map from a label (key, value) of nodes
+    function that the implementation calls when it has events. `group_labels`: a map from a label (key, value) of nodes
     to the name of their group, in addition to the label `phalanx.dev/node-group`."""
 
     wake: Callable[[], None]
@@ -34,7 +34,7 @@ class NodeProvisioning(Protocol):
         """Execute the action in the background."""
 
     async def run(self) -> None:
-        """Call the cloud providers until this task is cancelled."""
+        """Execute the actions by calls to the cloud providers, until this task is cancelled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class ManagerWorld:
     there are events. `give_back`: called to take back a start. Its arguments are the gang, the number of the start, the
     reason, and a map from a cluster to the seconds for which the gang is not sent to that cluster. `report`: writes an
     Event about a job, with its reason and text. `kinds`: returns the kinds of jobs that are read. `mark`: called with a
-    gang for which another cluster may be chosen now."""
+    gang that must be reconciled, because another cluster may be chosen for it now."""
 
     wake: Callable[[], None] = lambda: None
     give_back: Callable[[str, int, Reason, Mapping[str, float]], None] = lambda *about: None

@@ -3,8 +3,9 @@
 This module stores only data that it can read again from the API server. Informers report every change of an object.
 `routing` finds the gang that the changed object belongs to, and marks that gang. `events` reconciles the marked gangs:
 each gang once, even after many changes. `apply` passes each decision to its gang (`plan_execution`), and the gang
-requests the writes to the API. When the API server answers a write, the gang is marked again. The cost of a change does
-not depend on the number of all objects; only the start of the scheduler takes longer with more objects.
+requests the writes to the API. When the API server answers a write, the gang is marked again. The time to process a
+change does not depend on the number of objects in the cluster. Only the start of the scheduler takes longer with more
+objects.
 """
 
 from __future__ import annotations
@@ -36,10 +37,9 @@ from phalanx.model.plan import Plan
 class KubeWorld:
     """A Kubernetes cluster as the `World` of `phalanx.loop`. `gangs`: all gangs, by id. `fence`: a function that
     returns the event loop's time after which no write may be sent; None if no other scheduler runs. `installed`: the
-    result of installing Phalanx's kinds and policies. Its key signs the annotations that record the starts of gangs,
-    and verifies them when the scheduler restarts. Without a key, the scheduler accepts all records. `breaches`: a
-    function that returns how many decisions so far overcommitted a node. `sources`: the node groups and the other
-    clusters."""
+    result of installing Phalanx's kinds and policies. It contains the key with which the records of starts are signed
+    and, after a restart, verified. Without a key, the scheduler accepts all records. `breaches`: a function that
+    returns how many decisions have overcommitted a node so far. `sources`: the node groups and the other clusters."""
 
     def __init__(
         self,
@@ -58,8 +58,8 @@ class KubeWorld:
         sources = sources or CapacitySources()
         self._api, self._clock, self._sources, self._clusters = api, clock, sources.all, sources.clusters
         self._out: list[Event] = []  # the events that the core has not read yet
-        self._news = asyncio.Event()  # set when the loop has something to do
-        self._routed = False  # True when changes are routed as they arrive
+        self._news = asyncio.Event()  # set when there may be new events or writes for the loop
+        self._routed = False  # True if each change is routed when it arrives
         self._reconciler = GangReconciler(self.gangs, clock, key, self._news.set, self._settle)
         self.caches = ObjectCaches(informers, settings)
         self.watch = self._watch_all(clock, sources)
@@ -149,15 +149,15 @@ class KubeWorld:
 
     async def sync(self, usage: Awaitable[Iterable[Event]]) -> None:
         """List all kinds that decisions depend on, route the listed objects to their gangs, and read the past usage.
-        Return when these steps are complete. Other tasks run during the wait, so that the Lease is renewed. `usage`:
-        returns the events about the past usage."""
+        Return when these steps are complete. Other tasks run during the wait, so that the Lease is renewed. `usage`: an
+        awaitable that returns the events about the past usage."""
         with without_collection():
             _, past = await asyncio.gather(self.caches.sync(self._api), usage)
             await self.watch.follow()
             self._routed = True
             await run_in_slices(self.watch.workloads.read_again())
             self._define()
-            self._out += past  # after the queues, which define how usage counts, and before running jobs
+            self._out += past  # after the events about queues, and before the events about running jobs
             for steps in (self._reconciler.reconcile(self.watch.defaults), self._see_foreign_pods()):
                 await run_in_slices(steps)
         self._news.set()
@@ -229,8 +229,8 @@ class KubeWorld:
     # --- effects of changes ---------------------------------------------------------------------------------------
 
     def _define(self) -> None:
-        """Queue the events about changed definitions of dialects. (A dialect is the part of Phalanx that reads another
-        scheduler's objects.)"""
+        """Add the events about changed definitions of dialects to the events for the core. (A dialect is the part of
+        Phalanx that reads another scheduler's objects.)"""
         if self._dialects.stale:
             self._out += list(self._dialects.events())
             self.effects.reporter.on_demand = self._dialects.on_demand()

@@ -32,14 +32,13 @@ async def open_world(
 ) -> AsyncIterator[KubeWorld]:
     """Yield a running world. The first events that it reports describe the whole cluster.
 
-    `informers(kind)`: a function that returns the running cache of a kind.
-    `fence`: a function that returns the event loop's time after which no write may be sent (see `leader`). None means
-    that no other scheduler runs. `breaches`: a function that returns how many decisions so far violated an invariant,
-    such as the capacity of a node.
+    `informers(kind)`: a function that returns the running cache of a kind. `fence`: a function that returns the event
+    loop's time after which no write may be sent (see `leader`). None means that no other scheduler runs. `breaches`: a
+    function that returns how many decisions have violated an invariant so far, such as the capacity of a node.
     `sources`: the node groups, and the other clusters to which jobs are sent.
     """
     settings = settings or KubeSettings()
-    for kind in LISTED_FIRST:  # the API server sends the long lists while the definitions are installed
+    for kind in LISTED_FIRST:  # start to list these kinds now, because the lists are long
         informers(kind)
     installed = await install_all(api, clock, settings.others)
     settings = replace(settings, dialects=settings.dialects - installed.unread)

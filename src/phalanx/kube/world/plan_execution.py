@@ -28,7 +28,7 @@ class PlanExecution:
     """The execution of plans. `left`: the decided actions that are not carried out yet. `gangs`: all gangs, by id.
     `is_whole`: a function that gets a queue and returns True if the minimum of each of the queue's jobs must start
     together. `nodes`: the node groups; None if the cluster has no node groups. `breaches`: a function that returns how
-    many decisions so far overcommitted a node. `mark`: a function that marks a gang to be reconciled."""
+    many decisions have overcommitted a node so far. `mark`: a function that marks a gang to be reconciled."""
 
     def __init__(
         self,
@@ -80,7 +80,8 @@ class PlanExecution:
                     self._nodes.apply(action)
             elif (gang := self._gangs.get(action.job)) is not None:
                 self._decide(gang, action)
-            # Otherwise the gang was deleted during the decision. The next events report its deletion to the core.
+            # If the gang is not found, it was deleted during the decision. The next events report its deletion to the
+            # core.
         if self._outcomes.due:
             self._outcomes.write()
 
@@ -98,13 +99,13 @@ class PlanExecution:
                 self._effects.reporter.waits(gang, action.reason)
                 self._answers.waits(gang.id, action.reason)
             case Nominate():
-                pass  # nothing to write: after a restart, the marks of the victims show the nomination
+                pass  # nothing to write: a restarted scheduler derives the nomination from the victims' marks
         if not isinstance(action, Wait | Nominate):
             self._mark(gang.id)
 
     def _start(self, gang: GangLifecycle, action: Start) -> None:
-        """Resume the Jobs of the gang, unless the namespace's quota no longer suffices because an earlier start has
-        reserved it."""
+        """Start the gang, unless the namespace's ResourceQuotas no longer admit its pods because an earlier start has
+        reserved quota."""
         whole, has_quotas = self._is_whole(gang.queue), bool(self._headroom.limited)
         reason = self._headroom.refusal(gang) if whole and has_quotas else None
         if reason is None:

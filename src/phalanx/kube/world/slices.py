@@ -1,6 +1,7 @@
 """Run long work without blocking the other tasks of the process, such as the renewal of the Lease.
 
-Long work is a generator that yields after each object. The caller decides whether it runs as a whole or in slices."""
+Long work is a generator that yields after each object. The caller decides whether the work runs as a whole or in
+slices."""
 
 from __future__ import annotations
 
@@ -9,11 +10,11 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-MANY = 256  # larger batches are processed in slices
+MANY = 256  # batches of more actions or gangs are processed in slices
 
 
 async def run_in_slices(steps: Iterator[None], most_s: float = 0.02) -> None:
-    """Run all steps. After each `most_s` seconds other tasks may run."""
+    """Run all steps. After every `most_s` seconds, let other tasks run."""
     clock = asyncio.get_running_loop().time
     began_s = clock()
     for _ in steps:

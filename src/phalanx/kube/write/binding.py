@@ -1,9 +1,9 @@
-"""Place a pod by a write: bind the pod, or remove the scheduling gate of a pod that another scheduler binds.
+"""The writes that place a pod: bind the pod, or remove the scheduling gate of a pod that another scheduler binds.
 
-POST pods/NAME/binding carries the pod's uid, so that the write never binds a newer pod of the same name. The API server
-copies the annotations of the binding to the pod in the same transaction. These annotations are the devices of the pod
-and, for bare pods, the record of the start. If the start of a bare pod has a time limit, Phalanx writes the limit to
-the pod before it binds the pod, so that the kubelet stops the pod in time.
+The request POST pods/NAME/binding contains the pod's uid, so that it never binds a newer pod of the same name. The API
+server copies the annotations of the binding to the pod in the same transaction. These annotations are the devices of
+the pod and, for bare pods, the record of the start. If the start of a bare pod has a time limit, Phalanx writes the
+limit to the pod before it binds the pod, so that the kubelet stops the pod in time.
 
 In *pinned mode*, Phalanx plans the pods of a Job that names another scheduler, and that scheduler binds them.
 `spec.template.spec.schedulerName` cannot be changed, and Phalanx never binds another scheduler's pods. So the PATCH
@@ -84,8 +84,9 @@ class BindPod(Write):
 
 
 class SendPod(Write):
-    """The write that puts the record of a start in another cluster on a pod of this cluster. The pod is not bound in
-    this cluster. `record`: the record; None if the start was taken back. `obj`: the newest known state of the pod."""
+    """The write on a bare pod that another cluster runs: it records on the pod that its gang was started in that
+    cluster. The pod is not bound in this cluster. `record`: the record of the start; None to remove the record after
+    the start was taken back. `obj`: the newest known state of the pod."""
 
     def __init__(self, pod: Pod, record: StartRecord | None, obj: Object) -> None:
         self.key = f"pods/{pod.key}"
@@ -157,8 +158,8 @@ class PinPod(Write):
 
 
 class PlaceStandIn(Write):
-    """The write of the placement of a stand-in into the status of the object that the stand-in represents. `status`:
-    the fields to write; other fields of the object's status stay unchanged."""
+    """The write that places a stand-in: it writes the chosen node into the status of the object that the stand-in
+    represents. `status`: the fields to write; other fields of the object's status stay unchanged."""
 
     def __init__(self, stand_in: StandIn, status: Object) -> None:
         self.key = f"{stand_in.kind.plural}/{stand_in.key}"

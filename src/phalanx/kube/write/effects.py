@@ -1,4 +1,4 @@
-"""Implement the `Effects` of gangs (the operations that gangs request): one `Writer` sends the writes of all gangs, and
+"""Implement the protocol `Effects`, the operations that gangs request. One `Writer` sends the writes of all gangs, and
 one `EventReporter` sends their Events."""
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _AGAIN_S, _MOST_S = 5.0, 300.0  # the pause after the first refusal, and the lon
 
 
 class ApiEffects:
-    """The effects of gangs on the API. `tell`: a function that passes an event to the core. `conclude`: a function that
-    reconciles a gang after the answer to one of its writes."""
+    """The implementation of `Effects` by requests to the API server. `tell`: a function that passes an event to the
+    core. `conclude`: a function that reconciles a gang after the answer to one of its writes."""
 
     def __init__(
         self,
@@ -65,10 +65,10 @@ class ApiEffects:
         self.pods = PodWrites(self.writer, informers, conclude, key, overlay)
         self.now_s, self.emit_event, self._conclude = clock, tell, conclude
         self.drop_wait_reason = self.reporter.forget
-        self._told: dict[str, set[str]] = {}  # object uid -> the reports about its settings
+        self._told: dict[str, set[str]] = {}  # uid of an object -> the texts that were already reported about it
 
     def report(self, about: Member, reason: str, text: str, *, warning: bool = False) -> None:
-        if not (isinstance(about, Pod) and about.stands_in):  # for a stand-in, the dialect writes the report
+        if not (isinstance(about, Pod) and about.stands_in):  # the dialect reports about the object of a stand-in
             self.reporter.event(about, reason, text, warning=warning)
 
     def annotate(self, about: Member, word: str, text: str) -> None:

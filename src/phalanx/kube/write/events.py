@@ -48,11 +48,11 @@ _FOR_PROGRAMS = ("enough_s", "reservation")  # the numbers of a reason that are 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportRate:
-    """Limits on the rate of reports. `settle_s`: a reason is written only when it is at least this many seconds old;
-    `brief_s`: the same limit for reasons that usually disappear within seconds. `per_object_s`: the seconds between two
-    writes to one object, after the first `burst` writes. `writes_per_s`: the largest number of writes a second to all
-    objects together. `events_kept`: the largest number of queued Events; when there are more, the oldest are dropped.
-    `late_s`: the longest time in seconds for which an Event may wait while other writes are sent first."""
+    """Limits on the rate of reports. `settle_s`: a reason is written only when the job has had it for this many
+    seconds. `brief_s`: the same time for reasons that usually disappear within seconds. `per_object_s`: the seconds
+    between two writes to one object, after the first `burst` writes. `writes_per_s`: the largest number of writes a
+    second to all objects together. `events_kept`: the largest number of queued Events; when there are more, the oldest
+    are dropped. `late_s`: the longest time in seconds for which an Event may wait while other writes are sent first."""
 
     settle_s: float = 1.0
     brief_s: float = 10.0
@@ -64,8 +64,8 @@ class ReportRate:
 
 
 class _Report(NamedTuple):
-    """A reason that must be written. `asks`: True if autoscalers may add nodes because of this reason
-    (`Unschedulable`). `sent`: True if another cluster runs the job."""
+    """A reason that must be written. `asks`: True if the pod's condition gets the reason `Unschedulable`, so that
+    autoscalers may add nodes. `sent`: True if another cluster runs the job."""
 
     about: BatchJob | Pod
     reason: Reason
@@ -74,13 +74,12 @@ class _Report(NamedTuple):
 
 
 class EventReporter:
-    """The writer of reasons and Events. `waits` and `event` return at once, and `run` writes until it is cancelled.
+    """Write reasons and Events. `waits` and `event` return at once, and `run` sends the writes until it is cancelled.
     `may_write`: a function that returns False after the leader's deadline. `is_busy`: a function that returns whether
     other writes, such as bindings, wait to be sent. An Event costs the API server as much as a binding, so Events are
-    sent after the other writes.
-    `asks_autoscalers`: False if Phalanx requests nodes itself, so that no autoscaler adds nodes for the same pods.
-    `on_demand`: the queues for which Phalanx always requests nodes itself.
-    `admitted`: a function that gets gangs, and returns the gangs among them that the quotas admit together."""
+    sent after the other writes. `asks_autoscalers`: False if Phalanx requests nodes itself, so that no autoscaler adds
+    nodes for the same pods. `on_demand`: the queues for which Phalanx always requests nodes itself. `admitted`: a
+    function that gets gangs, and returns those of them that fit into the quotas together."""
 
     on_demand: frozenset[str] = frozenset()
 
@@ -99,11 +98,11 @@ class EventReporter:
         self._is_busy = is_busy
         self.admitted: Callable[[Collection[str]], frozenset[str]] = frozenset
         self._newest: dict[str, tuple[float, GangLifecycle, Reason]] = {}  # gang id -> (time, gang, reason)
-        self._written: dict[str, dict[str, tuple[str, float]]] = {}  # gang id -> uid -> (code, time of full bucket)
+        self._written: dict[str, dict[str, tuple[str, float]]] = {}  # gang id -> uid -> (key, when the bucket is full)
         self._helped: dict[str, tuple[GangLifecycle, Reason]] = {}  # gangs with pods for which more nodes would help
         self._judged: frozenset[str] = frozenset()  # the gangs that `admitted` was last called with
         self._asking: frozenset[str] = frozenset()  # the gangs that this call returned
-        self._judge_at_s = 0.0  # the time of the next call, on the monotonic clock
+        self._judge_at_s = 0.0  # the earliest time of the next call, on the monotonic clock
         self._events: deque[Object] = deque(maxlen=self._budget.events_kept)
         self._queued_s: deque[float] = deque(maxlen=self._budget.events_kept)  # when each Event was queued
         self._wake = asyncio.Event()
@@ -211,8 +210,9 @@ class EventReporter:
         return self._asks_autoscalers and not _is_sent(gang) and gang.queue not in self.on_demand
 
     def _judge(self) -> None:
-        """Determine which gangs the quotas admit together. If the result for a gang has changed, queue its reason to be
-        written again. The check takes at most a twentieth of the scheduler's time."""
+        """Determine which of the gangs for which more nodes would help fit into the quotas together. If the result for
+        a gang has changed, queue its reason to be written again. The check takes at most a twentieth of the scheduler's
+        time."""
         began_s = time.monotonic()
         if began_s < self._judge_at_s or not (self._helped or self._asking):
             return
@@ -260,8 +260,8 @@ class EventReporter:
 
 
 def _numbers(reason: Reason) -> str | None:
-    """Return the numbers of the reason that other programs read, as JSON. If the reason has no such numbers, return
-    None, which removes the annotation of an earlier reason."""
+    """Return the reason's numbers that Slurm's commands read, as JSON. If the reason has no such numbers, return None,
+    so that the annotation with the numbers of an earlier reason is removed."""
     known = {name: reason.numbers.get(name) for name in _FOR_PROGRAMS}
     found = {name: one for name, one in known.items() if isinstance(one, str) or (one is not None and isfinite(one))}
     return json.dumps(found) if found else None
@@ -279,7 +279,8 @@ def _is_sent(gang: GangLifecycle) -> bool:
 
 
 def _uid(about: BatchJob | Pod) -> str:
-    """Return the uid of the API object. Several roles of a job may belong to one object."""
+    """Return the uid of the API object to which this Job or pod belongs. Several roles of a framework's job belong to
+    one object."""
     return about.object_uid if isinstance(about, BatchJob) else about.uid
 
 
@@ -288,8 +289,9 @@ def _kind(about: BatchJob | Pod) -> Kind:
 
 
 def _key(about: BatchJob | Pod, reason: Reason, asks: bool) -> str:
-    """Return the parts of a reason whose change requires a new write: the code, the state of requested nodes, and, for
-    a pod, whether autoscalers may add nodes."""
+    """Return a text that changes if and only if the reason must be written again. It contains the code of the reason
+    and, while the job waits for new nodes, a note about these nodes. For a pod, it also states whether autoscalers may
+    add nodes."""
     note = str(reason.numbers.get("note") or "") if reason.code is ReasonCode.WAITING_FOR_NODES else ""
     asked = labels.UNSCHEDULABLE if asks and isinstance(about, Pod) else ""
     return " ".join(part for part in (str(reason.code), asked, note) if part)

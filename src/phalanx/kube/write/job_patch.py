@@ -35,9 +35,9 @@ from phalanx.model.reason import Reason
 
 
 class JobPatch(Write):
-    """A merge patch of one Job, or of the object that an `adapter` presents as this Job. The patch is refused if the
-    Job has changed since the gang decided on the patch. `self.whole`: the newest known state of the object. `self.obj`:
-    the same state, presented as a Job."""
+    """A merge patch of one Job, or of the object that an `adapter` presents as this Job. The patch is not applied if
+    the Job was changed after the decision to patch it. `self.whole`: the newest known state of the object. `self.obj`:
+    the same state in the form of a Job."""
 
     def __init__(self, job: BatchJob, obj: Object) -> None:
         self.key = f"{job.adapter.kind.group}/{job.adapter.kind.plural}/{job.key}"
@@ -48,22 +48,22 @@ class JobPatch(Write):
         return await api.get(self.job.adapter.kind, self.job.name, self.job.namespace)
 
     async def patch(self, api: Connection, *changes: WorkloadChange) -> Object:
-        """Patch the object. `changes`: changes of the Jobs that present the object, one for each role."""
+        """Patch the object. `changes`: the change of each role, in the form of a change of a Job."""
         spec, words = merge_changes(self.whole, changes)
         meta = {"resourceVersion": self.version, "uid": self.job.object_uid, "annotations": words}
         body, at = {"metadata": meta, "spec": spec}, self.job
         return await api.patch(at.adapter.kind, at.name, body, at.namespace, fieldManager=labels.FIELD_MANAGER)
 
     def shown(self, obj: Object) -> Object | None:
-        """Return `obj` presented as this Job; None if the object was replaced by a new one of the same name, or if it
+        """Return `obj` in the form of this Job; None if a new object of the same name has replaced the object, or if it
         no longer has this role."""
         own = self.job.adapter
         same = obj["metadata"]["uid"] == self.job.object_uid and own in adapters(own.kind, obj, own.made)
         return own.read(obj) if same else None
 
     def rebase(self, shown: Object, obj: Object) -> Verdict:
-        """Use `obj`, a newer state of the object, for the next attempt of the patch. `shown`: this state presented as a
-        Job. Return AGAIN."""
+        """Use `obj`, a newer state of the object, for the next attempt of the patch. `shown`: this state in the form of
+        a Job. Return AGAIN."""
         self.version, self.obj, self.whole = shown["metadata"]["resourceVersion"], shown, obj
         return Verdict.AGAIN
 
@@ -74,8 +74,8 @@ class JobPatch(Write):
 class ResumeJob(JobPatch):
     """The PATCH that starts a Job. It sets `suspend: false` and the record of the start in one write. So a Job has a
     record if and only if Phalanx has started it. It removes the reason for waiting. An elastic Job gets the number of
-    placed pods as its `parallelism`. The time limit of the start is written into the Job's own field, so that the Job
-    controller stops the Job.
+    placed pods as its `parallelism`. The time limit of the start is written into the Job's field activeDeadlineSeconds,
+    so that the Job controller stops the Job.
 
     The same write changes the template, because only a suspended Job's template may change (KEP-2926). If another
     scheduler binds the pods, the write adds Phalanx's scheduling gate. The pods get the labels and tolerations of their
@@ -84,7 +84,7 @@ class ResumeJob(JobPatch):
     controller may first have to observe the suspension, so a refusal with code 422 is retried.
 
     `other_roles`: the patches for the object's other roles, which are sent as part of the same write. `why_there`: a
-    text for users about why another cluster was chosen.
+    text for users about why the chosen cluster was preferred to others; "" if the Job starts in this cluster.
     """
 
     begins = True
@@ -208,8 +208,8 @@ def _worded(own: Object, now: Object, update: PodUpdate) -> Object:
 
 class SuspendJob(JobPatch):
     """The PATCH that takes a start back. It sets `suspend: true` and removes the record. Before the PATCH, the Job
-    controller's last error is read, so that the reason can quote the error (`quote`). `mark`: the mark of a preemption,
-    for which no error is read. `hold`: why a user must release the Job before it may start again."""
+    controller's last error is read, so that the reason can quote the error (`quote`). `mark`: the mark of a preemption;
+    with a mark, no error is read. `hold`: why a user must release the Job before it may start again."""
 
     def __init__(
         self, job: BatchJob, reason: Reason, obj: Object, mark: PreemptionMark | None = None, hold: str = ""
@@ -238,7 +238,7 @@ class SuspendJob(JobPatch):
 
 
 class AnnotateJob(JobPatch):
-    """The write of an annotation on a Job. The Job may have ended."""
+    """The write of an annotation on a Job, even if the Job has ended."""
 
     def __init__(self, job: BatchJob, obj: Object, word: str, text: str) -> None:
         super().__init__(job, obj)
@@ -283,8 +283,8 @@ def _counts(job: BatchJob, parallelism: int) -> Object:
 
 
 def _asked(job: Object) -> tuple[object, ...]:
-    """Return the part of a Job that a start depends on: everything except the status and the annotations that Phalanx
-    writes on a pending Job."""
+    """Return those parts of a Job that may not change between the decision to start it and the write: everything except
+    the status and the annotations that Phalanx writes on a pending Job."""
     meta = job["metadata"]
     own_keys = (labels.REASON, labels.REASON_NUMBERS, labels.AFTER_OUTCOMES)
     said = {key: text for key, text in (meta.get("annotations") or {}).items() if key not in own_keys}

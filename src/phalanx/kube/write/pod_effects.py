@@ -1,5 +1,5 @@
-"""Carry out the writes to pods that gangs request. The object that the API server returns is put into the caches like
-an object from the watch, unless the caches already have a newer version.
+"""Carry out the writes to pods that gangs request. After a write, the object that the API server returns is put into
+the cache, unless the cache already has a newer version.
 
 Bare pods (pods without a Job) are evicted in three steps: check their PodDisruptionBudgets, mark the pods, evict them.
 
@@ -35,7 +35,7 @@ from phalanx.kube.write.writer import Verdict, Write, Writer
 class ReadDisruptionBudgets(Write):
     """A check of the PodDisruptionBudgets for all victims of the preemptor `by`. The check writes nothing. `objection`:
     the result of the check: a text about the budget that forbids the eviction of the victims, or "". `victims`: the
-    pods of all victims. Further victims of the same preemptor may add their pods until the API server has answered."""
+    pods of all victims. While the check runs, the pods of further victims of the same preemptor may be added."""
 
     def __init__(self, by: str) -> None:
         self.key = f"budgets/{by}"
@@ -70,8 +70,8 @@ async def _budgets(api: Connection, namespace: str) -> list[Object]:
 
 
 def budget_objection(budgets: Iterable[Object], pods: Sequence[Object]) -> str:
-    """Return a text about the first budget that selects more of these pods than the number of disruptions that it
-    allows; "" if there is none."""
+    """Return a text about the first budget that does not allow the eviction of all pods that it selects; "" if every
+    budget allows it."""
     for budget in budgets:
         hit = sum(_selects((budget.get("spec") or {}).get("selector"), pod) for pod in pods)
         allowed = int((budget.get("status") or {}).get("disruptionsAllowed") or 0)
@@ -125,10 +125,10 @@ class AnnotatePod(Write):
 
 
 class EvictPod(Write):
-    """The eviction of a pod. `grace_s`: the seconds within which the pod must end; None for the pod's own grace period.
-    A budget may refuse the eviction (429), and the caller then decides when to try again. `condition`: a condition with
-    the cause of the eviction. It is written to the pod's status first. If that write is refused, the pod is evicted
-    without the condition."""
+    """The eviction of a pod. `grace_s`: the termination grace period in seconds, if it is shorter than the pod's own;
+    None for the pod's own. A budget may refuse the eviction (429), and the caller then decides when to try again.
+    `condition`: a condition with the cause of the eviction. It is written to the pod's status first. If that write is
+    refused, the pod is evicted without the condition."""
 
     retried = frozenset()
 
@@ -272,7 +272,7 @@ class PodWrites:
             if obj is not None:
                 self._informers(PODS).observe(obj)
 
-        if not pod.stands_in:  # the object of a stand-in has no such annotations
+        if not pod.stands_in:  # a stand-in is not a pod in the API
             self._writer.put(AnnotatePod(pod, word, text), done)
 
     def evict(

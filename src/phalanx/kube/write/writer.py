@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 _CONCURRENCY = 32
 _BACKOFF_S = (0.02, 0.1, 0.5, 1.0, 2.0, 5.0)
 _PROMPT = 2  # attempts that are made without a pause after a conflict
-_ATTEMPTS = 8  # attempts before a write counts as refused
+_ATTEMPTS = 8  # the number of attempts after which a write counts as refused
 
 
 class LeaseLost(PhalanxError):
@@ -49,14 +49,14 @@ class Verdict(Enum):
     ACHIEVED = "achieved"
     AGAIN = "again"  # the write has not happened and is still wanted; its patch now names the newer version
     GONE = "gone"
-    LOST = "lost"  # the write was not made, and the object has changed so that it is no longer wanted
+    LOST = "lost"  # the write has not happened, and is no longer wanted because the object has changed
 
 
 class Write(ABC):
     """A write to one object. `key`: the name of the object; writes with the same key are sent one after the other.
-    `begins`: True if the write causes further writes (a resumed Job gets pods, which must be bound). These writes are
-    sent after writes that complete a start or release capacity. `retried`: the codes of refusals that may be temporary,
-    such as 429 from a webhook."""
+    `begins`: True if the write begins a start and so causes further writes (a resumed Job gets pods, which must be
+    bound). A write that begins a start is sent only after the waiting writes that complete a start or release capacity.
+    `retried`: the codes of refusals that may be temporary, such as 429 from a webhook."""
 
     key: str
     begins = False
@@ -77,9 +77,9 @@ AnswerCallback = Callable[[WriteOutcome, Object | None, str], None]
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class _Turn:
-    """A write that is not finished. `sent`: the number of attempts. `unknown`: True if an attempt may have succeeded.
-    `unread`: how often the object could not be read since that attempt. `conflict`: True if the last attempt failed
-    because the object has a newer version. This version was then read. `text`: the server's last message."""
+    """A write that is not finished. `sent`: the number of attempts so far. `unknown`: True if the last attempt may have
+    succeeded. `unread`: how often the object could not be read since that attempt. `conflict`: True if the last attempt
+    failed because the object has a newer version. This version was then read. `text`: the server's last message."""
 
     write: Write
     done: AnswerCallback
@@ -132,7 +132,7 @@ class Writer:
 
     @property
     def unsent(self) -> int:
-        """Return the number of objects whose write waits until fewer than `width` writes are being sent."""
+        """Return the number of writes that could be sent now, but wait because `width` other writes are being sent."""
         return self._ready.qsize()
 
     @property
@@ -174,13 +174,13 @@ class Writer:
         asyncio.get_running_loop().call_later(_rest_s(turn), again)
 
     async def _fence_off(self, turn: _Turn) -> _Ended | None:
-        """Attempt the write. If an exception is raised (the object may have an unexpected form), end only this
-        write."""
+        """Attempt the write. If an unexpected exception is raised, because of the form of the object for example, only
+        this write ends."""
         try:
             return await self._attempt(turn)
         except LeaseLost:
             raise
-        except Exception as error:  # other writes continue after any error
+        except Exception as error:  # whatever the error is, other writes must continue
             log.exception("the write %s is given up", turn.write.key)
             turn.text = f"{type(error).__name__}: {error}"
             return _Ended(WriteOutcome.REFUSED)
