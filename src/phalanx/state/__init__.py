@@ -2,8 +2,8 @@
 several indexes.
 
 The scheduler's main loop owns this object. Only `core.fold`, the part of the core that applies events and plans to the
-state, changes it. Every change updates all indexes. So the time for a decision depends on the number of changes, and
-not on the size of the cluster. This package makes no decisions.
+state, changes it. Every change updates all indexes at once, so that no decision has to build them again from all jobs
+and nodes. This package makes no decisions.
 
 Parts, lowest first:
 

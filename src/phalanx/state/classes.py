@@ -1,11 +1,11 @@
 """Demands and gangs. A *demand* describes the requests of one pod on a node; a *gang* describes the requests of one
 job. Both are interned: all pods (or jobs) with equal requests share one object.
 
-There is one `Demand` per distinct shape. All shapes with the same node constraints share one `NodeConstraints`, and all
-pods that pod affinity cannot distinguish share one `AffinityClass`. There is one `Gang` per distinct (roles, groups,
-topology request, size). Two demands (or two gangs) are equal if and only if they are the same object. So it takes
-little time to compare them, or to use them as keys of dictionaries. The tables hold weak references, so an object is
-freed when no job uses it any more.
+There is one `Demand` per distinct shape. All shapes with the same node constraints share one `NodeConstraints`. All
+pods with the same namespace, labels and affinity terms share one `AffinityClass`. There is one `Gang` per distinct
+combination of roles, groups, topology request and `GangSize`. Two demands (or two gangs) are equal if and only if they
+are the same object. So it takes little time to compare them, or to use them as keys of dictionaries. The tables hold
+weak references, so an object is freed when no job uses it any more.
 """
 
 from __future__ import annotations
@@ -51,14 +51,15 @@ class NodeConstraints:
 class Demand:
     """A demand is an interned shape, with fields that are computed from the shape.
 
-    `asks`, `amounts`: the amounts that each pod holds on its node, as pairs and by resource.
-    `costs`: the amounts that a queue is charged for each pod: the field `charged` of the shape, or `asks` if this is
-    None. If the pod requests a share of a device, its share is added.
+    `asks`: the amounts that each pod holds on its node, as pairs (resource, amount). `amounts`: the same amounts as a
+    dictionary.
+    `costs`: the amounts that a queue is charged for each pod: the field `charged` of the shape, or `asks` if that field
+    is None. If the pod requests a share of a device, the share is charged, too.
     `where`: the node constraints.
-    `kind`: the affinity class; None if no affinity term of any pod can select these pods, and if they have no affinity
-        terms themselves.
-    `unconstrained`: True if node constraints and amounts alone decide which nodes fit, and all fitting nodes are
-        equally good.
+    `kind`: the affinity class; None if the pods have no namespace, no labels and no affinity terms, so that no affinity
+        term can select them.
+    `unconstrained`: True if only the node constraints and the requested amounts decide on which nodes the pods fit, and
+        the pods prefer none of these nodes.
     `tracked`: True if the pod index must count these pods, because of pod affinity or host ports."""
 
     __slots__ = ("__weakref__", "amounts", "asks", "costs", "kind", "shape", "tracked", "unconstrained", "where")
@@ -79,14 +80,14 @@ class Gang:
 
     `simple`: True if the gang has neither groups nor topology requests. Otherwise `tree` has its groups and topology
     requests.
-    `required_roles`: the roles without whose minimum the gang cannot start.
+    `required_roles`: the roles whose minimum every start must place; all other roles may be left out.
     `asked`: resource -> the amount that the minimums of all roles request together.
-    `due`: the amounts that the queue is charged for the minimums of all roles. The keys have the empty flavor, which
-    means all nodes.
+    `due`: the amounts that the queue is charged for the minimums of all roles. Each key is (flavor, resource) with the
+    empty flavor, which stands for all nodes.
     `error`: the error in the roles or groups, as a sentence; empty if there is no error.
-    `minimums`: the minimum number of pods of each role. `none`: a list with 0 for each role.
+    `minimums`: the minimum number of pods of each role. `none`: a tuple with one 0 for each role.
     `rigid`: whether the gang never has more pods than its minimum.
-    `optional`: whether members of its groups may be left out."""
+    `optional`: whether the gang can run without some members of its groups."""
 
     __slots__ = (
         *("__weakref__", "asked", "closeness", "demands", "due", "error", "groups", "minimums", "none", "optional"),
@@ -127,13 +128,13 @@ class Gang:
         return all(map(ge, pods, self.minimums))
 
     def does_without(self, role: int, pods: Sequence[int]) -> bool:
-        """Return whether a gang with `pods[role]` pods of each role can run without the role `role`. It can if the role
-        is not required, and if either the role has no pod, or all pods together reach the gang's minimum."""
+        """Return whether a gang that has `pods[r]` pods of each role r can run without the role `role`. The role must
+        not be required. In addition, either the role has no pods, or all pods together reach the gang's minimum."""
         return role not in self.required_roles and (not pods[role] or self.enough(pods))
 
 
 def pod_error(roles: tuple[Role, ...]) -> str:
-    """Return the first error in the shape of a role, in one sentence; empty if there is none."""
+    """Return the first error in the pod shapes of the roles, as a sentence; empty if there is no error."""
     for role in roles:
         if found := shape_error(role.shape):
             return f"pods of role {role.name}: {found}" if role.name else f"its pods: {found}"
@@ -141,7 +142,7 @@ def pod_error(roles: tuple[Role, ...]) -> str:
 
 
 class InternTable:
-    """The tables of interned objects."""
+    """The tables of interned gangs, demands, node constraints and affinity classes."""
 
     def __init__(self) -> None:
         self._gangs: WeakValueDictionary[tuple[object, ...], Gang] = WeakValueDictionary()

@@ -1,12 +1,12 @@
-"""The state of the cluster. The loop owns the state and changes it only through `core.fold.fold`.
+"""The state of the cluster. The scheduler's main loop owns the state and changes it only through `core.fold.fold`.
 
 The state has the nodes as columns (arrays with one element for each node), one record for each live job, the queues,
 and the pods of other schedulers. In addition to these facts it has `pending` (the waiting requests as columns) and
 `running_pods` (the columns of running pods, see `state.running`). To simulate decisions on a hypothetical state ("what
 if"), a caller changes a `copy()` of the state.
 
-`pending.grown` lists the nodes whose free amounts have grown. A request that could not start before can only start now
-because of one of these nodes.
+`pending.grown` lists the nodes whose free amounts have grown since the last cycle. If a request found too little
+capacity in that cycle, only these nodes can have more capacity for it now.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from phalanx.state.queues.tree import QueueTree
 from phalanx.state.running import ExpectedEnds, LargestConsumers, RunningPods
 from phalanx.state.usage import DecayedUsage
 
-REMEMBERED = 4096  # the largest number of gangs with flavors that are stored (`with_flavors`)
+REMEMBERED = 4096  # at most this many gangs with flavors are stored (`with_flavors`)
 
 
 def _refuse(*_: object) -> NoReturn:
@@ -44,13 +44,13 @@ REFUSED: Any = _refuse
 
 
 class EmptyDict(dict[Any, Any]):
-    """The dictionary that all records without entries share; it stays empty."""
+    """An empty dictionary that all job records share until they store an entry. It cannot be changed."""
 
     __setitem__ = __ior__ = update = setdefault = REFUSED
 
 
 class EmptySet(set[Any]):
-    """The set that all records without members share; it stays empty."""
+    """An empty set that all job records share until they store a member. It cannot be changed."""
 
     __ior__ = __ixor__ = add = update = symmetric_difference_update = REFUSED
 
@@ -64,15 +64,16 @@ class JobRecord:
 
     `queue`: the name of the job's queue, which may not exist.
     `placements`: slot -> the node of its pod, which is charged for the slot.
-    `open`: slot that waits for a node -> (when it was opened, in seconds since the epoch; the number of this opening).
-    `nominated`: slot -> the node to which it is nominated while the job waits. This node is already charged for the
-    slot.
-    `nominated_until_s`: the time limit of the nomination (seconds since the epoch).
+    `open`: slot that waits for a node -> (the time of its opening, in seconds since the epoch; a number that grows from
+    each opening of a slot to the next).
+    `nominated`: slot -> the node to which the slot is nominated. This node is already charged for the slot.
+    `nominated_until_s`: the time at which the nomination is withdrawn (seconds since the epoch).
     `leaving`: placed slots whose pods are terminating.
     `devices`: slot -> the names of its devices, for placed and nominated slots.
     `attempt`: the number of starts. `preempted`: how often the whole job was preempted.
-    `reason`: the reason why it waits, as last reported.
-    `refusal`: the reason why its last start failed; it then waits until `not_before_s` (seconds since the epoch).
+    `reason`: the last reported reason why the job waits.
+    `refusal`: the reason why its last start failed. After a failed start the job waits until `not_before_s` (seconds
+    since the epoch).
     `started_s`: the time of its last start (seconds since the epoch).
     `short_since_s`: the time since which it waits for capacity or quota (seconds since the epoch).
     `flavors`: for each role, the names of its flavors, joined by `+`; empty if its queue names no flavors.
@@ -109,8 +110,8 @@ class JobRecord:
 
     @property
     def minimums(self) -> tuple[int, ...]:
-        """Return for each role the number of pods that the job needs to run. For a job of the kind `fixed-at-start`,
-        these are the pods with which it was started (rule R2)."""
+        """Return for each role the number of pods that the job needs to run. If the job's size is `fixed-at-start`,
+        these are the pods with which the job was started (rule R2)."""
         return self.size or self.gang.minimums
 
     def kept(self) -> Sequence[int]:
@@ -121,8 +122,9 @@ class JobRecord:
         return [has - less for has, less in zip(self.placed, leaving, strict=True)]
 
     def make_ready(self) -> None:
-        """Give the record its own collections. Call this before something is added to one of them. The records of
-        waiting jobs share empty collections, because separate collections would take most of a record's memory."""
+        """Give the record its own collections. Call this method before the first entry is added to one of them. The
+        records of waiting jobs share empty collections, because separate collections would take most of a record's
+        memory."""
         if self.placements is EMPTY_DICT:
             self.placements, self.open, self.nominated, self.devices, self.leaving = {}, {}, {}, {}, set()
 
@@ -157,7 +159,8 @@ class Cluster:
     epoch).
     `nominated`: jobs that are nominated to nodes.
     `preempted_at`: queue -> times at which its jobs were preempted (seconds since the epoch).
-    `exceeding`: queue above its limit -> since when, as in `core.fold.memory.Memory` (seconds since the epoch).
+    `exceeding`: queue above its limit -> the time since which it exceeds the limit (seconds since the epoch; see
+    `core.fold.memory.Memory`).
     `now_s`: the latest of all reported times. `told_s`: the time that was reported last, which is earlier than `now_s`
     if the clock was set back (both in seconds since the epoch). `opened`: the number of times that a slot has been
     opened so far. `latest_s`: the latest submission time of all jobs so far; a slot that is opened gets this time as
@@ -207,7 +210,7 @@ class Cluster:
         self.pending.note_growth(self.columns.update(node))
         self.tree.pool_stale = True
         if known:
-            self.pending.look_at_nodes()  # the node may also have smaller amounts now
+            self.pending.look_at_nodes()  # some amounts of the node may also have become smaller
 
     def remove_node(self, name: str) -> None:
         self.columns.groups.forget(name)
@@ -231,7 +234,7 @@ class Cluster:
             self.columns.discharge(node, demand.asks)
 
     def note_growth(self, row: int) -> None:
-        """Record that the free amounts of the node in this row grow. If the row has no node, do nothing."""
+        """Record that the free amounts of the node in this row grow. For a row without a node, do nothing."""
         if self.columns.nodes[row] is not None:
             self.pending.note_growth(row)
 
@@ -290,8 +293,9 @@ class Cluster:
         return 0.0
 
     def with_flavors(self, gang: Gang, flavors: tuple[str, ...]) -> Gang:
-        """Return the gang, in which the pods of each role are restricted to the nodes of the role's flavors and have
-        the tolerations that these flavors add."""
+        """Return a copy of the gang for these flavors. In the copy, the pods of each role fit only on nodes of the
+        role's flavors, and have the tolerations that these flavors add. `flavors`: for each role, the names of its
+        flavors, joined by `+`."""
         known = self.flavored_gangs.get((gang, flavors))
         if known is None:
             named = [joined_flavor(flavor, self.flavors) for flavor in flavors]
@@ -328,8 +332,8 @@ class Cluster:
         return found
 
     def reason(self, job: str) -> Reason | None:
-        """Return the last reason why the job waits; None if there is none. All requests of a request class have the
-        same reason."""
+        """Return the last reported reason why the job waits; None if no reason was reported. All requests of a request
+        class have the same reason."""
         request_class = self.pending.request_class_of.get(Request(job))
         known = None if request_class is None else self.pending.reason_of(request_class)
         return self.jobs[job].reason if known is None else known
@@ -367,7 +371,7 @@ def time_limit_s(cluster: Cluster, job: Job) -> float | None:
     )
 
 
-# if there are more demands than this, the columns are built again, and demands that no pod has are left out
+# if the columns refer to more demands than this, they are built again, without the demands that no running pod has
 MOST_DEMANDS = 1 << 16
 
 
@@ -387,7 +391,7 @@ def residents(cluster: Cluster) -> RunningPods:
 
 def read(cluster: Cluster, known: RunningPods, job: str) -> None:
     record = cluster.jobs.get(job)
-    # a job with open slots is included, because the cycle may place these slots
+    # a job that has only open slots is included, too, because the cycle may place pods in these slots
     if record is None or not (record.placements or record.open):
         known.forget(job)
         return
@@ -449,15 +453,15 @@ def is_overcommitted(cluster: Cluster, row: int, back: Mapping[str, int]) -> boo
 
 
 def nominated_placements(record: JobRecord) -> tuple[Placement, ...]:
-    """Return the placements to which the job is nominated."""
+    """Return the nominated slots of the job as placements, in the order of the slots."""
     return tuple(
         Placement(*slot, node, record.devices.get(slot, ())) for slot, node in sorted(record.nominated.items())
     )
 
 
 def minimum_gang(cluster: Cluster, gang: Gang) -> Gang:
-    """Return the gang, in which each role only has its minimum, rounded up to whole slices. Pods above the minimum are
-    placed later (rule R10)."""
+    """Return a copy of the gang in which each role has only its minimum number of pods, rounded up to whole slices.
+    Pods above the minimum are placed later (rule R10)."""
     if all(role.count == role.minimum for role in gang.roles):
         return gang
     roles = tuple(
@@ -468,16 +472,16 @@ def minimum_gang(cluster: Cluster, gang: Gang) -> Gang:
 
 
 def whole_slices(gang: Gang, at: int, role: Role) -> int:
-    """Return the role's minimum, rounded up to whole slices."""
+    """Return the role's minimum number of pods, rounded up to whole slices."""
     slice_pods = 1 if gang.tree is None else max(1, gang.tree.slice_pods(at))
     return min(role.count, -(-role.minimum // slice_pods) * slice_pods)
 
 
 def is_growth(record: JobRecord, slot: Slot) -> bool:
-    """Return whether the slot is growth, that is, whether the job has its minimum without a pod in this slot: the role
-    has its minimum, or the gang can run without the role. Nominated pods count towards the minimum (rule R2). If n pods
-    are missing for the minimum of a role, the n slots of the role that were opened last belong to the minimum, and its
-    other open slots are growth."""
+    """Return whether a pod in this slot would be growth: the job has its minimum even without this pod, because the
+    role has its minimum or the gang can run without the role. Nominated pods count towards the minimum (rule R2). If n
+    pods are missing for the minimum of a role, the n slots of the role that were opened last belong to the minimum, and
+    its other open slots are growth."""
     least, placed = record.minimums[slot.role], record.kept()[slot.role]
     wanted = record.open
     if record.nominated and slot not in record.nominated:
@@ -492,8 +496,8 @@ def is_growth(record: JobRecord, slot: Slot) -> bool:
 
 
 def is_incomplete(record: JobRecord, more: Sequence[Placement] = ()) -> bool:
-    """Return whether a started job would still wait for pods of its minimum after the placements `more`. As long as it
-    waits for them, the job may not grow (rule R2). If a role is below its minimum but has no open slot, its missing
+    """Return whether a started job would still wait for pods of its minimum if the placements `more` were made. A job
+    that waits for such pods may not grow (rule R2). If a role is below its minimum but has no open slot, its missing
     pods have ended, and the job does not wait for them."""
     new = pods_by_role(more, len(record.placed))
     pods = [has + added for has, added in zip(record.kept(), new, strict=True)]
@@ -503,8 +507,8 @@ def is_incomplete(record: JobRecord, more: Sequence[Placement] = ()) -> bool:
 
 
 def grows_partly(record: JobRecord) -> bool:
-    """Return True if some open slots of a role belong to its minimum, and its other open slots are growth. In such a
-    role, whenever a slot is opened, other slots may become growth."""
+    """Return True if some open slots of a role belong to its minimum, and its other open slots are growth. Whenever
+    another slot of such a role is opened, slots that belonged to the minimum may become growth."""
     placed, minimums = record.kept(), record.minimums
     if record.gang.rigid or all(map(ge, placed, minimums)):
         return False

@@ -16,7 +16,7 @@ from phalanx.model.job import Job, Outcome
 KEPT = 10_000
 
 JobFamily: TypeAlias = tuple[str, str]  # (user, the name of the singleton or array)
-Members: TypeAlias = list[tuple[float, str]]  # (submitted, seconds since the epoch; job), sorted
+Members: TypeAlias = list[tuple[float, str]]  # sorted pairs (submission time in seconds since the epoch, job)
 
 
 class JobDependencies:
@@ -25,7 +25,7 @@ class JobDependencies:
     `dependents`: job -> the live jobs that name this job as a dependency.
     `active`: array -> the jobs that count against the array's cap. These are running and nominated jobs, and waiting
         jobs that are candidates for a start.
-    `passed`: jobs of arrays that cannot start at present, so that another job of the array may start instead."""
+    `passed`: array jobs that cannot start at present; another job of their array may start instead."""
 
     def __init__(self) -> None:
         self.dependents: dict[str, dict[str, None]] = {}
@@ -77,8 +77,8 @@ class JobDependencies:
             self.active.setdefault((job.user, job.array), {})[job.id] = None
 
     def rest(self, job: Job) -> None:
-        """Do not count the job against the cap of its array any more, because it neither runs nor is a candidate for a
-        start."""
+        """Stop counting the job against the cap of its array. The job neither runs nor is a candidate for a start any
+        more."""
         if job.array_cap is not None and (active := self.active.get((job.user, job.array))):
             active.pop(job.id, None)
             if not active:

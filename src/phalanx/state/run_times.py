@@ -1,8 +1,8 @@
 """Store the jobs that ended last and their run times, and estimate the run times of similar jobs from them.
 
 The first part stores the last `KEPT_SUBMISSIONS` jobs that ended. Forecasts assume that similar jobs will be submitted
-later. If there are more, the jobs that ended first are dropped. After the latest submission of a dropped job, all
-submissions are known: each of these jobs is either live, or has ended and is still stored.
+in the future. When a further job ends, the job that ended first is dropped. All jobs that were submitted after the
+dropped jobs are known, because each of them is either live, or has ended and is still stored.
 
 The second part stores run times. Users state time limits that are several times as long as their jobs run, but the jobs
 of one user are often similar. So the mean of the user's last two run times predicts the next run time better than the
@@ -16,10 +16,10 @@ the last run times. They are stored as fractions of the time limit (in seconds f
 - all users.
 
 For a job that already runs, only run times that are longer than its run time so far are used. A run time of the job's
-kind has the weight 1. All run times of its user and of all users together weigh as much as `ENOUGH` run times of the
-kind. If there are n run times of the user, they get the fraction n / (n + `ENOUGH`) of this weight, and the run times
-of all users get the rest. So if there are many run times of the kind, they determine the estimate almost alone; two or
-three of them have little influence (shrinkage, as in hierarchical models).
+kind has the weight 1. The run times of its user and the run times of all users have together the weight `ENOUGH`. If
+there are n run times of the user, they get the fraction n / (n + `ENOUGH`) of this weight, and the run times of all
+users get the rest. So many run times of the kind determine the estimate almost alone, but two or three of them have
+little influence (shrinkage, as in hierarchical models).
 
 Take n run times x(1) <= ... <= x(n) of equal weight. If they are exchangeable, they divide the possible run times into
 n + 1 gaps, and the next run time is in each gap with the same probability: Hill's assumption A(n) ("Posterior
@@ -45,7 +45,7 @@ from typing import NamedTuple, TypeAlias
 from phalanx.model.job import Job
 
 KEPT_SUBMISSIONS = 256
-FEWEST = 16  # the smallest number of known submissions in a window
+FEWEST = 16  # a window has at least this number of submissions
 
 
 class Window(NamedTuple):
@@ -102,9 +102,9 @@ class RecentJobs:
 KEPT = 32
 KEPT_OF_ALL = 256
 KINDS = 4096
-# the number of run times of a kind that count as much as all run times of the user and of all users together
+# the weight of the run times of the user and of all users together; a single run time of the kind has the weight 1
 ENOUGH = 4.0
-# the longest expected run time, as a fraction of the time limit; a job that exceeds its limit is expected to end now
+# the longest run time that is expected, as a fraction of the time limit; a job beyond its limit is expected to end now
 LONGEST_PART = 1.0
 SERIAL = re.compile(r"(-[bcdfghjklmnpqrstvwxz2456789]{5}|[-_.]?\d+)+$")
 
@@ -143,8 +143,8 @@ class RunTimes:
 
     def expected_s(self, job: Job, limit_s: float | None, elapsed_s: float, levels: Sequence[float]) -> Sequence[float]:
         """Return for each level (a probability) the run time in seconds within which the job ends with this
-        probability. `elapsed_s`: how long the job has already run. If no suitable run time is known, return its limit
-        for each level (infinity if it has none)."""
+        probability. `elapsed_s`: how long the job has already run. If no suitable run time is known, return the job's
+        limit for each level (infinity if the job has no limit)."""
         unit_s = 1.0 if limit_s is None else limit_s
         if unit_s <= elapsed_s and limit_s is not None:
             return [elapsed_s] * len(levels)
@@ -202,9 +202,9 @@ def name_of_kind(job: str) -> str:
 
 
 def next_value(values: Sequence[Weighed], low: float, high: float, levels: Sequence[float]) -> Sequence[float]:
-    """Return the quantiles of the next value at these levels. `values`: (value, weight), sorted; all values are between
-    `low` and `high`. The gap that ends at a value has the weight of this value; the gap after the last value has the
-    weight 1."""
+    """Return the quantiles of the next value at these levels (probabilities), by the rule in the module docstring.
+    `values`: sorted pairs (value, weight); all values are between `low` and `high`. The gap that ends at a value has
+    the weight of this value; the gap after the last value has the weight 1."""
     upto = [*accumulate((weight for _, weight in values), initial=0.0)]
     upto.append(upto[-1] + 1.0)
     ends = [low, *(value for value, _ in values), max(high, values[-1][0])]

@@ -9,15 +9,15 @@ a changed job are emptied, and its new entries are appended. When half of the en
 removed.
 
 *Expected ends.* A job with a time limit ends at the latest when the limit has passed. The end of a job without a limit
-is unknown. A job that is being stopped is expected to end at once. Whenever a job starts or ends, it is inserted into
-the sorted list or removed from it, so that no decision has to sort the running jobs. The run times of finished jobs are
-stored together with this list; forecasts use them.
+is unknown. A job that is being stopped is expected to end at once. A job is inserted into the sorted list when it
+starts and removed when it ends, so that no decision has to sort the running jobs. The same object also has the run
+times of finished jobs, which forecasts use.
 
 *Largest consumers.* The reason of a waiting job names the jobs that hold most of the missing resource. To find these
 jobs without reading all running jobs, there is a heap of (-amount, job) for each resource. It is created when the
 largest consumers of the resource are first requested. When a job's amount changes, a new entry is added; outdated
-entries are removed when they reach the top of the heap. The result of the last search is stored until a change may
-affect it.
+entries are removed when they reach the top of the heap. If most entries of a heap are outdated, the heap is dropped and
+is created again on the next request.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class RunningPods:
     `spare` (how many of the pods could be evicted without breaking the gang).
 
     By job number: `priority`; the number of `queue`; `started_s`, `submitted_s`; `preemptible`; `last_victim`;
-    `checkpoint_s` (the interval of checkpoints; 0: none); `tie` (a number that is computed from the job's name. It
-    decides between equal victims, so that the choice does not depend on the order in which jobs were added)."""
+    `checkpoint_s` (the interval of checkpoints; 0: none); `tie` (a number that is computed from the job's name). It
+    decides between equal victims, so that the choice does not depend on the order in which jobs were added."""
 
     def __init__(self) -> None:
         self.touched: dict[str, None] = {}
@@ -73,7 +73,7 @@ class RunningPods:
         }
         self._written: list[tuple[int, ...]] = []  # entries that `settle` will add to the columns
         self._told: list[tuple[Any, ...]] = []  # rows of jobs that `settle` will write
-        self._of: dict[int, list[int]] = {}  # job number -> its entries
+        self._of: dict[int, list[int]] = {}  # job number -> indexes of its entries
         self._vacant: list[int] = []
         self._movable: Ints | None = None
 
@@ -86,7 +86,8 @@ class RunningPods:
         return self._entries[name][: self.used]
 
     def of_jobs(self, name: str) -> NDArray[Any]:
-        """Return a column of the jobs, by job number. If no job has a number at present, its value is meaningless."""
+        """Return a column of the jobs, by job number. The value of a number that no job has at present is
+        meaningless."""
         return self._jobs[name][: len(self.ids)]
 
     def movable(self) -> Ints:
@@ -96,11 +97,11 @@ class RunningPods:
         return self._movable
 
     def entries_of(self, number: int) -> list[int]:
-        """Return the entries of the job with that number."""
+        """Return the indexes of the entries of the job with that number."""
         return self._of.get(number, [])
 
     def amounts(self, resource: str) -> Ints:
-        """Return for each demand, by number, the amount of the resource that one pod requests."""
+        """Return an array: number of a demand -> the amount of the resource that one pod requests."""
         known = self._amounts.get(resource)
         if known is None or len(known) < len(self.demands):
             known = np.array([demand.amounts.get(resource, 0) for demand in self.demands], np.int64)
@@ -108,7 +109,7 @@ class RunningPods:
         return known
 
     def costs(self, resource: str) -> NDArray[np.float64]:
-        """Return for each demand, by number, the amount of the resource that a queue is charged for one pod."""
+        """Return an array: number of a demand -> the amount of the resource that a queue is charged for one pod."""
         known = self._costs.get(resource)
         if known is None or len(known) < len(self.demands):
             known = np.array([float(dict(demand.costs).get(resource, 0)) for demand in self.demands], np.float64)
@@ -226,8 +227,7 @@ class RunningPods:
 
 
 def clamped_priority(priority: int) -> int:
-    """Return the priority, limited to the range of numbers that a column can store, because a priority may be any
-    integer."""
+    """Return the number nearest to the priority that a column can store. (A priority may be any integer.)"""
     return max(-(2**62), min(2**62, priority))
 
 
@@ -238,7 +238,7 @@ class ExpectedEnds:
     """The expected ends of running jobs.
 
     `order`: (expected end in seconds since the epoch, job), sorted. If an end is in the past, the job is overdue.
-    `derived`: job -> a result that another module has computed from its pods; removed when its pods change.
+    `derived`: job -> a result that another module has computed from the job's pods; removed when these pods change.
     `foreseen`: a result that another module has computed from all ends; removed when any end changes.
     `run_times`: the run times of finished jobs."""
 
@@ -284,7 +284,8 @@ class LargestConsumers:
         self._heaps: dict[str, list[tuple[Amount, str]]] = {}
 
     def change(self, job: str, costs: Iterable[tuple[str, Amount]], pods: int) -> None:
-        """Add the charges of `pods` pods to the job; a negative number removes them."""
+        """Add the costs of `pods` pods to the amounts of the job; a negative number subtracts them. `costs`: the costs
+        of one pod."""
         for resource, amount in costs:
             held, heap = self.held.setdefault(resource, {}), self._heaps.get(resource)
             if now := held.get(job, 0) + amount * pods:

@@ -32,7 +32,7 @@ MOST = 1e30  # a reported usage above this value is treated as a mistake, becaus
 
 
 class Price(NamedTuple):
-    """The price of an amount of a resource per second (`billing`), and the half-life of past usage (seconds)."""
+    """The prices of one unit of each resource per second (`billing`), and the half-life of past usage (seconds)."""
 
     billing: Mapping[str, float] = {}
     half_life_s: float = 0.0
@@ -123,7 +123,7 @@ class DecayedUsage:
         return meter
 
     def price(self, billing: Weights, half_life_s: float, now_s: float) -> None:
-        """Set the price that all queues use from now on, except for queues that have their own price."""
+        """Set the price that is used from now on in all queues without a price of their own."""
         price = Price.of(billing, half_life_s)
         if price == self.default:
             return
@@ -132,7 +132,8 @@ class DecayedUsage:
             self._reprice(queue, price, now_s)
 
     def price_queue(self, queue: str, price: Price | None, now_s: float) -> None:
-        """Set the queue's own price, which is used from now on. None removes the queue's own price."""
+        """Set the queue's own price, which is used from now on. If `price` is None, the queue uses the price of the
+        policy again."""
         if price == self.prices.get(queue):
             return
         if price is None:
@@ -169,8 +170,8 @@ class DecayedUsage:
         self.bring_forward(meter, now_s)
 
     def backdate(self, queue: str, user: str, held: Mapping[str, Amount], since_s: float, now_s: float) -> None:
-        """Add the usage of the amounts `held` from `since_s` until now. If the world has reported a usage, add only the
-        time after this report."""
+        """Add the usage of the amounts `held` from `since_s` until now. If the world has reported a usage, only the
+        time after this report (`told_s`) counts."""
         meter = self.meter(queue, user)
         meter.usage += meter.price.accrued(meter.price.rate(held), max(0.0, now_s - max(since_s, meter.told_s)))
 
@@ -203,7 +204,7 @@ class DecayedUsage:
             meter.at_s = now_s
 
     def amounts(self, now_s: float) -> Iterator[tuple[str, str, float]]:
-        """Yield (queue, user, billed units times seconds, decayed to `now_s`)."""
+        """Yield (queue, user, usage). The usage is in billed units times seconds, decayed to `now_s`."""
         return ((queue, user, self.at(association, now_s)) for queue, user, association in self)
 
     def is_held(self) -> bool:

@@ -1,8 +1,9 @@
 """The attributes of nodes as columns: labels, taints, names, readiness.
 
-Label values are dictionary-encoded: each label key has an int32 column, which has the code of each row's value, or 0 if
-the row does not have this label. So a selector over 5,000 nodes is one vector comparison, not 5,000 lookups. There are
-only a few different sets of taints. So each set has a number, and a column has the number of each row's set.
+Label values are dictionary-encoded: each label key has an int32 column. It has the code of each row's label value, or 0
+if the row's node does not have this label. So a selector over 5,000 nodes is one vector comparison, not 5,000 lookups.
+The taints of a node are stored as one number, which stands for its whole set of taints, because the nodes of a cluster
+have only a few different sets.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class NodeAttributes:
         self.capacity = capacity
         self.ready = np.zeros(capacity, np.bool_)
         self.unschedulable = np.zeros(capacity, np.bool_)
-        self.soft_tainted = np.zeros(capacity, np.bool_)  # nodes with a taint that is only a preference
+        self.soft_tainted = np.zeros(capacity, np.bool_)  # True for nodes with a taint that is only a preference
         self.names = np.zeros(capacity, np.int32)
         self.labels: dict[str, NDArray[np.int32]] = {}
         self.taints = np.zeros(capacity, np.int32)
@@ -56,7 +57,7 @@ class NodeAttributes:
             self.labels[key][row] = self._code(value)
 
     def labelled(self, labels: tuple[tuple[str, str], ...]) -> NDArray[np.bool_]:
-        """Return the mask of rows whose nodes have all of these labels."""
+        """Return an array with True for each row whose node has all of these labels."""
         rows = np.ones(self.capacity, np.bool_)
         for key, value in labels:
             column, code = self.labels.get(key), self.codes.get(value)

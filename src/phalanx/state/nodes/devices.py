@@ -5,9 +5,9 @@ devices, so the table can be computed again after a restart. The free amounts of
 the first pod gets a share of a device, the device is subtracted from this count. When its last share is released, the
 device is added again. So no device is granted twice.
 
-Some pods hold whole devices without names: pods of other schedulers, and pods that were bound before the node listed
-its devices. Such a device is subtracted from the node's count, although it is unknown which device it is. So fewer
-devices of the node can be shared.
+For some pods it is unknown which whole devices they hold: for pods of other schedulers, and for pods that were bound
+before the node listed its devices. The number of their devices is subtracted from the node's count. So fewer devices of
+the node can be shared.
 
 If a share is requested in thousandths of a device, the pod also holds the same fraction of the device's memory. If it
 is requested in bytes, the pod also holds the same fraction of the thousandths. Both conversions round down, so the sum
@@ -32,13 +32,13 @@ from phalanx.model.pod import MILLI, ZONE, Amounts, DeviceShare
 
 Table = NDArray[np.int64]
 
-NO_ZONE = -1  # stored as the zone of a device that is in no NUMA zone
+NO_ZONE = -1  # the number that stands for "in no NUMA zone"
 
 
 class DeviceUse(NamedTuple):
-    """The use of devices by one pod. The pod holds a share of each of its devices of the resource `resource`: `milli`
-    thousandths or `memory_bytes`. The pod holds all of its other devices whole; if `resource` is empty, it holds all of
-    its devices whole. Whole devices are subtracted from the node's free amounts."""
+    """A description of how one pod holds its devices. If `resource` is empty, the pod holds all of its devices whole.
+    Otherwise it holds a share of each of its devices of this resource (`milli` thousandths or `memory_bytes`), and all
+    of its other devices whole. Whole devices are subtracted from the node's free amounts."""
 
     resource: str = ""
     milli: int = 0
@@ -57,20 +57,21 @@ WHOLE_DEVICE = DeviceUse()
 
 
 def device_use(share: DeviceShare | None) -> DeviceUse:
-    """Return the use of devices by a pod that requests this share. A pod without a share holds whole devices."""
+    """Return how a pod that requests this share holds its devices. A pod that requests no share holds whole devices."""
     return WHOLE_DEVICE if share is None else DeviceUse(share.resource, share.milli, share.memory_bytes)
 
 
 class DeviceTable:
     """The devices and NUMA zones of all nodes.
 
-    `listed`: the devices of each row that has any.
-    `milli`, `memory`: the free part of each device, in thousandths and bytes. It is 0 where the row has no device, and
-        negative while a terminating pod and a nominated pod both hold the device.
+    `listed`: row -> the devices of its node; only for nodes with devices.
+    `milli`, `memory`: the free part of each device, in thousandths and bytes. The free part is negative while a
+        terminating pod and a nominated pod both hold the device. Elements without a device are 0.
     `size`: the memory of each device, in bytes.
-    `resource`: the code (`codes`) of the resource to which the device belongs; -1 where there is no device.
-    `named`: the resources whose whole devices pods hold by name.
-    `zone`: the index of the device's zone in the `zones` of the row; `NO_ZONE` if it has no zone."""
+    `resource`: the number of the resource to which the device belongs (`codes` has the number of each resource); -1
+        where there is no device.
+    `named`: the resources of which pods hold even whole devices by name.
+    `zone`: the index of the device's NUMA zone in `zones[row]`; `NO_ZONE` if the device is in no zone."""
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
@@ -78,12 +79,13 @@ class DeviceTable:
         self.zones: dict[int, tuple[str, ...]] = {}
         self.codes: dict[str, int] = {}
         self.named: set[str] = set()
-        self.zoned: dict[str, Table] = {}  # resource -> [row, zone]: allocatable amount
-        # resource -> [row, zone]: amount that pods hold which are known to be in this zone
+        self.zoned: dict[str, Table] = {}  # resource -> the allocatable amount of each [row, zone]
+        # resource -> for each [row, zone], the amount held by the pods that are known to be in this zone
         self.known: dict[str, Table] = {}
-        self._held: dict[int, dict[str, dict[DeviceUse, int]]] = {}  # row -> device name -> uses
-        self._places: dict[int, dict[str, list[int]]] = {}  # row -> device name -> its indexes in the row's list
-        # Row -> zone name -> resource -> amount that pods hold which are known to be in this zone.
+        # row -> device -> how pods hold it -> number of these pods
+        self._held: dict[int, dict[str, dict[DeviceUse, int]]] = {}
+        self._places: dict[int, dict[str, list[int]]] = {}  # row -> device -> its indexes in `listed[row]`
+        # row -> zone name -> resource -> the amount held by the pods that are known to be in this zone
         self._settled: dict[int, dict[str, dict[str, int]]] = {}
         self._shape(0, 0)
 
@@ -118,13 +120,13 @@ class DeviceTable:
         self._refresh_zones(row)
 
     def hold(self, row: int, names: Sequence[str], use: DeviceUse, asks: Amounts) -> dict[str, int]:
-        """Add a pod to these devices. Return a mapping: resource -> number of whole devices to subtract from the node's
-        count."""
+        """Add a pod to these devices. Return a mapping: resource -> number of devices that become shared. The caller
+        subtracts them from the node's count of whole devices."""
         return self._change(row, names, use, asks, 1)
 
     def drop(self, row: int, names: Sequence[str], use: DeviceUse, asks: Amounts) -> dict[str, int]:
-        """Remove a pod from these devices. Return a mapping: resource -> number of whole devices to subtract from the
-        node's count. A negative number must be added to the count."""
+        """Remove a pod from these devices. Return the same mapping as `hold`, with a negative number for devices that
+        are not shared any more. The caller adds these devices to the node's count of whole devices."""
         return self._change(row, names, use, asks, -1)
 
     def hold_whole(self, row: int, names: Sequence[str], asks: Amounts, pods: int = 1) -> None:
@@ -137,8 +139,8 @@ class DeviceTable:
         return self._shared(row, self._held[row]) if row in self._held else {}
 
     def returned(self, row: int, leavers: Iterable[tuple[Sequence[str], DeviceUse]]) -> dict[str, int]:
-        """Return a mapping: resource -> number of whole devices that are added to the count again when these pods have
-        left. `leavers`: the devices of each pod, and its use of them."""
+        """Return a mapping: resource -> number of devices that are not shared any more, and count as whole devices
+        again, when these pods have left. `leavers`: for each pod, its devices and how it holds them."""
         left = {name: Counter(uses) for name, uses in self._held.get(row, {}).items()}
         before = self._shared(row, left)
         for names, use in leavers:

@@ -28,11 +28,11 @@ class ComingNode(NamedTuple):
 
 
 class FailedRequest(NamedTuple):
-    """The last failure of requests for nodes of a group. All times are in seconds since the epoch.
+    """The last failed request for nodes of a group. All times are in seconds since the epoch.
 
-    `nodes`: the number of nodes that did not arrive.
+    `nodes`: the number of requested nodes that did not arrive.
     `retry_s`: the time before which no more nodes are requested from the group.
-    `times`: the number of failures in a row.
+    `times`: the number of failed requests in a row.
     `text`: the provider's reason; empty if the nodes did not arrive in time and the provider gave no reason."""
 
     nodes: int
@@ -47,14 +47,17 @@ class NodeGroups:
     """The node groups.
 
     `coming`: name -> requested node that has not arrived; the earliest request comes first.
-    `releasing`: node that is being released to its provider -> True if it was already unschedulable before.
+    `releasing`: node that is being released to its provider -> True if the node was unschedulable even before its
+    release.
     `failed`: group -> its last failed request.
     `idle_since_s`: for each empty node, the time since which it has been empty (seconds since the epoch).
     `notes`: job -> the last message of the world about the nodes for which the job waits.
-    `granted`: the jobs whose nodes the provider has promised.
-    `tried_at`: the number of changes of ready nodes at the time when jobs that wait for nodes on demand were last tried
-    on the ready nodes. These jobs are only tried again after further changes.
-    `planned_s`: when nodes for waiting jobs were last planned (seconds since the epoch)."""
+    `granted`: the jobs for which it is certain that their requested nodes will arrive.
+    `tried_at`: the sum of the stamps (`NodeTable.stamps`) of all ready nodes when the jobs that wait for nodes on
+    demand were last tried on the ready nodes. These jobs are tried again when the sum has changed. The value is -1 if
+    they must be tried in any case.
+    `planned_s`: the time at which the scheduler last planned which nodes to request for waiting jobs (seconds since the
+    epoch)."""
 
     def __init__(self) -> None:
         self.known: dict[str, NodeGroup] = {}

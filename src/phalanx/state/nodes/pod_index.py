@@ -1,9 +1,9 @@
 """Index the pods on each node, for the rules of pod affinity, topology spread and host ports.
 
 For each affinity class the index has the number of pods on each row (node). The index is updated whenever a pod is
-charged to a node or released. To evaluate a selector, the numbers of the matching classes are added up. So the time
-depends on the number of matching classes, not on the number of running pods. A pod without labels, namespace and terms
-has no class, because no selector can match it.
+charged to a node or released. A selector is evaluated by adding up the numbers of the classes that match it. So the
+time for this depends on the number of classes, not on the number of running pods. A pod without namespace, labels and
+affinity terms has no class, because no selector can match it.
 
 `changed`: the affinity classes of pods that have been added or removed since a cycle last examined the pending jobs.
 When a pod is added or removed, another pod that waits because of affinity or spread may be able to start.
@@ -20,8 +20,8 @@ from phalanx.state.classes import AffinityClass
 class PodIndex:
     """The pods of each affinity class, and the host ports in use, by row of `NodeTable`.
 
-    `rows`: affinity class -> row -> number of its pods.
-    `with_affinity`: the classes that have affinity or anti-affinity terms, and of which at least one pod runs.
+    `rows`: affinity class -> row -> number of pods of the class on the row.
+    `with_affinity`: the classes that have affinity or anti-affinity terms and at least one pod on a node.
     `ports`: row -> host port -> number of pods that use it."""
 
     def __init__(self) -> None:
@@ -126,8 +126,8 @@ def term_matches(term: PodAffinityTerm, namespace: str, kind: AffinityClass | No
 
 
 def arrival_may_help(shape: Shape, other: AffinityClass) -> bool:
-    """Return whether a pod of this shape may be able to start when a pod of class `other` is added to a node. It may if
-    required affinity or a required spread constraint of the shape selects the added pod."""
+    """Return whether a waiting pod of this shape may be able to start after a pod of class `other` was added to a node.
+    This is the case if required affinity or a required spread constraint of the shape selects the added pod."""
     near = any(not term.weight and term_matches(term, shape.namespace, other) for term in shape.near)
     return near or any(
         each.required and selector_matches(each.selector, (shape.namespace,), other) for each in shape.spread
@@ -135,9 +135,10 @@ def arrival_may_help(shape: Shape, other: AffinityClass) -> bool:
 
 
 def change_may_help(shape: Shape, kind: AffinityClass | None, other: AffinityClass) -> bool:
-    """Return whether a pod of this shape may be able to start when a pod of class `other` is added to a node or removed
-    from it. It may if a required affinity term or spread constraint of the shape selects the other pod, or if required
-    anti-affinity of the other pod selects this pod. `kind`: the affinity class of this pod."""
+    """Return whether a waiting pod of this shape may be able to start after a pod of class `other` was added to a node
+    or removed from it. This is the case if a required affinity term or spread constraint of the shape selects the other
+    pod, or if required anti-affinity of the other pod selects the waiting pod. `kind`: the affinity class of the
+    waiting pod."""
     required = (*shape.near, *shape.away)
     return (
         any(not term.weight and term_matches(term, shape.namespace, other) for term in required)

@@ -2,7 +2,7 @@
 
 Columns are used because decisions read one amount of all nodes ("which nodes have 4000m of cpu?") far more often than
 all amounts of one node. A node gets a row when an event first names the node. The row may be given to another node when
-the node is gone and no pod is charged to it. If there are too few rows, all arrays are doubled.
+the node is gone and no pod is charged to it. When no row is left, all arrays get twice their length.
 
 A pod may be charged to the name of a node before the world has reported this node, or after the node is gone. The row
 of such a name is called a *ghost*. Its allocatable amounts are zero, and its free amounts are negative, because the pod
@@ -34,22 +34,23 @@ from phalanx.state.nodes.devices import DeviceTable, device_use
 from phalanx.state.nodes.groups import NodeGroups
 from phalanx.state.nodes.pod_index import PodIndex
 
-REMEMBERED = 1 << 24  # the largest number of stored scores, of 16 bytes each
+REMEMBERED = 1 << 24  # at most this many scores are stored; each takes 16 bytes
 
 
 class ScoreCache:
-    """The cache of scores. `expected`: the expected pods with which the scores were computed. When other pods are
-    expected, the cache is emptied."""
+    """The cache of scores. `expected`: the frequencies of pods that were expected when the scores were computed. When
+    other frequencies are expected, the cache is emptied."""
 
     def __init__(self) -> None:
         self.expected: object = None
-        # (number of jobs when typical pods were last computed, these typical pods).
+        # (the number of jobs when the typical pods were last computed, the typical pods)
         self.typical: tuple[int, Any] = (0, None)
         self._known: dict[object, tuple[NDArray[np.float64], NDArray[np.int64]]] = {}
 
     def of(self, key: object, rows: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """Return (the score of each row; the stamp of each row for which its score is valid, -1 if the score is not
-        computed yet). The caller may write to both arrays."""
+        """Return two arrays of the demand with this key. The first has the score of each row. The second has the stamp
+        of each row at the time when its score was computed, or -1 if the score was never computed. The caller may write
+        to both arrays."""
         known = self._known.get(key)
         if known is None or len(known[0]) < rows:
             if (len(self._known) + 1) * rows > REMEMBERED:
@@ -58,7 +59,7 @@ class ScoreCache:
         return known
 
     def expect(self, expected: object) -> None:
-        """Empty the cache if the expected pods differ from those for which it was computed."""
+        """Empty the cache if the expected pods are not those with which its scores were computed."""
         if self.expected is not expected:
             self.expected = expected
             self._known.clear()
@@ -73,7 +74,7 @@ class NodeTable:
 
     `allocatable`, `free`: resource -> column.
     `charges`: row -> number of pods that are charged to it.
-    `tenants`: row -> demand -> number of pods that hold devices of the node.
+    `tenants`: row -> demand -> number of pods of this demand that hold devices of the node.
     `stamps`: row -> a number that grows with each change of the node, its charges or its devices.
     `touched`: rows whose charges changed since the nodes were last sorted into packing order.
     `recharged`: rows whose charges changed since a cycle last counted how many pods fit on them.
@@ -100,7 +101,7 @@ class NodeTable:
         self.described = 0
         self.packing_order: Any = None  # see `core.placement.packing_order`
         self._most_facts = FEW_FACTS
-        self.views: dict[str, memoryview[int]] = {}  # resource -> its column in `free`, for scalar access
+        self.views: dict[str, memoryview[int]] = {}  # resource -> its column in `free`, as a memoryview
         self._vacant: list[int] = []
 
     def __len__(self) -> int:
@@ -139,7 +140,7 @@ class NodeTable:
         self._vacate_if_unused(row)
 
     def charge(self, name: str, asks: Amounts, pods: int = 1) -> int:
-        """Charge `pods` pods with the requests `asks` to the node of that name; return its row."""
+        """Charge `pods` pods to the node of that name, and return its row. `asks`: the requests of one pod."""
         row = self.row_of.get(name, -1)
         if row < 0:
             row = self.row(name)
@@ -154,7 +155,7 @@ class NodeTable:
         return row
 
     def discharge(self, name: str, asks: Amounts) -> None:
-        """Free the requests `asks` of one pod of the node."""
+        """Free the amounts `asks` that one pod holds on the node."""
         row = self.row_of[name]
         self.charges[row] -= 1
         self.stamps[row] += 1
@@ -165,7 +166,7 @@ class NodeTable:
             self._vacate_if_unused(row)
 
     def hold(self, name: str, demand: Demand, devices: tuple[str, ...] = ()) -> int:
-        """Charge one pod of the demand to the node, on these devices; return the row."""
+        """Charge one pod of the demand, which holds these devices, to the node. Return the node's row."""
         row = self.charge(name, demand.asks)
         if demand.tracked:
             self.add_pod(row, demand.kind, demand.shape.ports)
@@ -203,8 +204,8 @@ class NodeTable:
             self.pod_index.close_ports(row, ports)
 
     def view(self, resource: str) -> memoryview[int]:
-        """Return the free amounts of a resource, for scalar access. If the table has no column for the resource yet,
-        add one with zeros."""
+        """Return a memoryview of the free amounts of a resource, for fast access to single numbers. If the table has no
+        column for the resource yet, add one with zeros."""
         view = self.views.get(resource)
         if view is None:
             self.allocatable[resource] = np.zeros(self.capacity, np.int64)
@@ -213,7 +214,7 @@ class NodeTable:
         return view
 
     def free_of(self, row: int) -> dict[str, int]:
-        """Return resource -> free amount of the row."""
+        """Return the free amount of each resource on the row."""
         return {resource: view[row] for resource, view in self.views.items()}
 
     def least_free(self, row: int) -> int:
@@ -285,7 +286,7 @@ class NodeTable:
         """Return a read-only copy of the table without pods and without reserved parts of nodes. The amounts of
         reserved parts are added to their nodes."""
         other = self.emptied()
-        # The attributes are copied, because results that depend on the amounts are cached in `derived`.
+        # The copy needs its own attributes, because their cache `derived` may have results that depend on the amounts.
         other.attributes = self.attributes.copy()
         for row, node in enumerate(self.nodes):
             if node is not None and (at := self.row_of.get(node.part_of)) is not None:
@@ -303,9 +304,9 @@ class NodeTable:
         return other
 
     def _describe(self, row: int, node: Node | None) -> None:
-        """Write the attributes of the row. The attribute table numbers all values that it has seen. If too many values
-        are stored, the table is built again, so that values that no node has any more (such as names of deleted nodes,
-        or taints that contain times) are at most about half of all values."""
+        """Write the attributes of the row. The attribute table stores every value that a node has had. If it stores too
+        many values, it is built again without the values that no node has any more, such as names of deleted nodes or
+        taints that contain times. So at most about half of the stored values are unused."""
         self.packing_order = None
         self.described += 1
         self.attributes.write(row, node)

@@ -36,7 +36,8 @@ class Bound(NamedTuple):
 
 
 def amount_left(branch: Branch, account: QueueUsage, bound: Bound, pool: Mapping[Key, int]) -> Amount:
-    """Return the amount that the bound still admits. `account`: the charges of the branch."""
+    """Return the amount that the bound still admits. `account`: the usage that is charged to the branch. `pool`: the
+    capacity of the cluster."""
     queue, key = branch.queue, bound.key
     match bound.rule:
         case Rule.LIMIT:

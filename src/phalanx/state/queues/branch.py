@@ -39,15 +39,16 @@ class Branch:
     `order`: the order of its jobs and children.
     `strict`: the highest strict queue on the path.
     `unbounded`: True if no limit or quota on the path can prevent the start of a job.
-    `restricts`: True if a setting on the path may exclude a job, whatever runs (`core.reasons.queue_settings`).
-    `arena`: the highest branch on the path for which one job order decides between all jobs in and below it, as if they
-    were in one queue.
+    `restricts`: True if a setting on the path may prevent the start of a job even while no other job runs
+    (`core.reasons.queue_settings`).
+    `arena`: the highest branch on the path whose jobs are in one job order with the jobs of this branch, as if all of
+    them were in one queue.
     `split`: True if the branch is an arena, and at least one branch below it belongs to another arena.
     `request_class_queue`: the queue name in the keys of the request classes of its jobs. Usually it is the branch
     itself. It is the arena of the branch if jobs of both are started as a whole and may preempt no job, and if no
     limit, quota or priority factor applies to the jobs of the branch.
-    `charged`: job of the queue itself -> the amounts that it is charged.
-    `relations`: another queue -> its relation to this queue; a cache of `relation_to`."""
+    `charged`: job of the queue itself -> the amounts that the queue is charged for the job.
+    `relations`: name of another queue -> the result of `relation_to` for that queue; a cache."""
 
     __slots__ = (
         *("account", "arena", "charged", "children", "fault", "name", "order", "parent", "path", "queue", "quota"),
@@ -73,7 +74,7 @@ class Branch:
         self.relations: dict[str, QueueRelation] = {}
 
     def treatment(self) -> tuple[object, ...]:
-        """Return the settings that decide in which request classes the queue's jobs are. If one of these settings
+        """Return the settings that decide to which request classes the queue's jobs belong. If one of these settings
         changes, the jobs are assigned to request classes again."""
         rules, limits = self.rules, self.rules.limits
         return (
@@ -103,8 +104,8 @@ class Branch:
         return self.queue is not None and self.queue.borrow is BorrowingPolicy.PREEMPTIBLE
 
     def usage_within_guarantee(self, account: QueueUsage) -> Mapping[Key, Amount]:
-        """Return the usage that must stay within the guarantee, together with the charge of a job that may not
-        borrow."""
+        """Return the usage that counts against the guarantee. A job that may not borrow can start only if this usage
+        and the charge of the job are together within the guarantee."""
         return account.firm if self.counts_firm else account.total
 
     def relation_to(self, other: Branch) -> QueueRelation:
@@ -124,7 +125,8 @@ class Branch:
 
 
 class BranchMap(dict[str, Branch]):
-    """A mapping from queues to branches. It returns the root's branch for a deleted queue, whose jobs may still run."""
+    """A mapping from queues to branches. For a queue that does not exist, it returns the root's branch, because jobs of
+    a deleted queue may still run."""
 
     def __missing__(self, queue: str) -> Branch:
         return self[ROOT]
@@ -166,7 +168,7 @@ def _at_least(floor: Amount, amount: Amount) -> Amount:
 def _relation(ours: Branch, theirs: Branch) -> QueueRelation:
     above = {branch.name: at for at, branch in enumerate(ours.path)}
     way = tuple(takewhile(lambda branch: branch.name not in above, theirs.path))
-    meet = above[theirs.path[len(way)].name]  # the two paths meet at the root, if not below it
+    meet = above[theirs.path[len(way)].name]  # the two paths meet at the root or below it
     side = ours.path[meet - 1] if meet else None
     named = frozenset[Key]().union(*(each.quota.guaranteed for each in (side, *way) if each is not None))
     return QueueRelation(side, way[-1] if way else None, way, named)

@@ -1,6 +1,6 @@
 """The quota of a queue, the charges of its jobs, and its usage, which is the sum of these charges.
 
-`BranchQuota` has guarantees and limits by key. A `QueueUsage` has the amounts that jobs are charged to a queue, the
+`BranchQuota` has guarantees and limits by key. A `QueueUsage` has the amounts that a queue is charged for its jobs, the
 amounts that the queue's children claim from it (`state.queues.tree` defines claims), and the usage of single users,
 groups and jobs.
 
@@ -27,7 +27,7 @@ class BranchQuota:
 
     `guaranteed`, `kept`, `limit`: key -> amount. `kept` is the part of the guarantee that the queue does not lend. If a
     key is missing in one of these mappings, the queue has no guarantee, keeps nothing, or has no limit for this key.
-    `stated`: the keys for which the settings of the queue itself state a guarantee below the maximum.
+    `stated`: the keys for which the settings of the queue itself state a guarantee below `MAX_AMOUNT`.
     `contested`: the keys for which a child has a guarantee; in `TIERED` order also the keys for which a child has a
     weight."""
 
@@ -73,7 +73,7 @@ class BranchQuota:
 
 
 def total_guaranteed(quotas: Mapping[str, BranchQuota]) -> dict[Key, int]:
-    """Return the sum of the guarantees."""
+    """Return for each key the sum of the guarantees of these quotas."""
     total: dict[Key, int] = {}
     for quota in quotas.values():
         for key, amount in quota.guaranteed.items():
@@ -122,8 +122,9 @@ class Charge(NamedTuple):
 def gang_cost(
     gang: Gang, pods: Sequence[int], flavors: tuple[str, ...] = (), groups: tuple[ResourceGroup, ...] = ()
 ) -> Cost:
-    """Return the cost of `pods[role]` pods of each role, by key. The cost has each amount under the empty flavor, which
-    stands for all nodes. If the role has a flavor for the resource, the cost also has the amount under this flavor.
+    """Return the amounts that a queue is charged for `pods[role]` pods of each role, by key. Each amount is listed
+    under the empty flavor, which stands for all nodes. If a role has a flavor for the resource, the amount is also
+    listed under this flavor.
     `groups`: the resource groups of the queue."""
     if not flavors and gang.minimums == tuple(pods):
         return gang.due
@@ -158,7 +159,8 @@ class QueueUsage:
 
     `total`: key -> usage of the queue and all queues below.
     `firm`: key -> the usage of jobs that are not preemptible, which is a part of `total`.
-    `own`: key -> usage of the queue's own jobs; only counted if the queue has children.
+    `own`: key -> usage of the queue's own jobs; only counted if the queue has children and a queue of the tree keeps a
+    part of its guarantee for itself.
     `claimed`: key -> usage of the queue's own jobs plus the claims of its children (`state.queues.tree`).
     `users`, `groups`, `jobs`: the usage of each user, of each group and of each job. Each of these three is only
     counted if the queue has limits of this kind (`limits`).
@@ -189,7 +191,7 @@ class QueueUsage:
         return other
 
     def shown(self) -> tuple[object, ...]:
-        """Return all amounts that are not 0, in a form in which two usages can be compared."""
+        """Return all amounts that are not 0, as a value for comparing two usages."""
         tallies = (
             {
                 name: (each.running, {key: used for key, used in each.used.items() if used})
@@ -202,7 +204,7 @@ class QueueUsage:
         return (*amounts, self.running, *tallies)
 
     def add(self, charge: Charge, sign: int) -> None:
-        """Add the charge to all amounts except `claimed` (`sign` 1), or subtract it from them (-1)."""
+        """Add the charge to all amounts except `claimed` and `own` (`sign` 1), or subtract it from them (-1)."""
         self.shares.clear()
         total, limits = self.total, self.limits
         for key, amount in charge.cost:

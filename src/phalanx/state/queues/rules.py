@@ -23,7 +23,7 @@ class ResourceGroup(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobLimits:
-    """The kinds of limits that a queue has on users, groups and jobs. "On the path" means: of the queue itself or of a
+    """The limits that apply to the users, groups and jobs of a queue. "On the path" means: of the queue itself or of a
     queue above it.
 
     `users`, `groups`, `jobs`: whether the queue itself has limits for each user, for each group, or for each job.
@@ -50,7 +50,7 @@ NO_LIMITS = JobLimits()
 
 
 def job_limits(queue: Queue, above: JobLimits) -> JobLimits:
-    """Return the limits of the queue. `above`: the limits of its parent."""
+    """Return the limits that apply to the jobs of the queue. `above`: the limits of its parent."""
     users, groups, jobs = bounds_jobs(queue.per_user), bounds_jobs(queue.per_group), bool(queue.per_job.resources)
     stated = queue.total, queue.per_user, queue.per_group
     walls = [each.wall_s for each in (*stated, queue.per_job) if each.wall_s is not None]

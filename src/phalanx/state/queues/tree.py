@@ -37,8 +37,8 @@ class QueueTree:
     """All branches, and the pool.
 
     `pool`: (flavor, resource) -> the capacity of the cluster.
-    `keeps`: the keys of which at least one queue keeps an amount. Only claims of these keys are compared with the pool.
-    If no queue keeps anything, claims are equal to totals.
+    `keeps`: the keys for which at least one queue keeps a part of its guarantee. Only claims of these keys are compared
+    with the pool. If no queue keeps anything, claims are equal to totals.
     `stricts`: the names of strict queues.
     `trimmed`: the names of queues whose pods are evicted if the queue exceeds its limit for too long.
     `keeps_claimed`: branch -> the amounts that its children claim from it when no job runs.
@@ -155,7 +155,8 @@ class QueueTree:
         return other
 
     def _claim_keeps(self) -> None:
-        """Before any job is charged, add the amounts that queues keep to the claims on their parents."""
+        """Add the amounts that queues keep to the claims on their parents. Call this method before any job is
+        charged."""
         for branch in reversed(list(self.root.below())):
             if branch.parent is not None:
                 claimed = branch.parent.account.claimed
