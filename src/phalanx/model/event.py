@@ -1,7 +1,7 @@
 """Events: facts that a world reports. `core.fold.fold` applies them to the cluster state; no other input changes it.
 
-Each event is idempotent: a repeated event changes nothing. `attempt` is the number of a job's start. By this number,
-late events about an earlier start are recognised and ignored.
+Each event is idempotent: a repeated event changes nothing. `attempt` counts the starts of a job. If the number in an
+event is too low, the event is about an earlier start, and is ignored.
 """
 
 from __future__ import annotations
@@ -116,8 +116,8 @@ class FlavorGone:
 
 @dataclass(frozen=True, slots=True)
 class TopologiesSeen:
-    """The topologies that objects of the cluster declare have changed; these are all of them. The scheduler uses them
-    in addition to the topologies of the policy."""
+    """The topologies that objects of the cluster declare have changed. `topologies` lists all of them. The scheduler
+    uses them in addition to the topologies of the policy."""
 
     topologies: tuple[Topology, ...]
 
@@ -261,7 +261,7 @@ class Occupied:
     """A foreign pod holds amounts on a node. A pod is foreign if another scheduler has bound or nominated it, if it is
     static, or if it belongs to a DaemonSet.
 
-    `requests`: the exact amounts, including one of the resource `pods`. `devices`: the names of its devices.
+    `requests`: the exact amounts, including 1 of the resource `pods`. `devices`: the names of its devices.
     `resident`: True for a static pod and a pod of a DaemonSet. A node that has only resident pods counts as empty. The
     other fields have the same meaning as in `Shape`, because affinity terms of other pods may select the foreign pod,
     and its own terms may select other pods."""

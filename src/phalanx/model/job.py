@@ -2,8 +2,9 @@
 all.
 
 In this tree the leaves are roles, the inner nodes are groups, and the root is the job. A subtree counts as placed when
-at least `minimum` of its members are placed, where each member needs its own minimum. `gang_error` reports an invalid
-tree (an undeclared group, a cycle, a minimum above the number of members), so that the scheduler refuses the job.
+at least `minimum` of its members are placed. Each of these members must have its own minimum. `gang_error` reports an
+invalid tree (an undeclared group, a cycle, a minimum above the number of members), so that the scheduler refuses the
+job.
 """
 
 from __future__ import annotations
@@ -56,8 +57,8 @@ class Role:
 class Group:
     """A group is a set of roles and groups that belong together.
 
-    `minimum`: how many members (roles and groups directly in the group) must be placed, each with its own minimum, for
-    the group to count as placed; None for all members.
+    `minimum`: the number of members that must be placed for the group to count as placed; None for all members. Members
+    are the roles and groups directly in the group. Each of them must be placed with its own minimum.
     `parent`: the name of the group that contains this group; empty if it is directly in the job."""
 
     name: str
@@ -93,12 +94,12 @@ class Outcome(StrEnum):
 
 
 class GangSize(StrEnum):
-    """When the surplus of a role is placed and released. The surplus consists of the pods above the minimum, up to the
-    role's count."""
+    """The rule that decides when the surplus of a role is placed and released. The surplus consists of the pods above
+    the minimum, up to the role's count."""
 
     # the job starts with as many pods as fit, and grows later; its surplus pods are preempted first
     ELASTIC = "elastic"
-    # As ELASTIC, but surplus pods need not wait until the minimums of other jobs are placed: they are tried in the job
+    # As ELASTIC, but surplus pods do not wait until the minimums of other jobs are placed. They are tried in the job
     # order.
     IN_TURN = "in-turn"
     FIXED_AT_START = "fixed-at-start"  # the job keeps the size with which it started (Kueue's partial admission)
@@ -108,7 +109,7 @@ class GangSize(StrEnum):
 
     @property
     def grows(self) -> bool:
-        """Return whether pods are added to a job that runs."""
+        """Return whether a running job may get more pods."""
         return self is not GangSize.FIXED_AT_START
 
 
@@ -199,7 +200,7 @@ MAX_DEPTH = 16  # the largest number of levels of nested groups, and of nested s
 class GangTree:
     """A subtree of a gang: a role, a group, or the whole job.
 
-    `role`: the index of the role in the job; -1 for a group or the job.
+    `role`: the index of the role in the job; -1 for a group or the whole job.
     `minimum`: the number of members that must be placed; for a role, the number of pods."""
 
     name: str
@@ -216,7 +217,7 @@ class GangTree:
             yield from member.roles()
 
     def required_roles(self) -> Iterator[int]:
-        """Yield the roles without whose minimum the subtree cannot be placed."""
+        """Yield the required roles: every placement of the subtree must include the minimum of each of them."""
         if self.role >= 0:
             yield self.role
         elif self.minimum == len(self.members):
@@ -224,7 +225,7 @@ class GangTree:
                 yield from member.required_roles()
 
     def optional(self) -> bool:
-        """Return whether members of the subtree may be left out."""
+        """Return whether the subtree can be placed without some of its members."""
         fewer = self.role < 0 and self.minimum < len(self.members)
         return fewer or any(member.optional() for member in self.members)
 
@@ -253,8 +254,8 @@ class GangTree:
         return sum(member.placed(pods) for member in self.members) >= self.minimum
 
     def spare(self, pods: Sequence[int]) -> Iterator[int]:
-        """Yield the roles of the members that can be released so that the subtree still counts as placed. In each
-        group, the members that were listed last are released. `pods`: the number of pods of each role."""
+        """Yield the roles of the members that can be released while the subtree still counts as placed. In each group,
+        the members that were listed last are released. `pods`: the number of pods of each role."""
         whole = [member for member in self.members if member.placed(pods)]
         kept = whole[: self.minimum]
         for member in self.members:
@@ -264,8 +265,8 @@ class GangTree:
                 yield from member.spare(pods)
 
     def incomplete_members(self, pods: Sequence[int]) -> Iterator[tuple[int, ...]]:
-        """Yield the roles of each optional member that does not count as placed, because pods of its minimum are
-        missing. `pods`: the number of pods of each role."""
+        """Yield a tuple of roles for each optional member that does not count as placed, because pods of its minimum
+        are missing. `pods`: the number of pods of each role."""
         for member in self.members:
             if self.minimum < len(self.members) and not member.placed(pods):
                 yield tuple(member.roles())

@@ -1,8 +1,8 @@
 """The values that describe nodes: nodes, topologies, flavors, advance reservations and node groups.
 
-*Topology.* A hierarchy of levels. Each level is a key of node labels, from coarse to fine (zone, block, rack, NVLink
-domain, host). A *domain* of a level is a set of nodes that have the same values of the level's key and of the keys of
-all coarser levels (Kueue's Topology-Aware Scheduling, KEP-2724).
+*Topology.* A hierarchy of levels. Each level is a key of node labels. The levels are ordered from coarse to fine (zone,
+block, rack, NVLink domain, host). A *domain* of a level is a set of nodes that have the same values of the level's key
+and of the keys of all coarser levels (Kueue's Topology-Aware Scheduling, KEP-2724).
 
 *Flavor.* A named class of nodes with quotas of its own (Kueue's ResourceFlavor). A pod whose queue has several resource
 groups gets one flavor of each group. The names of these flavors are then joined by `+`, because no name of an object
@@ -28,7 +28,8 @@ class Taint:
     """A taint. NoSchedule and NoExecute forbid pods without a matching toleration; PreferNoSchedule is only a
     preference.
 
-    `by_name`: True if only a toleration that names the taint's key matches, and a toleration of all taints does not."""
+    `by_name`: True if a toleration must name the taint's key; a toleration of all taints then does not match this
+    taint."""
 
     key: str
     value: str = ""
@@ -46,7 +47,7 @@ class Device:
     """A device of a node. `resource`: the resource to which it belongs (such as `nvidia.com/gpu`). `zone`: its NUMA
     zone.
     `counted`: True if the node only reports the number of its devices. A pod with a share of such a device holds it by
-    name, but a pod with whole devices holds them without names."""
+    name. For a pod with whole devices, only the number of devices is known."""
 
     name: str
     resource: str
@@ -73,7 +74,7 @@ class Node:
     `part_of`: the name of the real node, if this node is only a reserved part of it. The amounts of this part are
     subtracted from the real node.
     `group`: the name of its node group; empty if no provider manages the node.
-    `protected`: True if an annotation forbids to remove the node while it is empty."""
+    `protected`: True if an annotation forbids the removal of the node while it is empty."""
 
     name: str
     allocatable: Amounts
@@ -105,12 +106,12 @@ class NodeGroup:
 
     `template`: a node of the group; its name has no meaning. `min_nodes`, `max_nodes`: the smallest and the largest
     number of nodes, including requested nodes. `price_per_hour`: the price of one node, in any currency. `delay_s`: the
-    time after which a requested node is expected. `timeout_s`: the time after which a request counts as failed if the
-    node has not arrived.
+    expected time from the request for a node to its arrival. `timeout_s`: the time after which a request counts as
+    failed if the node has not arrived.
     `idle_s`: the time for which a node must be empty before it is released; infinite if the provider removes empty
     nodes itself.
-    `on_demand`: if set, another program adds nodes for these jobs on demand; if None, Phalanx requests the nodes of
-    this group. The template of a group on demand has the amounts that all of its jobs together may get."""
+    `on_demand`: the jobs for which another program adds nodes on demand; None if Phalanx requests the nodes of this
+    group. The template of a group on demand has the amounts that all of its jobs together may get."""
 
     name: str
     template: Node
@@ -152,8 +153,8 @@ class TopologyRequest:
     `balanced`: True if the pods are spread evenly over the domains of the next finer level; False if they use as few of
     these domains as possible.
     `slices`: the layers of slices, the largest first; a slice consists of whole slices of the next layer.
-    `ranks`: domains of `level` (by their label values) with a lower rank are tried first; domains without a rank come
-    last."""
+    `ranks`: pairs (label value of a domain of `level`, rank). Domains with a lower rank are tried first; domains
+    without a rank come last."""
 
     level: str = ""
     required: bool = True
@@ -200,7 +201,7 @@ class Flavor:
         return next((each for each in self.taints if each.effect in HARD and not tolerates(tolerations, each)), None)
 
     def applied_to(self, shape: Shape) -> Shape:
-        """Return the shape, restricted to the nodes of the flavor, and with the tolerations of the flavor."""
+        """Return a copy of the shape that fits only on nodes of the flavor and has the tolerations of the flavor."""
         return replace(
             shape,
             selector=tuple(sorted({*shape.selector, *self.labels})),
@@ -214,7 +215,7 @@ def joined_name(names: Iterable[str]) -> str:
 
 
 def parts_of(name: str) -> tuple[str, ...]:
-    """Return the names of the flavors that are joined in a name. An empty name has no flavors."""
+    """Return the names of the flavors that are joined in a name; an empty tuple for an empty name."""
     return tuple(name.split(JOIN)) if name else ()
 
 

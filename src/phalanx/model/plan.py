@@ -135,8 +135,8 @@ class FirstReservation(NamedTuple):
 
 class Plan(NamedTuple):
     """The plan of one cycle. `wake_s`: the time (seconds since the epoch) at which the next cycle must run even if no
-    event arrives; None if no cycle is needed before the next event. `reserved`: the first reservation after the cycle;
-    None if there is no reservation."""
+    event arrives; None if no cycle is needed before the next event. `reserved`: the first backfill reservation that
+    exists after the cycle; None if there is no reservation."""
 
     actions: tuple[Action, ...] = ()
     wake_s: float | None = None

@@ -1,9 +1,9 @@
 """The shape of a pod: everything that decides which nodes the pod fits and how much its queue is charged.
 
-Thousands of pods often have only a few shapes. So the core computes the suitable nodes once for each shape. Requests
-are exact integers: cpu in millicores, other resources in whole units (bytes, devices). If the requests of a pod do not
-name the resource `pods`, the pod requests 1 of it. The charge of a pod to its queue may include a part of a device.
-Parts are exact fractions, so that no remainder is left when a charge is released.
+Thousands of pods often have only a few different shapes. So the core computes the suitable nodes once for each shape.
+Requests are exact integers: cpu in millicores, other resources in whole units (bytes, devices). If the requests of a
+pod do not name the resource `pods`, the pod requests 1 of it. The amounts that a queue is charged for a pod may include
+a part of a device. Such parts are exact fractions, so that no remainder is left when the charge is released.
 
 `shape_error` reports a shape that the Kubernetes API would not accept, for example a weight outside of 1 to 100, a
 `maxSkew` or `minDomains` below 1, or a port outside of 1 to 65535. It also reports a request for a share that no device
@@ -56,7 +56,7 @@ def amounts(values: Mapping[str, int]) -> Amounts:
 
 
 class Operator(StrEnum):
-    """The operators of node selectors in k8s.io/api/core/v1."""
+    """The operators of requirements in node selectors, as in k8s.io/api/core/v1."""
 
     IN = "In"
     NOT_IN = "NotIn"
@@ -158,8 +158,8 @@ class Shape:
     `near`, `away`: pod affinity and anti-affinity, required or preferred.
     `labels`, `namespace`: the pod's labels and namespace, which the affinity terms of other pods select.
     `share`: the requested share of devices.
-    `charged`: the amounts that queues are charged for the pod; None for its requests. The node is always charged its
-    requests.
+    `charged`: the amounts that queues are charged for the pod; None if these are its requests. The node is always
+    charged for the requests.
     `aligned`: "required" if all requests must come from one NUMA zone of the node, "preferred" if they should.
     `within`: further (label key, value) pairs that the node must have, because the other pods of the gang are on nodes
     with these labels. They are not part of the pod's own selector, so topology spread (`spread`) ignores them."""
@@ -193,7 +193,7 @@ Costs: TypeAlias = tuple[tuple[str, Amount], ...]
 
 def with_pod_count(requests: Amounts) -> Amounts:
     """Return the amounts that a pod with these requests takes on its node: the requests and, if they do not name the
-    resource `pods`, 1 of it."""
+    resource `pods`, 1 of that resource."""
     held = bounded_amounts(requests)
     return held if any(resource == PODS for resource, _ in held) else tuple(sorted((*held, (PODS, 1))))
 
@@ -204,7 +204,7 @@ def bounded_amounts(requests: Amounts) -> Amounts:
 
 
 def with_device_share(asks: Amounts, share: DeviceShare) -> Costs:
-    """Return the requests and the share of devices as the amounts that count against quota.
+    """Return the amounts that count against quota for a pod with these requests and this share of devices.
 
     A share in bytes of memory counts as a whole device, because its fraction depends on the memory of the chosen
     device, and quota is checked before a device is chosen."""

@@ -21,7 +21,7 @@ class Backfill(StrEnum):
 
 
 class BackfillOrder(StrEnum):
-    """The order in which the jobs after the first reserved job are tried."""
+    """The order in which jobs are tried after the first job that got a reservation."""
 
     QUEUE = "queue"  # the queue's order
     SHORTEST = "shortest"  # shortest estimate first (EASY-SJBF)
@@ -30,14 +30,15 @@ class BackfillOrder(StrEnum):
 
 
 class ScoringStrategy(StrEnum):
-    """How one of the nodes on which a pod fits is chosen. Of equally good nodes, the first in the node table is
-    chosen."""
+    """The rule that chooses one of the nodes on which a pod fits. If several nodes are equally good, the first of them
+    in the node table is chosen."""
 
     PACK = "pack"  # the fullest node
     SPREAD = "spread"  # the emptiest node
     FRAGMENTATION = "fragmentation"  # the node whose fragmentation grows least (FGD, ATC'23)
     LOAD = "load"  # the node with the lowest measured usage
-    BEST_FIT = "best-fit"  # the node on which the least cpu and devices would be left, in whole percent
+    # the node with the least left: the mean of its cpu and its devices, in whole percent of the largest node
+    BEST_FIT = "best-fit"
     # the node with the lowest dot product of free and requested amounts (Tetris in FGD's paper)
     DOT_PRODUCT = "dot-product"
     DEVICE_PACKING = "device-packing"  # shared devices first, then used nodes, then empty nodes
@@ -51,8 +52,8 @@ class ScoringStrategy(StrEnum):
 class PriorityWeights:
     """The weights of Slurm's multifactor priority. Each factor of a job is between 0 and 1. `max_age_s`: the age at
     which the age factor is 1. `size_relative_to_time`: the size is divided by the minutes of the time limit
-    (SMALL_RELATIVE_TO_TIME). `size_full_time_s`: only used in this case. A job that requests the whole cluster with
-    this time limit has the size 1. (In Slurm this limit is always one minute.)"""
+    (SMALL_RELATIVE_TO_TIME). `size_full_time_s`: only used if `size_relative_to_time` is True. A job that requests the
+    whole cluster and has this time limit has the size 1. (In Slurm this limit is always one minute.)"""
 
     age: float = 0.0
     size: float = 0.0
@@ -76,12 +77,12 @@ class FairShareFormula(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingJob:
-    """A waiting job, as a priority function sees it.
+    """The data of a waiting job that a priority function gets.
 
     `id`: `namespace/name`. `qos`, `nice`: Slurm's QOS and nice value. `priority`: the value of the job's PriorityClass.
-    `pods`: the pods of its minimum.
-    `requests`: resource -> the amount that these pods request together: `cpu` in cores, `memory` in bytes, other
-    resources as plain numbers.
+    `pods`: the number of pods of its minimum.
+    `requests`: resource -> the amount that the pods of its minimum request together: `cpu` in cores, `memory` in bytes,
+    other resources as plain numbers.
     `waited_s`: the time since the submission of the job, or since its begin time if that is later (seconds).
     `limit_s`: the time limit of the job or, if it has none, of its queue; None if there is no limit.
     `estimate_s`: the expected run time if it is known, otherwise the time limit; None if neither is known."""
@@ -119,7 +120,8 @@ class Policy:
     `priority_function`: a function that computes the priorities in `MULTIFACTOR` queues instead of the weighted sum of
     factors.
     `half_life_s`: the time after which past usage counts only half; 0: usage never decays.
-    `billing`: the price of one unit of each resource per second. Past usage is the sum of these prices."""
+    `billing`: the price of one unit of each resource per second. Past usage is the sum of the prices of all amounts
+    that were held."""
 
     default_queue: str = "default"
     backfill: Backfill = Backfill.EASY

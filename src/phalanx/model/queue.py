@@ -4,13 +4,14 @@ Kueue's ClusterQueue and Cohort, Volcano's and KAI's Queue, YuniKorn's queues.ya
 queues of this tree. Jobs may be submitted to any queue. Queues without a `parent` are children of an unnamed root,
 whose quota is the whole cluster.
 
-For each flavor and resource, a queue has a guarantee (Kueue's nominal quota), a limit on its own usage together with
-that of all queues below it, and a lending limit on its unused guarantee. The limit is like Kueue's borrowing limit, but
-it states the total amount instead of the amount above the guarantee. Amounts that are guaranteed to no queue are
-divided by `weights`. A quota does not limit resources that it does not name.
+For each flavor and resource, a queue has a guarantee (Kueue's nominal quota), a limit on the usage of this queue and
+all queues below it together, and a lending limit on its unused guarantee. The limit is like Kueue's borrowing limit,
+but it states the total amount instead of the amount above the guarantee. Amounts that are guaranteed to no queue are
+divided in proportion to the weights of the queues. A quota does not limit resources that it does not name.
 
-The available amount of a queue is the sum of two parts: the part of its guarantee that it does not lend, and the
-smaller of what its limit still allows and the available amount of its parent (KEP-79 of Kueue, "hierarchical cohorts").
+The available amount of a queue is the sum of two amounts (KEP-79 of Kueue, "hierarchical cohorts"). The first is the
+part of its guarantee that it does not lend. The second is the available amount of its parent, or the amount that its
+own limit still allows if that is smaller.
 
 No preemption takes place unless the settings of a queue enable it.
 """
@@ -31,7 +32,7 @@ ENTRY_S = 300.0  # Kueue's default; Slurm updates usage at the same interval
 
 
 class WithinQueue(StrEnum):
-    """Which jobs of the same queue may be preempted (Kueue's withinClusterQueue)."""
+    """The jobs of the same queue that a job may preempt (Kueue's withinClusterQueue)."""
 
     NEVER = "never"
     LOWER = "lower"  # jobs of lower priority
@@ -39,7 +40,8 @@ class WithinQueue(StrEnum):
 
 
 class ReclaimWithinCohort(StrEnum):
-    """Which jobs may be preempted in other queues that use more than their guarantee (Kueue's reclaimWithinCohort)."""
+    """The jobs that a job may preempt in other queues that use more than their guarantee (Kueue's
+    reclaimWithinCohort)."""
 
     NEVER = "never"
     LOWER = "lower"  # jobs of lower priority
@@ -48,17 +50,18 @@ class ReclaimWithinCohort(StrEnum):
 
 
 class ReclaimFloor(StrEnum):
-    """How much may be preempted from other queues. A floor limits both how far the usage of the victims' queue may
-    fall, and how far the usage of the preempting queue may grow."""
+    """The limit on preemption from other queues. It bounds both how far the usage of the victim's queue may fall, and
+    how far the usage of the preempting queue may grow."""
 
-    # the preempting queue stays within its guarantee, and no victims' queue falls below its guarantee
+    # the preempting queue stays within its guarantee, and no victim's queue falls below its guarantee
     GUARANTEE = "guarantee"
     # The preempting queue may exceed its guarantee as long as its share stays below that of the victim's queue.
     FAIR_SHARE = "fair-share"
 
 
 class Strategy(StrEnum):
-    """The condition on shares under which a queue may preempt for fairness (Kueue's preemption strategies)."""
+    """The condition on the dominant shares of two queues under which jobs of one may preempt jobs of the other for
+    fairness (Kueue's preemption strategies)."""
 
     # The share of the preemptor's queue, including the job, is below the share of the victim's queue before the
     # eviction (LessThanInitialShare).
@@ -73,7 +76,7 @@ class Strategy(StrEnum):
 class VictimOrder(StrEnum):
     """The order in which permitted victims are chosen (`core.preemption.victim_sets`)."""
 
-    FAIREST = "fairest"  # each victim is the cheapest of the queue that has the highest share at that moment
+    FAIREST = "fairest"  # each victim is the cheapest job of the queue that then has the highest share
     # the cheapest victims of all queues; if costs are equal, the victims are chosen as in FAIREST
     CHEAPEST = "cheapest"
 
@@ -132,15 +135,18 @@ PARENT = -1.0
 class QueueOrder(StrEnum):
     """The order of a queue's jobs and of its child queues."""
 
-    # higher priority, then earlier submission; jobs of queues below it are ordered as if they were in one queue
+    # jobs of higher priority first, then jobs that were submitted earlier; all queues below are ordered as if they were
+    # one queue
     PRIORITY = "priority"
-    FIFO = "fifo"  # earlier submission, regardless of priority
+    FIFO = "fifo"  # jobs that were submitted earlier first, regardless of priority
     FAIR = "fair"  # first the child with the lowest weighted dominant share; a queue's own jobs are ordered by priority
-    # first children within their guarantee; then by the priority of queues; then as FAIR (KAI, Volcano)
+    # children that are within their guarantee first, then the queue with the higher priority, then as FAIR (KAI,
+    # Volcano)
     TIERED = "tiered"
     FILL = "fill"  # the child with the highest priority (`priority`, `fenced`), then the least full child (YuniKorn)
     MULTIFACTOR = "multifactor"  # Slurm's sum of age, size, fair share, queue, QOS and nice (`Policy.factors`)
-    # first the account with the lowest past usage relative to its shares; its jobs are ordered by priority
+    # first the account with the lowest past usage relative to its shares; the jobs of an account are ordered by
+    # priority
     USAGE = "usage"
 
 
@@ -155,7 +161,7 @@ class QueueState(StrEnum):
 
 
 class BorrowingPolicy(StrEnum):
-    """Which jobs of a queue may use more than its guarantee."""
+    """The jobs of a queue that may use more than the queue's guarantee."""
 
     ALL = "all"
     PREEMPTIBLE = "preemptible"  # only preemptible jobs (KAI)
@@ -171,9 +177,9 @@ class Quota:
     """The quota of a queue on the nodes of one flavor; on all nodes if `flavor` is empty. A guarantee of `MAX_AMOUNT`
     covers every request.
 
-    `group`: the resource group (Kueue's resourceGroups). For each group with a resource that a pod requests, the pod
-    gets one flavor. The pod's requests of the resources of this group are charged to the flavor. Flavors without a
-    group apply to all resources."""
+    `group`: the resource group (Kueue's resourceGroups). For each resource group that has a resource requested by the
+    pod, the pod gets one flavor of that group. The pod's requests for resources of the group are charged to this
+    flavor. Flavors without a group apply to all resources."""
 
     flavor: str = ""
     group: str = ""
@@ -219,8 +225,8 @@ class UsageTerms:
     """The rules by which the past usage of a queue's accounts is counted.
 
     `half_life_s`, `billing`: as in `Policy`.
-    `entry_s`: a run time. When a job starts, its usage for this run time is added at once. Otherwise the account with
-    the lowest usage before a cycle could start all jobs of the cycle."""
+    `entry_s`: a run time in seconds. When a job starts, its usage for this run time is added at once. Otherwise, all
+    jobs that a cycle starts might be of the account that had the lowest usage before the cycle."""
 
     half_life_s: float
     billing: Weights
@@ -237,7 +243,8 @@ class Queue:
     `oversubscribed`: True if the guarantees of its children together may exceed its own guarantee. The guarantees of
     each level of the tree are then checked independently (KAI). If False, larger guarantees of the children are an
     error, and no job of the queue or of a queue below it starts.
-    `weight`: the queue's dominant share is divided by this weight when it is compared with those of its siblings.
+    `weight`: the queue's dominant share is divided by this weight before it is compared with the shares of its
+    siblings.
     `priority`: if siblings have equal shares, the queue with the highest priority is next. The priority is also a
     factor of `MULTIFACTOR`. In `FILL` order, it is added to the priority of each job when jobs of sibling queues are
     compared; if `fenced` is True, it replaces the priority of the job.
@@ -260,7 +267,7 @@ class Queue:
     oversubscribed: bool = False
     fungibility: FlavorFungibility = FlavorFungibility()
     weight: float = 1.0
-    weights: Weights = ()  # per resource, instead of `weight`
+    weights: Weights = ()  # a weight for each resource, used instead of `weight`
     order: QueueOrder = QueueOrder.PRIORITY
     strict: bool = False
     priority: int = 0

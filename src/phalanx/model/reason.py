@@ -25,7 +25,7 @@ class ReasonCode(StrEnum):
 
     NO_ROOM = "NoRoom"  # the job would fit if fewer pods were running
     NEVER_FITS = "NeverFits"  # the job is larger than any node, or larger than all nodes together
-    ROOM_KEPT = "RoomKept"  # the job would fit if Koordinator's Reservations did not reserve parts of nodes
+    ROOM_KEPT = "RoomKept"  # the job would fit if Koordinator's Reservations reserved no parts of nodes
     NO_NODE_MATCHES = "NoNodeMatches"  # no ready node matches the selector, the affinity and the tolerations
     WAITING_FOR_MEMBERS = "WaitingForMembers"  # a gang of several objects is not complete
     QUOTA = "NamespaceQuota"  # a ResourceQuota of the namespace would refuse the pods
@@ -71,8 +71,8 @@ NEVER = {
     ReasonCode.INVALID,
     ReasonCode.UNSUPPORTED,
 }
-# Reasons with which a job does not block a strict queue: it can never start, or only a limit of its own user or group
-# prevents the start.
+# A job with one of these reasons does not block a strict queue: it can never start, or only a limit of its own user or
+# group prevents the start.
 ALONE = NEVER | {ReasonCode.USER_LIMIT}
 # Reasons that may no longer apply when other jobs end.
 SHORT = {
@@ -154,7 +154,7 @@ class LazyReason(Reason):
         return self.facts.names(job)
 
     def plain(self) -> Reason:
-        """Return the same reason with its text and numbers written out."""
+        """Return a `Reason` with the same text and numbers, which no longer needs the facts."""
         return Reason(code=self.code, text=self.text, numbers=self.numbers, more_nodes_help=self.more_nodes_help)
 
     def __eq__(self, other: object) -> bool:
@@ -174,9 +174,9 @@ class StartForecast:
     """A forecast of a pending job's start. All times are in seconds since the epoch; infinity means that the job may
     never start.
 
-    A forecast is not part of the reason: it changes whenever a job ends, and every change of a reason would be written
+    A forecast changes whenever a job ends. So it is not part of the reason, because every change of a reason is written
     to objects.
-    `start_s`: the median of the expected start.
+    `start_s`: the median of the predicted start times.
     `likely_s`: the interval that contains the start with a probability of 50 %.
     `nearly_sure_s`: the interval that contains the start with a probability of 90 %.
     `latest_s`: the start if all jobs run until their limits, and if no job that is submitted later starts before this

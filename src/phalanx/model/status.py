@@ -11,8 +11,8 @@ from phalanx.model.queue import QueueState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceUsage:
-    """The usage of a resource by a queue and all queues below it, on one flavor's nodes; on all nodes if `flavor` is
-    empty.
+    """The usage of a resource by a queue and all queues below it, on the nodes of one flavor. If `flavor` is empty, the
+    usage is that on all nodes.
 
     `guaranteed`, `limit`: the guarantee and the limit; None if there is no bound.
     `lendable`: the unused part of the guarantee that other queues may use now.
@@ -29,13 +29,13 @@ class ResourceUsage:
 
     @property
     def borrowed(self) -> Amount:
-        """Return the usage above the guarantee."""
+        """Return the usage above the guarantee; 0 if no part of the usage can be borrowed."""
         return max(0, self.used - (self.guaranteed or 0)) if self.owned else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuePosition:
-    """A pending job's position in its queue, from 1.
+    """A pending job's position in its queue, counted from 1.
 
     `code`: the code of the reason why the job waits.
     `start_s`: the expected start (seconds since the epoch); None if unknown."""
@@ -51,7 +51,8 @@ class QueueStatus:
     """The status of a queue.
 
     `pending`, `running`: the numbers of pending and running jobs of the queue and of all queues below it.
-    `share`: the weighted dominant share among its siblings; infinite for a queue of weight 0 that borrows.
+    `share`: the weighted dominant share, by which the queue is compared with its siblings; infinite for a queue of
+    weight 0 that borrows.
     `fault`: the error in the queue tree that affects this queue; empty if there is none.
     `held_by`: this queue, or a queue above it, if its `state` prevents this queue from accepting or starting jobs;
     otherwise empty.
