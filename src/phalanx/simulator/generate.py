@@ -116,7 +116,8 @@ class Recipe:
 
     `jobs`: the number of jobs. `every_s`: the mean time between submissions. `swing`, `peak_s`: the daily cycle, as in
     `next_arrival_s`.
-    `pods`: the number of pods of a job. `pod`: the shape of each pod. `run_s`: the run time.
+    `pods`: the distribution of the number of pods of a job. `pod`: the shape of each pod. `run_s`: the distribution of
+    the run time.
     `limit_factor`: the distribution of the quotient (requested limit / run time); None if jobs have no limit.
     `users`: the number of users. Their numbers of jobs follow Zipf's law; the first user is the most active.
     `queues`: pairs (queue, weight); a job gets a random queue with a probability in proportion to the weight.
@@ -181,7 +182,7 @@ def roles_of(pods: int, pod: Shape) -> tuple[Role, ...]:
 
 
 def scaled(tasks: Sequence[Task], load: float) -> list[Task]:
-    """Return the tasks with every time between two submissions divided by `load`."""
+    """Return the tasks with the times between their submissions divided by `load`."""
     first_s = tasks[0].job.submitted_s if tasks else 0.0
     return [moved(task, first_s + (task.job.submitted_s - first_s) / load) for task in tasks]
 

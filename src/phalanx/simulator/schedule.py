@@ -99,7 +99,7 @@ class Schedule:
     """The result of a run.
 
     `queues`, `topologies`: the queues and topologies of the run.
-    `cascades`: for each preemption, the length of the chain of preemptions of which it is the last.
+    `cascades`: for each preemption, the length of the chain of preemptions that ends with it.
     `rentals`: the nodes of node groups for which a price was paid.
     `passes`: the number of scheduling passes. `decisions_s`: how long each decision took, in seconds.
     `wall_s`: how long the run took on this machine. `peak_rss_bytes`: the peak memory of the process until the end of
@@ -155,7 +155,7 @@ def bill(schedule: Schedule) -> dict[str, float]:
 
     `bill`: the price of all nodes of groups, from arrival to removal. `node_hours`: the sum of the times between
     arrival and removal, in hours. `nodes_added`: the number of nodes that arrived. `paid_use_ratio`: the amount of the
-    counted resource that jobs held on nodes of groups, divided by the paid amount (both amounts times hours)."""
+    counted resource that jobs held on nodes of groups, divided by the paid amount (both multiplied by hours)."""
     workload = schedule.workload
     if not workload.groups:
         return {}
@@ -171,7 +171,8 @@ def bill(schedule: Schedule) -> dict[str, float]:
 
 
 def held_on_rentals(schedule: Schedule) -> float:
-    """Return the amount of the counted resource that jobs held on nodes of groups, times hours."""
+    """Return the amount of the counted resource that jobs held on nodes of groups, multiplied by the hours for which
+    they held it."""
     workload, found = schedule.workload, []
     rented = {rental.node.name for rental in schedule.rentals}
     for stint in schedule.stints:
@@ -214,8 +215,8 @@ def jain(values: Sequence[float]) -> float:
 
 
 def half_width_95(values: Sequence[float]) -> float:
-    """Return half the width of the 95 % confidence interval of the mean; 0 for a single value. For paired differences,
-    this is the interval of the mean difference."""
+    """Return half the width of the 95 % confidence interval of the mean; 0 for a single value. If the values are paired
+    differences, the interval is that of the mean difference."""
     if len(values) < 2:
         return 0.0
     middle = mean(values)
@@ -247,7 +248,7 @@ def sizes(schedule: Schedule) -> list[float]:
     workload, of_roles, found = schedule.workload, dict[int, float](), list[float]()
     device_bytes = workload.device_bytes
     for fate in schedule.fates:
-        roles = fate.task.job.roles  # many tasks share one role tuple, and looking up its identity is faster
+        roles = fate.task.job.roles  # many tasks share one tuple; its identity is a fast key
         size = of_roles.get(id(roles))
         if size is None:
             size = of_roles[id(roles)] = of_resource(roles, workload.counted, device_bytes) / workload.unit

@@ -8,10 +8,10 @@ The second part of the module has the jobs and the cluster of the trace. A `Task
 time, which the scheduler does not know. Each workload has one *counted* resource: processors in a log of a parallel
 machine, GPUs in a GPU trace. Utilisation, the sizes of jobs, and fairness are measured in the counted resource.
 
-The third part of the module sorts queues by a formula of a job's estimate, size and submission time. *r* is the
-estimated run time in seconds (the requested limit, or the estimate of `--estimates`), *n* the size in processors or
-GPUs, and *s* the submission time in seconds since the beginning of the trace. The job with the lowest value of the
-formula comes first:
+The third part of the module orders the jobs of a queue by a formula. Its inputs are the estimate, the size and the
+submission time of a job. *r* is the estimated run time in seconds (the requested limit, or the estimate of
+`--estimates`), *n* the size in processors or GPUs, and *s* the submission time in seconds since the beginning of the
+trace. The job with the lowest value of the formula comes first:
 
     area  r n                        SAF, smallest area first (Carastan-Santos, de Camargo, Trystram, Zrigui, CCGRID'19)
     f1    log10(r) n + 870 log10(s)  F1, found by simulation and regression (Carastan-Santos, de Camargo, SC'17)
@@ -19,15 +19,15 @@ formula comes first:
 The value does not change while the job waits. So the simulator derives the job's priority from the value, and the queue
 is ordered by priority. With both formulas, a large job may wait for ever if smaller jobs continue to be submitted.
 
-The fourth part of the module sorts jobs in rounds, by their remaining work. A round ends whenever a job is submitted or
-ends. At the end of a round, all running jobs are checkpointed and stopped, and all jobs are queued again by their
-remaining work. The scheduler fills the cluster again, so the jobs with the least remaining work run. A job that ran in
-one round and does not run in the next has in effect been preempted. The scheduler does not know true run times; only
-the simulated cluster knows the remaining work. So the simulated cluster sets the job's priority by the remaining work,
-as an operator would. Each time that a job is checkpointed and stopped, the last `Task.restart_s` seconds of its work in
-the round are lost, even if the job continues in the next round. The simulation of a round takes longer with more
-running jobs, so such orders are suitable for clusters with hundreds of jobs, not thousands. The two orders in rounds
-are those of Muri's simulator (Zhao et al., SIGCOMM'22): SRTF and SRSF.
+The fourth part of the module divides the simulation into rounds, and orders the jobs in each round by their remaining
+work. A round ends whenever a job is submitted or ends. At the end of a round, all running jobs are checkpointed and
+stopped, and all jobs are queued again by their remaining work. The scheduler fills the cluster again, so the jobs with
+the least remaining work run. A job that ran in one round and does not run in the next has in effect been preempted. The
+scheduler does not know true run times; only the simulated cluster knows the remaining work. So the simulated cluster
+sets the job's priority by the remaining work, as an operator would. Each time that a job is checkpointed and stopped,
+the last `Task.restart_s` seconds of its work in the round are lost, even if the job continues in the next round. The
+simulation of a round takes longer with more running jobs, so such orders are suitable for clusters with hundreds of
+jobs, not thousands. The two orders in rounds are those of Muri's simulator (Zhao et al., SIGCOMM'22): SRTF and SRSF.
 """
 
 from __future__ import annotations
@@ -164,8 +164,8 @@ def alone(job: Job) -> Job:
 
 
 def of_share(share: DeviceShare, device_bytes: float) -> float:
-    """Return the number of devices in a share. `device_bytes`: the memory of one device; if it is unknown (0), a share
-    in bytes counts as a whole device."""
+    """Return the size of a share in devices, as a fraction if it is less than a device. `device_bytes`: the memory of
+    one device; if it is unknown (0), a share in bytes counts as a whole device."""
     if share.milli:
         return share.count * share.milli / MILLI
     return share.count * min(1.0, share.memory_bytes / device_bytes if device_bytes else 1.0)
@@ -239,8 +239,8 @@ def in_order(tasks: Iterable[Task]) -> list[Task]:
 
 # --- orders by a formula ----------------------------------------------------------------------------------------------
 
-# Priorities are integers, so a value is multiplied by this factor, with which F1 differs for submissions one second
-# apart.
+# Priorities are integers, so values are multiplied by this factor. It is large enough that F1 yields different
+# priorities for submissions that are one second apart.
 PER_UNIT = 1_000_000
 LAST = -(2**62)  # jobs without an estimate get this priority, so they come last
 

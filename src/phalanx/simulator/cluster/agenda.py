@@ -1,18 +1,18 @@
-"""The virtual clock: the future happenings, and the order of happenings at the same time. A *happening* is a change in
-the simulated cluster, for example a submission or the end of a job.
+"""The virtual clock. It stores the future happenings, and orders happenings that have the same time. A *happening* is a
+change in the simulated cluster, for example a submission or the end of a job.
 
-Submissions are read from a sorted list. All other happenings are on a heap of (time, kind, order of insertion). If
-happenings are at the same time, the happening with the lowest kind comes first. The order of happenings at the same
-time is important: in a log with whole seconds, another order changes the start of at least one job in a hundred. The
-order is that of the simulator behind the published tables (Gaussier, Glesser, Reis, Trystram, SC'15):
+Submissions are read from a sorted list. All other happenings are on a heap of (time, kind, order of insertion). Of
+several happenings at the same time, the happening with the lowest kind (`AgendaKind`) comes first. This order is
+important: in a log with whole seconds, another order changes the start of at least one job in a hundred. The order is
+that of the simulator with which the published tables were computed (Gaussier, Glesser, Reis, Trystram, SC'15):
 
 - Submissions precede ends. There is a separate scheduling pass for each submission and each end.
 - Jobs that end at the same time are handled in the order in which they started.
 - If a job runs longer than its estimate, it gets a new estimate at once. The new estimate causes no scheduling pass,
   but is reported with the next pass.
-- The end of a job exactly at the time limit that the scheduler knows is *foreseen*. A foreseen end is reported in the
-  same pass as the first other happening at that time, such as a submission or another end. If all happenings at that
-  time are foreseen ends, they are reported together."""
+- If a job ends exactly at the time limit that the scheduler knows, its end is called *foreseen*. A foreseen end is
+  reported in the same pass as the first other happening at that time, such as a submission or another end. If all
+  happenings at that time are foreseen ends, they are reported together."""
 
 from __future__ import annotations
 
@@ -53,8 +53,9 @@ class Agenda(Generic[What]):
         self._foreseen = (-inf, 0)  # (time, order) of the first foreseen end at the present time
 
     def put(self, at_s: float, kind: int, what: What, order: int = 0) -> int:
-        """Add a happening; if `at_s` is in the past, it happens now. Return its order among happenings of the same time
-        and kind. `order`: 0, or the order of an earlier happening that is replaced by this happening."""
+        """Add a happening; if `at_s` is in the past, it happens now. Return its number; of happenings with the same
+        time and kind, the lowest number comes first. `order`: 0 for a new number, or the number of an earlier happening
+        that this happening replaces."""
         if not order:
             self._order += 1
             order = self._order
@@ -79,8 +80,9 @@ class Agenda(Generic[What]):
     def joins_next(self, kind: int) -> bool:
         """Return whether the last taken happening is reported in the same scheduling pass as the next happening.
         `kind`: the kind of the last taken happening, which is OUTLIVED or FORESEEN. A new estimate is always reported
-        with the next happening. A foreseen end is reported with the next happening if both are at the same time, and if
-        the next happening does not come after the first foreseen end."""
+        with the next happening. A foreseen end is reported with the next happening if both are at the same time. The
+        exceptions are restarts, requested scheduling passes, and ends that were planned after the first foreseen end of
+        this time."""
         if kind == AgendaKind.OUTLIVED or self._next_s == self.now_s:
             return True
         if not self._heap or self._heap[0][0] > self.now_s:

@@ -1,14 +1,14 @@
 """The submissions of a simulated cluster: when each job is submitted, and with which estimate of its run time.
 
-The scheduler gets one of these estimates of each job's run time (`--estimates`):
+For each job, the scheduler gets an estimate of the run time. The option `--estimates` selects the kind of estimate:
 
 - `user`: the limit that the user requested, as in the trace. A job without a limit in the trace has no estimate.
 - `exact`: the true run time, which no real scheduler knows. Results with this estimate show what perfect predictions
   could achieve.
 - `last-two`: the mean of the last two run times of the user's ended jobs, at most the requested limit (Tsafrir, Etsion,
   Feitelson: "Backfilling using system-generated predictions rather than user runtime estimates", TPDS 2007). A job that
-  runs longer than predicted gets a new prediction: one minute more, then 5, 15, 30 minutes, 1, 2, 5, 10, 20, 50 and 100
-  hours.
+  runs longer than predicted gets a new prediction: the first prediction plus one minute. The following predictions add
+  5, 15, 30 minutes, 1, 2, 5, 10, 20, 50 and 100 hours to the first prediction.
 - `xF` (F is a number, as in `x2`): F times the requested limit. `exact-xF`: F times the true run time (the *f-model*).
 
 No job is stopped because of an estimate. A job is only stopped at the limit that its user requested, or at the limit of
@@ -64,8 +64,9 @@ class Scaled(Estimator):
 
 
 class LastTwo(Estimator):
-    """Estimate the run time as the mean of the user's last two run times. Submissions are handled before ends of the
-    same time, so the run time of a job that ends when another job is submitted is not used for this submission."""
+    """Estimate the run time as the mean of the user's last two run times. If a job ends at the moment when another job
+    is submitted, its run time is not used for that submission, because submissions are handled before ends of the same
+    time."""
 
     def __init__(self) -> None:
         self._ran: dict[str, tuple[float, ...]] = {}  # user -> the last two run times
@@ -150,7 +151,8 @@ class Arrivals:
         """Return the job as it is submitted now, with its estimate. If the simulation
         sorts jobs in rounds or by a formula, the job also gets its priority here."""
         job = self._estimator.told(fate.task)
-        # jobs with equal submission times must keep the order of the trace, but the scheduler would sort them by name
+        # Jobs with equal submission times must keep the order of the trace, but the scheduler would sort them by name.
+        # So the second job gets a slightly later submission time.
         if job.submitted_s <= self._latest_s:
             job = replace(job, submitted_s=nextafter(self._latest_s, inf))
         self._latest_s = job.submitted_s

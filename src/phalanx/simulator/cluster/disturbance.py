@@ -1,10 +1,10 @@
-"""Faults of a simulated cluster, drawn from a seed.
+"""Random faults of a simulated cluster, which depend on a seed.
 
 A random number depends only on the seed, the kind of fault, the subject of the fault (a node or a job), and how many
 numbers were drawn before for the same kind and subject. So under every policy the same nodes fail at the same times,
-and the same jobs are stragglers (run longer than in the trace). So policies can be compared with the same faults. All
-distributions are computed from numbers of `random.Random` with a text as its seed, because such numbers are the same in
-every version of Python.
+and the same jobs are stragglers (run longer than in the trace). This makes a comparison of policies under equal faults
+possible. All distributions are computed from numbers of `random.Random` with a text as its seed, because such numbers
+are the same in every version of Python.
 
 `UndeliveredEvents` passes the events to the scheduler. If there are faults, some events arrive late, but events about
 the same subject always arrive in the order in which they happened."""
@@ -29,9 +29,10 @@ class Faults:
 
     `node_mtbf_s`, `node_repair_s`: the mean time until a node fails, and the mean time until it is repaired. The times
     themselves are exponentially distributed.
-    `slow_start`: the probability that a job's pods need up to `slow_start_s` until they run.
-    `straggler`: the probability that a job runs `straggler_factor` times as long.
-    `late`: the probability that an event arrives up to `late_s` late.
+    `slow_start`: the probability that the pods of a job start slowly: they then need a random time, at most
+    `slow_start_s`, until they run.
+    `straggler`: the probability that a job runs `straggler_factor` times as long as in the trace.
+    `late`: the probability that an event arrives late. Its delay is random, at most `late_s`.
     `lost`: the probability that an event is lost. The scheduler learns of the change by the next full list of objects,
     which it gets every `resync_s`.
     `restart_every_s`: the mean time between restarts of the scheduler. After a restart, the scheduler gets a full list

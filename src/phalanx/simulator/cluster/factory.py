@@ -33,7 +33,7 @@ class Creation:
 
 class Made(NamedTuple):
     """A created pod. `number`: the value of `UnfinishedJob.number` when the creation of the job's pods was requested.
-    `last`: True for the last pod of the job to be created."""
+    `last`: True if no further pod of the job must be created."""
 
     job: str
     number: int
@@ -111,7 +111,7 @@ class PodController:
         for job, number, slot, last in factory.make():
             live = self._live.get(job)
             if live is None or live.number != number:
-                continue  # the job has ended, so no pod is created
+                continue  # the job has ended or was stopped, so no pod is created
             if not live.placed or slot not in {(placed.role, placed.ordinal) for placed in live.placed}:
                 live.open[slot] = None
                 events += self._tell(job, Opened(job, (slot,)))

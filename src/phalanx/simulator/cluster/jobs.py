@@ -35,8 +35,8 @@ ROUND_OVER = Reason(code=ReasonCode.PREEMPTED, text="the round is over: all that
 class SimulatedJobs:
     """The jobs of a run. `nodes`: the names of the present nodes. `live`: job id -> submitted job that has not ended.
     `running`: job id -> job that runs. `ended`: the number of ended jobs. `outcomes`: the outcomes of ended jobs, which
-    a restarted scheduler needs. `cascades`: for each preemption, the length of the chain of preemptions of which it is
-    the last. `has_changed`: True if a job was submitted or has ended since the last round."""
+    a restarted scheduler needs. `cascades`: for each preemption, the length of the chain of preemptions that ends with
+    it. `has_changed`: True if a job was submitted or has ended since the last round."""
 
     def __init__(
         self,
@@ -69,8 +69,8 @@ class SimulatedJobs:
     # --- decisions ----------------------------------------------------------------------------------------------------
 
     def apply(self, action: Start | Place | Wait | Preempt | Shrink) -> None:
-        """Carry out a decision about a job. The decision has no effect if the job has ended, but the scheduler does not
-        know this yet."""
+        """Carry out a decision about a job. If the job has ended, the decision has no effect. (The scheduler may not
+        know yet that the job has ended.)"""
         live = self.live.get(action.job)
         if live is None:
             return
@@ -198,7 +198,7 @@ class SimulatedJobs:
     def lose_node(self, node: str) -> Sequence[Event]:
         """Stop each job that has a pod on the lost node: all pods of the job are stopped, and the job waits again. A
         job that was stopped by failures of nodes `GIVEN_UP_AFTER` times without saving any work in between is deleted,
-        as by its user."""
+        as if by its user."""
         events: list[Event] = []
         for live in list(self.live.values()):
             if any(placed.node == node for placed in live.placed):

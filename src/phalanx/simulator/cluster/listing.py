@@ -91,7 +91,7 @@ class UnfinishedJob:
         self.open.clear()
 
     def outdate(self) -> None:
-        """Make all changes outdated that were planned for the job."""
+        """Make all changes that are planned for the job outdated, so that they will have no effect."""
         self.number, self.plan = self.number + 1, self.plan + 1
 
     # --- questions --------------------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """The provider of the simulated cluster's node groups: it adds and removes nodes, and records which nodes must be paid
 for.
 
-A node must be paid for from its arrival until it is removed or lost. Requested nodes arrive late, are refused or are
-lost at random, depending on the seed, like other faults (`disturbance`)."""
+A node must be paid for from its arrival until it is removed or lost. Random faults occur, as in `disturbance`: the
+provider refuses a requested node, the node arrives late or never, or a node is lost."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class NodeProvider:
     and returns the events that reach the scheduler at once. `lose`: a function that removes a node from the cluster,
     together with the pods on it.
 
-    `rentals`: the nodes that were paid for, with the times. `failures`: how many requested nodes have failed to arrive
-    since a requested node last arrived."""
+    `rentals`: the nodes that were paid for, with the times. `failures`: how many requested nodes in a row have not
+    arrived."""
 
     def __init__(
         self,
@@ -128,8 +128,8 @@ class NodeProvider:
             self.agenda.put(now_s + lives_s, AgendaKind.NODE, partial(self._remove, node.name, now_s))
 
     def _remove(self, name: str, since_s: float) -> Sequence[Event]:
-        """Remove the node. Do nothing if it is already gone, or if it is a new node of the same name that did not
-        arrive at `since_s`."""
+        """Remove the node. Do nothing if the node that arrived at `since_s` is already gone, even if a new node has the
+        same name."""
         if self._since_s.get(name) != since_s:
             return ()
         self._end(name)

@@ -13,15 +13,15 @@ In a run without faults:
 - The rate at which an elastic job works is the fraction of its pods that are placed. While an elastic job runs, the
   slots of its missing pods are open, which means that they wait for nodes. Slots that the job has released are opened
   again when their pods are gone.
-- If `rounds` is set, whenever a job is submitted or ends, all running jobs save their work, are stopped, and are queued
-  again.
+- If `rounds` is set, a round ends whenever a job is submitted or ends: all running jobs save their work, are stopped,
+  and are queued again.
 - Nodes of node groups are added and removed as the plans request; the module `provider` simulates the faults of node
   groups, and computes the bill.
 - If `formula` is set, a job gets the priority that the formula computes when the job is submitted.
 
 A *happening* is a change in the simulated cluster at some time, for example a submission or an end. Usually each
-happening leads to one scheduling pass. The module `agenda` has the order of the happenings, `disturbance` the faults
-and the late events, `arrivals` the submissions, and `jobs` what happens to each job."""
+happening leads to one scheduling pass. The module `agenda` orders the happenings, `disturbance` creates faults and
+delays events, `arrivals` creates the submissions, and `jobs` changes the state of each job."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class SimulatedWorld:
             yield self.messages.with_kept(())
 
     def _is_over(self) -> bool:
-        """Return whether the agenda has only faults. If True, no pending job can ever run."""
+        """Return whether all happenings on the agenda are faults. In this case no pending job can ever run."""
         faults = self.node_faults
         return faults is not None and self.agenda.left() == faults.coming and not self.messages.has_kept
 
@@ -143,7 +143,7 @@ class SimulatedWorld:
                 self.agenda.put(wake_s, AgendaKind.WAKE, tuple)
 
     def close(self) -> None:
-        """End the run: record what running jobs hold, and the bill, up to the present time."""
+        """End the run. Record the work of the running jobs, and the bill for the nodes, up to the present time."""
         self.provider.close()
         self.jobs.close()
 

@@ -1,5 +1,5 @@
-"""Measures of fairness. Between parties, fairness is measured by fair parts and dominant shares; between jobs, by fair
-start times.
+"""Measures of fairness. The fairness between parties is measured by fair parts and dominant shares, and the fairness
+between jobs by fair start times.
 
 *Parties* are the queues of the trace, or its users if it names at most one queue. The time from the first submission to
 the last end (the *window*) is divided into *rounds* of one day. A window of less than ten days is divided into ten
@@ -7,22 +7,22 @@ shorter rounds, and a window of more than ten thousand days into ten thousand lo
 
 The first part of the module computes each party's max-min fair part of the cluster, by the weights of the queue tree.
 The fair part of a queue is divided among its children in proportion to their weights. A child gets at most its demand;
-what exceeds its demand is divided among its siblings. A party that is not a queue of the policy (a user, or a queue of
-the trace under a policy with one queue) has weight 1 at the root. Guarantees and limits are ignored, because they are
-settings of the policy whose fairness is measured.
+the rest of its part is divided among its siblings. A party that is not a queue of the policy (a user, or a queue of the
+trace under a policy with one queue) counts as a child of the root with weight 1. Guarantees and limits are ignored,
+because they are settings of the policy whose fairness is measured.
 
 The second part of the module measures the amount that each party got, divided by its fair part. In a round, a party's
-demand is the amount that its waiting and running jobs would use if they all ran. The fair part is at most the demand
-(`due`). The measures use the ratio `x = used / fair part`. If x is 1, the party got its fair part; if x is greater than
-1, the party got more, at the cost of other parties.
+demand is the amount that its waiting and running jobs would use if they all ran. The function `due` computes the fair
+part, which is at most the demand. The measures use the ratio `x = used / fair part`. If x is 1, the party got its fair
+part; if x is greater than 1, the party got more, at the cost of other parties.
 
 - `jain_fairness`: Jain's index of x over the parties with a fair part, as the mean over all rounds. `worst_...`: the
   index in the worst round.
 - `share_gap`: the difference between the largest and the smallest x, as the mean over all rounds.
 - Finish-time fairness (Themis, NSDI'20): a job's completion time (end minus submission), divided by its completion time
   if it ran alone on its party's part of the cluster. The party's part is 1/N for N parties or, with weights, in
-  proportion to its weight. The time alone is the run time of the job, multiplied by (size of the job / part) if the job
-  is larger than the part.
+  proportion to its weight. The completion time alone is the run time of the job, multiplied by (size of the job / part)
+  if the job is larger than the part.
 
 The third part of the module measures dominant shares (Ghodsi et al., NSDI'11). A party's dominant share in a round is
 the largest fraction that it used of any resource of the cluster. The *gap* is the difference between the largest and
@@ -58,7 +58,8 @@ Line: TypeAlias = tuple[tuple[str, float], ...]
 
 def lines_of(parties: Iterable[str], queues: Sequence[Queue], default: str, counted: str) -> dict[str, Line]:
     """Return each party's path in the queue tree (a `Line`). `default`: the queue of jobs that name no queue.
-    `counted`: the counted resource, for which the weights of queues are read."""
+    `counted`: the counted resource. If a queue has separate weights for resources, its weight for this resource is
+    used."""
     known = {queue.name: queue for queue in queues}
     found: dict[str, Line] = {}
     for party in parties:
@@ -99,8 +100,8 @@ def fair_parts(demand: Mapping[Child, float], weights: Mapping[Child, float], ha
 
 
 def shares(lines: Mapping[str, Line]) -> dict[str, float]:
-    """Return the fair part of each party, as a fraction of the cluster, if every party demanded more than the whole
-    cluster."""
+    """Return the fraction of the cluster that would be each party's fair part if every party demanded more than the
+    whole cluster."""
     return due(lines, dict.fromkeys(lines, 2.0), 1.0)
 
 
@@ -177,8 +178,8 @@ def rounds(
 
 
 def spread(into: list[Used], party: str, amount: float, start_s: float, end_s: float, round_s: float) -> None:
-    """Add the use of `amount` from `start_s` to `end_s` to the party's use. Each round gets the amount times the number
-    of seconds by which this time overlaps the round."""
+    """Add to each round what the party used in it, if the party used `amount` from `start_s` to `end_s`. For each
+    round, this is the amount times the number of seconds of that time that lie in the round."""
     at = min(int(start_s // round_s), len(into) - 1)
     while start_s < end_s:
         until_s = end_s if at == len(into) - 1 else min(end_s, (at + 1) * round_s)
@@ -217,7 +218,7 @@ def counting(schedule: Schedule, resource: str) -> Schedule:
 
 def asked(schedule: Schedule) -> list[str]:
     """Return the resources that jobs request and nodes have, except `pods`."""
-    # many tasks share one role tuple
+    # many tasks share one tuple of roles, which is then read only once
     every = {id(roles): roles for roles in (fate.task.job.roles for fate in schedule.fates)}
     shapes = {role.shape for roles in every.values() for role in roles}
     names = {name for shape in shapes for name, amount in shape.requests if amount}
@@ -228,7 +229,7 @@ def asked(schedule: Schedule) -> list[str]:
 
 # --- fair start times -------------------------------------------------------------------------------------------------
 
-# delays shorter than a microsecond are ignored; the hash of a schedule, too, rounds times to whole microseconds
+# delays of less than a microsecond are ignored (the hash of a schedule also rounds times to whole microseconds)
 LEAST_S = 1e-6
 
 
@@ -239,8 +240,8 @@ def fair_starts(
     progress: Callable[[int], None] = lambda done: None,
 ) -> dict[str, float]:
     """Return the measures of a sample of at most `count` jobs. `again`: a function that simulates a workload under the
-    policy and faults of `schedule`. `progress`: called with the number of finished jobs of the sample. If a simulation
-    is interrupted, only jobs that were measured before the interruption count."""
+    policy and faults of `schedule`. `progress`: a function that is called with the number of jobs of the sample that
+    were measured so far. If a simulation is interrupted, only jobs that were measured before the interruption count."""
     delays = list[float]()
     for done, fate in enumerate(sampled(schedule.fates, count), 1):
         missed_s = missed_by_s(schedule, fate, again)

@@ -10,9 +10,9 @@ measure is the mean of the result over `SAMPLES` evenly spaced times of the run.
 free amounts.
 
 *Stranded* is the part of the free amount of the counted resource that cannot be used, because the other free resources
-of the node are too small. How much of the other resources a unit of the counted resource needs is computed from the
-requests of the workload's pods. (The authors of Borg, EuroSys'15, use the word for resources that are unusable because
-another resource of the machine is fully allocated.)
+of the node are too small. The amount of another resource that is needed for one unit of the counted resource is
+computed from the requests of the workload's pods. (The authors of Borg, EuroSys'15, use the word for resources that are
+unusable because another resource of the machine is fully allocated.)
 
 *Closeness* measures on how many nodes, and in how many domains of each topology level, the pods of a gang were placed.
 
@@ -311,8 +311,8 @@ def busiest(schedule: Schedule) -> list[Job]:
 
 
 def held_by(job: Job, placements: Sequence[Placement], at_s: float) -> Job:
-    """Return a copy of the job that requests exactly the pods that the job had at `at_s`. If a role had no pods, the
-    copy has no groups."""
+    """Return a copy of the job that requests exactly the pods in `placements`. `at_s`: the submission time of the copy.
+    If a role had no pods, the copy has no groups."""
     counts = Counter(placement.role for placement in placements)
     roles = tuple(replace(job.roles[at], count=count, minimum=count) for at, count in sorted(counts.items()))
     whole = len(roles) == len(job.roles)

@@ -172,7 +172,7 @@ def summary(values: Iterable[float], name: str) -> dict[str, float]:
 
 
 def use(schedule: Schedule) -> dict[str, float]:
-    """Return measures of the use of the cluster between the first submission and the last end."""
+    """Return measures of the cluster's utilisation between the first submission and the last end."""
     has, (since_s, until_s) = capacity(schedule), window(schedule)
     span_s = until_s - since_s
     spent = [

@@ -7,8 +7,8 @@ error.
 
 Times are at most `LONGEST_S`, because larger floats are too coarse to represent microseconds.
 
-If a trace states only a job's number of GPUs, the job gets one pod if one node has this number of GPUs, otherwise
-several pods."""
+If a trace states only the number of a job's GPUs, the job gets pods of `PER_NODE` GPUs each, and one pod for the
+remaining GPUs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ class TraceError(PhalanxError):
 
 
 class BadRecord(Exception):
-    """An error in a record. `column`: the position of the error in its line; the first character has the number 1."""
+    """An error in a record. `column`: the place of the error in its line, counted from 1: the column of a table, or the
+    character of a line in a log."""
 
     def __init__(self, why: str, column: int | None = None, line: int | None = None) -> None:
         super().__init__(why)

@@ -1,4 +1,5 @@
-"""Detect the format of a trace file by its first line that is not a comment, so users need not state it."""
+"""Detect the format of a trace file by its first line that is not a comment, so that users need not state the
+format."""
 
 from __future__ import annotations
 

@@ -11,9 +11,9 @@ Name: value`. The fields are used as follows:
 - *Limit*: the requested time (9). If the requested time is unknown, the job has no limit. If a job ran longer than its
   limit, the reader shortens its run time to the limit, because a simulation stops jobs at their limits.
 - User, group, queue (12, 13, 15; the partition 16 if there is no queue), and the recorded wait (3).
-- Average CPU time, used and requested memory, status and executable are not used. A job that was checkpointed has one
-  record for the whole job, and one record with the same job number for each of its parts (status 2, 3, 4). Records of
-  parts of jobs are left out.
+- Average CPU time, used and requested memory, and executable are not used. The status is only used to recognise parts
+  of jobs: a job that was checkpointed has one record for the whole job, and one record with the same job number for
+  each of its parts (status 2, 3, 4). Records of parts are left out.
 - *Preceding job* and think time (17, 18) are used only with the option `follow`, because many logs use these fields for
   other values. With the option, a job is submitted when its think time has passed since the end of its preceding job. A
   job without a think time is submitted when the preceding job ends, but not before its own submit time. If the
@@ -155,8 +155,8 @@ def job_of(values: list[int], count: int, limit_s: float | None) -> Job:
 
 
 def no_job(run: int, count: int, *, known: bool) -> str:
-    """Return the reason why a record is not the record of a job that ran; an empty text if it is. `known`: True if an
-    earlier record has the same number."""
+    """Return the reason why a record is not the record of a job that ran; an empty text if the record is of such a job.
+    `known`: True if an earlier record has the same number."""
     if known:
         return "parts of a job that is recorded as a whole (status 2 to 4)"
     if run <= 0:

@@ -1,4 +1,4 @@
-"""The report: one self-contained HTML page about one or more schedules of the same workload.
+"""The report: one self-contained HTML page about one or more schedules.
 
 The page first compares the policies in a table and in a chart of the waits. Then it has a part for each policy, which
 shows the use of the cluster over time by queue; the amount and the number of waiting jobs; a Gantt chart of a part of
@@ -128,8 +128,8 @@ def page(pictures: Sequence[Picture], rows: Sequence[Mapping[str, object]], *, m
 
 
 def told_apart(pictures: Sequence[Picture]) -> Sequence[Picture]:
-    """Return the pictures. If there are several traces, each title begins with the name of its trace, and so pictures
-    of different traces have different titles."""
+    """Return the pictures. If the pictures are of several traces, put the name of the trace in front of each title, so
+    that readers can tell the pictures apart."""
     if len({each.trace for each in pictures}) < 2:
         return pictures
     return [replace(each, title=f"{each.trace}: {each.title}") for each in pictures]

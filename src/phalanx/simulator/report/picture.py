@@ -28,8 +28,8 @@ LOOK_NODES = 48
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worst:
-    """A job with a high slowdown or without any run. `slowdown`: 0 if the job never ran. `submitted_s`: seconds since
-    the first submission."""
+    """A job with a high slowdown, or a job that never ran. `slowdown`: 0 if the job never ran. `submitted_s`: seconds
+    since the first submission."""
 
     job: str
     party: str

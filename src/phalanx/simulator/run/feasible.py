@@ -2,8 +2,8 @@
 
 Jobs with equal requests and the same queue are of one kind. One job of each kind is submitted alone to the scheduler on
 the empty cluster. If it does not start, the code of its reason shows whether jobs of this kind can ever start. Jobs can
-never start if the nodes are too small, no node matches, or a queue's limit is too low; nor if their queue is missing or
-starts no jobs, because queues do not change during a simulation."""
+never start if all nodes are too small, if no node matches, or if a queue's limit is too low. They also can never start
+if their queue is missing or starts no jobs, because queues do not change during a simulation."""
 
 from __future__ import annotations
 

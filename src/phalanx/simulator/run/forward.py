@@ -170,7 +170,7 @@ class Ahead:
         return self.agenda.now_s
 
     def beginning(self) -> Sequence[Event]:
-        """Create the course of every job in the cluster state. Return the events at the begin time of the
+        """Create the course of every job in the cluster state. Return the events that happen at the beginning of the
         simulation."""
         events: list[Event] = []
         for name, coming in self.book.columns.groups.coming.items():
@@ -243,7 +243,7 @@ class Ahead:
 
     def _resumed(self, job: str, record: JobRecord) -> Iterator[Event]:
         """Plan the events of a job in the initial state: its end, or the time at which its terminating pods are gone.
-        Yield the events that happen at the begin time."""
+        Yield the events that happen at the beginning of the simulation."""
         gone_s = max(0.0, self.book.leaving.get(job, 0.0) - self.now_s)
         lacks = not record.gang.enough(record.placed)
         if record.phase is Phase.QUEUED or record.phase is Phase.STOPPING or lacks:

@@ -52,9 +52,9 @@ Item = TypeVar("Item")
 
 
 def inflated(workload: Workload, ratio: float, seed: int) -> Workload:
-    """Return the workload with shuffled nodes and shuffled, added or removed tasks (see the first part of the module
-    docstring). `ratio`: the demand divided by the capacity, in the counted resource. If no task requests the counted
-    resource, tasks and nodes are only shuffled."""
+    """Return the workload with shuffled nodes and tasks, and with tasks added or left out until they request `ratio`
+    times the capacity (see the first part of the module docstring). `ratio`: the demand divided by the capacity, in the
+    counted resource. If no task requests the counted resource, tasks and nodes are only shuffled."""
     has = sum(amount for node in workload.nodes for name, amount in node.allocatable if name == workload.counted)
     random, found, asked = Random(f"{seed} inflating"), list[Task](), 0.0
     device_bytes = workload.device_bytes
@@ -107,9 +107,9 @@ def allocated(schedule: Schedule, demand: float) -> float:
 
 
 def frequencies(workload: Workload) -> tuple[tuple[Shape, float], ...]:
-    """Return (shape, number of pods) for each kind of pod in the workload. As in FGD, two pods are of one kind if their
-    requests of cpu and of the counted resource and their node constraints are equal. A real scheduler could know such
-    numbers from earlier workloads."""
+    """Return (shape, number of pods) for each kind of pod in the workload. As in FGD, two pods are of one kind if they
+    have equal node constraints, and request equal amounts of cpu and of the counted resource. A real scheduler could
+    learn such numbers from earlier workloads."""
     counts: Counter[Shape] = Counter()
     for task in workload.tasks:
         for role in task.job.roles:

@@ -1,8 +1,8 @@
-"""A *setup* is what a simulation runs with, apart from the workload: a policy, queues, and a rate of pod creation.
+"""A *setup* has all inputs of a simulation except the workload: a policy, queues, and a rate of pod creation.
 
 A `flat` setup puts all jobs into one queue, and ignores the queues of the trace. Logs of parallel machines are
 simulated with a flat setup. Other setups keep the queues of the trace. A queue that the trace names, but the setup does
-not define, becomes a child of the root."""
+not define, is created from a template (`of_each`) if the setup has one."""
 
 from __future__ import annotations
 
