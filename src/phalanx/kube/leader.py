@@ -20,8 +20,8 @@ The module also provides a clock for the scheduler that shows the time of day, b
 
 Time limits, timeouts and usage are measured by the time of day, because objects and records contain times of day, and
 users set the time of day at which a job may begin. But a machine's clock may be adjusted by an hour or by years. If the
-scheduler used this clock, all timeouts would end at once after an adjustment forward, and the scheduler would take back
-all unfinished starts. After an adjustment backward, no timeout would end for a long time.
+scheduler used this clock, all timeouts would end at once after an adjustment forward, and the scheduler would undo all
+unfinished starts. After an adjustment backward, no timeout would end for a long time.
 
 So the scheduler's time is derived from the monotonic clock and approaches the machine's clock: the scheduler's time
 runs twice as fast while it is behind the machine's clock, and half as fast while it is ahead of it. If the machine's

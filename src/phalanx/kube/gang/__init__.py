@@ -1,6 +1,6 @@
 """The life of one gang (one job with all of its Jobs and pods): what its members declare, the place of each pod (its
-seat), when the gang starts, and how Phalanx takes a start back (suspends the Jobs again and queues the gang). This
-folder does no I/O.
+seat), when the gang starts, and how Phalanx undoes a start (suspends the Jobs again and queues the gang). This folder
+does no I/O.
 
 Parts, lowest first:
 
@@ -8,7 +8,7 @@ Parts, lowest first:
     effects          the writes that a gang may request from the API
     objects          the API objects of one gang
     seats/           the seats of a started gang (a seat is a place for one pod, with its node), and the pods on them
-    departure        how a preempted gang, or one whose start is taken back, leaves its nodes
+    departure        how a preempted gang, or one whose start is undone, leaves its nodes
     recorded_starts  the starts that an earlier scheduler process made, as their objects record them
     lifecycle/       moves a gang from stage to stage, when a decision, a change of a member or a deadline requires it
 """

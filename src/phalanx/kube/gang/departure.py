@@ -1,4 +1,4 @@
-"""End a started gang: preempt it, or take its start back.
+"""End a started gang: preempt it, or undo its start.
 
 Before any pod ends, Phalanx writes a mark of the preemption on the gang's objects (kubernetes.md 8), so that a
 scheduler process that starts after a crash continues the preemption. The mark of a Job is part of the PATCH that
@@ -123,8 +123,8 @@ class Preemption:
 
 
 class TakeBack(NamedTuple):
-    """The reason why a start is taken back. `hold`: why a user must release the gang before it may start again; "" if
-    no user has to release it. `evicts`: True if the gang's bare pods are evicted too, as in a preemption."""
+    """The reason why a start is undone. `hold`: why a user must release the gang before it may start again; "" if no
+    user has to release it. `evicts`: True if the gang's bare pods are evicted too, as in a preemption."""
 
     why: Reason
     hold: str = ""

@@ -5,8 +5,8 @@ The first write of a start is its *record*, an annotation on the Jobs and on the
 in one of these states, even between two writes:
 
 - a Job runs, or a bare pod is bound, and has a record: the gang was started, and the start continues;
-- a suspended Job has bound pods, because its start was being taken back or a user suspended the Job: Phalanx takes the
-  start back completely;
+- a suspended Job has bound pods, because its start was being undone or a user suspended the Job: Phalanx finishes
+  undoing the start;
 - a member has the mark of a preemption of this start: Phalanx completes the preemption;
 - in any other state, the gang is pending, as it was before.
 
@@ -31,8 +31,8 @@ from phalanx.model.event import RunTold
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnfinishedStart:
-    """A start of an earlier process. `leaving`: True if the start must be taken back. `mark`: the mark of its
-    preemption; None if it was not being preempted."""
+    """A start of an earlier process. `leaving`: True if the start must be undone. `mark`: the mark of its preemption;
+    None if it was not being preempted."""
 
     spec: GangSpec
     record: StartRecord

@@ -40,7 +40,7 @@ class NodeProvisioning(Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagerWorld:
     """The functions by which other clusters report changes to the cluster that sends jobs to them. `wake`: called when
-    there are events. `give_back`: called to take back a start. Its arguments are the gang, the number of the start, the
+    there are events. `give_back`: called to undo a start. Its arguments are the gang, the number of the start, the
     reason, and a map from a cluster to the seconds for which the gang is not sent to that cluster. `report`: writes an
     Event about a job, with its reason and text. `kinds`: returns the kinds of jobs that are read. `mark`: called with a
     gang that must be reconciled, because another cluster may be chosen for it now."""

@@ -66,7 +66,7 @@ class PlanExecution:
         await run_in_slices(self._carry_out())
 
     def give_back(self, gang: str, attempt: int, why: Reason, avoid_s: Mapping[str, float]) -> None:
-        """Take back a start that another cluster cannot run (see `decisions.give_back`)."""
+        """Undo a start that another cluster cannot run (see `decisions.give_back`)."""
         if (found := self._gangs.get(gang)) is not None:
             decisions.give_back(found, attempt, why, avoid_s)
             self._mark(gang)

@@ -86,7 +86,7 @@ class BindPod(Write):
 class SendPod(Write):
     """The write on a bare pod that another cluster runs: it records on the pod that its gang was started in that
     cluster. The pod is not bound in this cluster. `record`: the record of the start; None to remove the record after
-    the start was taken back. `obj`: the newest known state of the pod."""
+    the start was undone. `obj`: the newest known state of the pod."""
 
     def __init__(self, pod: Pod, record: StartRecord | None, obj: Object) -> None:
         self.key = f"pods/{pod.key}"

@@ -207,7 +207,7 @@ def _worded(own: Object, now: Object, update: PodUpdate) -> Object:
 
 
 class SuspendJob(JobPatch):
-    """The PATCH that takes a start back. It sets `suspend: true` and removes the record. Before the PATCH, the Job
+    """The PATCH that undoes a start. It sets `suspend: true` and removes the record. Before the PATCH, the Job
     controller's last error is read, so that the reason can quote the error (`quote`). `mark`: the mark of a preemption;
     with a mark, no error is read. `hold`: why a user must release the Job before it may start again."""
 

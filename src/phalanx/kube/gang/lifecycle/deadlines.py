@@ -1,10 +1,10 @@
 """The deadlines of a started gang: the times by which enough of its pods must be bound, ready or running. If a deadline
-passes, the start is taken back.
+passes, the start is undone.
 
 `reconcile` checks these deadlines. They are needed because a Job controller creates pods in growing batches, and a
 quota, a policy or a webhook may refuse one of these pods forever. If the minimum number of pods cannot be bound in
-time, or if these pods are not ready in time, the whole start is taken back. `effects.GangTimeouts` contains the
-time-outs from which the deadlines are computed.
+time, or if these pods are not ready in time, the whole start is undone. `effects.GangTimeouts` contains the time-outs
+from which the deadlines are computed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class StartDeadlines:
         self.now_s, self.wake_s = self.effects.now_s(), wake_s
 
     def overdue(self) -> Iterator[TakeBack]:
-        """Yield a reason for taking the start back for each deadline that has passed. If bare pods of the start are on
+        """Yield a reason for undoing the start for each deadline that has passed. If bare pods of the start are on
         nodes, `requeue.take_back` ignores the reasons without `evicts`, because bare pods can only be evicted."""
         if (stale := self._stale()) is not None:
             yield stale
@@ -59,8 +59,8 @@ class StartDeadlines:
         self.wake_s = earliest_s(self.wake_s, *times_s)
 
     def _stale(self) -> TakeBack | None:
-        """Return why the start is taken back if fewer bare pods than the gang's minimum have run for longer than its
-        grace period; otherwise None."""
+        """Return why the start is undone if fewer bare pods than the gang's minimum have run for longer than its grace
+        period; otherwise None."""
         said_s, seats = self.parts.start.spec.staleness_grace_s, self.parts.start.seats
         grace_s = self.defaults.staleness_grace_s(self.queue) if said_s is None else said_s
         end_s = self.parts.staleness.ends_s(grace_s)
@@ -72,8 +72,8 @@ class StartDeadlines:
         return TakeBack(why, evicts=True)
 
     def _bound_by_s(self) -> float:
-        """Return the time at which the start is taken back unless its pods are bound by then (seconds since the epoch).
-        0 means never."""
+        """Return the time at which the start is undone unless its pods are bound by then (seconds since the epoch). 0
+        means never."""
         start, timeouts = self.parts.start, self.effects.timeouts
         if not start.record.gang or start.record.cluster:
             return 0.0
@@ -95,8 +95,8 @@ class StartDeadlines:
         )
 
     def _unready(self) -> TakeBack | None:
-        """Return why the start is taken back if its pods did not all become ready in time; otherwise None. The next
-        start avoids the nodes of the pods that were not ready."""
+        """Return why the start is undone if its pods did not all become ready in time; otherwise None. The next start
+        avoids the nodes of the pods that were not ready."""
         if not isinstance(self.state, Running):
             return None
         readiness = self.state.readiness
@@ -110,8 +110,8 @@ class StartDeadlines:
 
     def _end_holds(self) -> None:
         """Release the capacity that was reserved for pods that were not created in time, or were lost and not replaced
-        in time. Bound pods continue to run. This method is needed because a start with bound bare pods is not taken
-        back when one of its pods is lost: the capacity of the lost pod could stay reserved forever."""
+        in time. Bound pods continue to run. This method is needed because a start with bound bare pods is not undone
+        when one of its pods is lost: the capacity of the lost pod could stay reserved forever."""
         start, barrier = self.parts.start, self.parts.barrier
         seats, hold_s = start.seats, start.spec.hold_s
         hold_s = self.effects.timeouts.hold_s if hold_s is None else hold_s
@@ -125,8 +125,8 @@ class StartDeadlines:
 
 
 def start_timeout_reason(late: Sequence[Pod], waited_s: float) -> Reason:
-    """Return the reason for taking back a start whose pods did not become ready. The reason contains the kubelet's
-    message about the first of these pods."""
+    """Return the reason for undoing a start whose pods did not become ready. The reason contains the kubelet's message
+    about the first of these pods."""
     first = late[0]
     said = f" ({first.message})" if first.message else ""
     text = (
@@ -137,21 +137,21 @@ def start_timeout_reason(late: Sequence[Pod], waited_s: float) -> Reason:
 
 
 def staleness_reason(*, bound: int, needed: int, waited_s: float) -> Reason:
-    """Return the reason for taking back a running gang of bare pods that is stale: only `bound` of the `needed` pods
-    ran for `waited_s` seconds, which is longer than the gang's grace period."""
+    """Return the reason for undoing the start of a stale gang of bare pods: only `bound` of the `needed` pods ran for
+    `waited_s` seconds, which is longer than the gang's grace period."""
     text = f"it was taken back: only {bound} of the {needed} pods that it needs ran, for {waited_s:.0f} s"
     return Reason(code=ReasonCode.STALE, text=text, numbers={"bound": bound, "needed": needed})
 
 
 def barrier_timeout_reason(*, ready: int, needed: int, exist: int, waited_s: float) -> Reason:
-    """Return the reason for taking back a start that did not reach its bind barrier in time. `ready`: the number of
-    pods that could be bound. `needed`: the minimum number. `exist`: the number of existing pods."""
+    """Return the reason for undoing a start that did not reach its bind barrier in time. `ready`: the number of pods
+    that could be bound. `needed`: the minimum number. `exist`: the number of existing pods."""
     text = f"its start was taken back: {ready} of {needed} pods could be bound after {waited_s:.0f} s ({exist} existed)"
     return Reason(code=ReasonCode.BACKOFF, text=text, numbers={"ready": ready, "needed": needed, "exist": exist})
 
 
 def binding_timeout_reason(*, schedulers: str, bound: int, needed: int, exist: int, waited_s: float) -> Reason:
-    """Return the reason for taking back a start whose pods are bound by other schedulers, which did not bind enough of
-    them in time. `schedulers`: the names of these schedulers."""
+    """Return the reason for undoing a start whose pods are bound by other schedulers, which did not bind enough of them
+    in time. `schedulers`: the names of these schedulers."""
     text = f"its start was taken back: {schedulers} bound {bound} of {needed} pods in {waited_s:.0f} s"
     return Reason(code=ReasonCode.BACKOFF, text=text, numbers={"ready": bound, "needed": needed, "exist": exist})

@@ -1,4 +1,4 @@
-"""Carry out the core's decisions about a gang: start it, place more of its pods, shrink it, preempt it, and take back a
+"""Carry out the core's decisions about a gang: start it, place more of its pods, shrink it, preempt it, and undo a
 start that another cluster cannot run."""
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def parts_of(gang: GangLifecycle, start: GangStart) -> StartedParts:
 
 
 def resume_jobs(gang: GangLifecycle, parts: StartedParts) -> None:
-    """Resume the gang's Jobs. If one cannot be resumed, the start is taken back."""
+    """Resume the gang's Jobs. If one cannot be resumed, the start is undone."""
 
     def resumed(answer: WriteOutcome, text: str) -> None:
         if gang.state.parts is not parts or not isinstance(gang.state, Starting):
@@ -83,8 +83,8 @@ def shrink(gang: GangLifecycle, decided: Shrink) -> None:
 
 
 def give_back(gang: GangLifecycle, attempt: int, why: Reason, avoid_s: Mapping[str, float]) -> None:
-    """Take back the start with the number `attempt`, because the cluster to which it was sent cannot run it. `avoid_s`:
-    a map from a cluster to the seconds for which the gang is not sent to that cluster."""
+    """Undo the start with the number `attempt`, because the cluster to which it was sent cannot run it. `avoid_s`: a
+    map from a cluster to the seconds for which the gang is not sent to that cluster."""
     if gang.elsewhere is None or gang.elsewhere.attempt != attempt or gang.state.parts is None:
         return
     now_s = gang.effects.now_s()

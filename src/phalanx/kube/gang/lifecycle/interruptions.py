@@ -10,7 +10,7 @@ from phalanx.kube.gang.seats.gang_start import GangStart
 from phalanx.kube.gang.spec.gang_spec import GangDefaults, allows, claim_on
 from phalanx.model.reason import Reason, ReasonCode
 
-# The reason of a start that the earlier process was taking back when it ended.
+# Why a start is undone that the earlier process had begun to undo.
 OF_BEFORE = TakeBack(Reason(code=ReasonCode.BACKOFF, text="its start was being taken back"))
 
 
@@ -43,7 +43,7 @@ def drain_reason(claim: Claim | None) -> Reason | None:
 
 
 def forbidden_cluster(parts: StartedParts, claim: Claim | None) -> TakeBack | None:
-    """Return why a start in another cluster must be taken back, if the gang's dialect does not allow that cluster;
+    """Return why a start in another cluster must be undone, if the gang's dialect does not allow that cluster;
     otherwise None."""
     cluster = parts.start.record.cluster
     if claim is None or allows(claim, cluster):
@@ -53,15 +53,15 @@ def forbidden_cluster(parts: StartedParts, claim: Claim | None) -> TakeBack | No
 
 
 def loss(parts: StartedParts) -> TakeBack | None:
-    """Return why a start must be taken back: a needed member is gone before all pods were bound. Return None if no
-    needed member is gone."""
+    """Return why a start must be undone: a needed member is gone before all pods were bound. Return None if no needed
+    member is gone."""
     gone = parts.start.short_member() if parts.start.record.gang else ""
     return TakeBack(_member_went_reason(gone)) if gone else None
 
 
 def missing_pods(parts: StartedParts) -> TakeBack | None:
-    """Return why a start that an earlier process made must be taken back: the start needs more pods than the gang's
-    members request now. Return None if they request enough pods, or if any Job of the gang has a succeeded pod."""
+    """Return why a start that an earlier process made must be undone: the start needs more pods than the gang's members
+    request now. Return None if they request enough pods, or if any Job of the gang has a succeeded pod."""
     objects, record = parts.start.objects, parts.start.record
     short = record.count - parts.start.seats.least if record.gang else 0
     if short <= 0 or any(map(objects.has_succeeded, objects.jobs.values())):
@@ -70,6 +70,6 @@ def missing_pods(parts: StartedParts) -> TakeBack | None:
 
 
 def _member_went_reason(member: str) -> Reason:
-    """Return the reason for taking back a start because a member will not create all of its needed pods. The start has
-    not reached its bind barrier yet. The core then plans the gang again with its remaining members."""
+    """Return the reason for undoing a start because a member will not create all of its needed pods. The start has not
+    reached its bind barrier yet. The core then plans the gang again with its remaining members."""
     return Reason(code=ReasonCode.WAITING_FOR_MEMBERS, text=f"its start was taken back: {member}")

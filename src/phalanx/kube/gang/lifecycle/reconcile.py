@@ -96,8 +96,8 @@ def _advance_start(gang: GangLifecycle, parts: StartedParts, defaults: GangDefau
 
 
 def _lost_a_member(gang: GangLifecycle, parts: StartedParts) -> bool:
-    """Take the start back if a needed member was deleted before all pods are bound. A start with bound bare pods
-    continues. Return True if the start is being taken back."""
+    """Undo the start if a needed member was deleted before all pods are bound. A start with bound bare pods continues.
+    Return True if the start is being undone."""
     loss = interruptions.loss(parts) if isinstance(gang.state, Starting) else None
     if loss is None:
         return False
@@ -136,7 +136,7 @@ def _run(gang: GangLifecycle, parts: StartedParts, defaults: GangDefaults) -> No
 
 
 def _check_time(gang: GangLifecycle, started: Starting | Running, defaults: GangDefaults) -> float:
-    """Take the start back if a deadline has passed. Return the time of the next deadline, or `gang.wake_s` if that is
+    """Undo the start if a deadline has passed. Return the time of the next deadline, or `gang.wake_s` if that is
     earlier (seconds since the epoch; 0 if there is neither)."""
     deadlines = StartDeadlines(started, gang.history, defaults, gang.wake_s)
     for overdue in deadlines.overdue():

@@ -1,4 +1,4 @@
-"""The end of a start: how the start is taken back, and when the gang returns to its queue."""
+"""The end of a start: how the start is undone, and when the gang returns to its queue."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from phalanx.model.reason import ReasonCode
 
 
 def take_back(gang: GangLifecycle, parts: StartedParts, end: TakeBack) -> None:
-    """Take the whole start back: suspend the resumed Jobs, then wait until no pod of the gang is left. Bound bare pods
+    """Undo the whole start: suspend the resumed Jobs, then wait until no pod of the gang is left. Bound bare pods
     cannot be suspended, only evicted. So unless `end.evicts` is True, a gang with bound bare pods continues
     unchanged."""
     if parts.start.bare_pods() and not end.evicts:

@@ -1,4 +1,4 @@
-"""Continue the starts that an earlier process of the scheduler made, or take them back."""
+"""Continue the starts that an earlier process of the scheduler made, or undo them."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def adopt(gang: GangLifecycle, begun: UnfinishedStart) -> None:
 
 
 def _go_on(gang: GangLifecycle, parts: StartedParts, begun: UnfinishedStart) -> None:
-    """Report the state of the recorded start to the core. Then continue this start, its preemption, or taking it
-    back."""
+    """Report the state of the recorded start to the core. Then continue this start, continue its preemption, or undo
+    it."""
     short = interruptions.missing_pods(parts) if isinstance(gang.state, Starting) else None
     if not begun.leaving and short is None:
         parts.start.emit_full_state()

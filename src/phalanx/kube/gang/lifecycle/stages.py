@@ -2,7 +2,7 @@
 
     WAITING ──start──▶ STARTING ──minimum bound──▶ RUNNING ──all over──▶ (finished)
        ▲                  │                           │
-       └──no pod left── LEAVING ◀──── taken back ─────┘
+       └──no pod left── LEAVING ◀────── undone ──────┘
 
 The stages starting, running and leaving share one `StartedParts` object (the seats and the preemption of one start). It
 is created when the gang starts, and discarded when the start ends.
@@ -123,7 +123,7 @@ class Running:
 
 @dataclass(slots=True, kw_only=True)
 class Leaving:
-    """The stage in which a start is taken back or preempted, until no pod of the gang is left."""
+    """The stage in which a start is undone or preempted, until no pod of the gang is left."""
 
     stage: ClassVar[Stage] = Stage.LEAVING
     parts: StartedParts

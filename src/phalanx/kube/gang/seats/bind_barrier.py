@@ -191,8 +191,8 @@ class Readiness:
         self._unready.pop(uid, None)
 
     def ends_s(self, limit_s: float | None) -> float:
-        """Return the time at which the start is taken back unless all pods are ready by then; 0 means never. `limit_s`:
-        the time in seconds that the queue allows; None for no limit."""
+        """Return the time at which the start is undone unless all pods are ready by then; 0 means never. `limit_s`: the
+        time in seconds that the queue allows; None for no limit."""
         return self.bound_s + limit_s if self._unready and limit_s is not None else 0.0
 
     def take_late(self) -> list[str]:

@@ -276,9 +276,8 @@ class Staleness:
         self._start = start
 
     def ends_s(self, grace_s: float) -> float:
-        """Return the time (seconds since the epoch) at which the start is taken back unless enough pods run again
-        before; 0 means never. `grace_s`: for how many seconds the gang may continue with too few pods; 0 means without
-        limit."""
+        """Return the time (seconds since the epoch) at which the start is undone unless enough pods run again before; 0
+        means never. `grace_s`: for how many seconds the gang may continue with too few pods; 0 means without limit."""
         if not grace_s or not self._is_stale():
             self.since_s = 0.0
             return 0.0

@@ -82,7 +82,7 @@ class GangStart:
 
     @property
     def going_on(self) -> bool:
-        """Return True unless the start is being taken back."""
+        """Return True unless the start is being undone."""
         return self.phase is not Phase.STOPPING
 
     def _flavor_of(self, job: BatchJob) -> str:
