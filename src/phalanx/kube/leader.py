@@ -7,7 +7,8 @@ its Lease has expired, just before it sends a write. So the leader has a deadlin
 successful renewal was sent. The leader sends no write after the fence (`phalanx.kube.write.writer`). A leader that
 cannot renew the Lease before the fence exits. Another process becomes the leader only after it has seen the Lease
 unchanged for the whole duration of the Lease, measured on its own clock. So the clocks of two machines are never
-compared. The Lease lasts 10 s and the fence 6 s. So a write that was sent before the fence has 4 s to arrive.
+compared. The Lease ends 10 s after its renewal, and the fence is 6 s after it. So a write that was sent before the
+fence has 4 s to arrive.
 
 The module also logs which code runs when the event loop is blocked for too long.
 

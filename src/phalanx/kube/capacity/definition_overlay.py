@@ -2,9 +2,9 @@
 the core sees.
 
 Definitions may add topology labels, NUMA zones and devices to nodes. They may also reserve parts of nodes for certain
-pods (`node_parts`), and add options and requests to pods. An object that is not a pod, but needs capacity on a node
-(such as a reservation), is represented by a *stand-in*: a pod that exists only inside of Phalanx, so that the scheduler
-can choose a node for the object."""
+pods (`node_parts`), and add options and requests to pods. Some objects, such as reservations, need capacity on a node
+although they are not pods. Phalanx represents such an object by a *stand-in*: a pod that exists only inside Phalanx, so
+that the scheduler can choose a node for the object."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class DefinitionOverlay:
 
 def _about_pods(defined: Definitions) -> Hashable:
     """Return the settings in the definitions that affect single pods. If this function returns equal values for two
-    versions of the definitions, no pod must be read again."""
+    versions of the definitions, the pods need not be read again."""
     return defined.about_pods, defined.parts, defined.topology_key(), defined.options_key()
 
 

@@ -23,7 +23,7 @@ class DialectClaims:
         self._gangs_about: dict[tuple[Kind, str], set[str]] = {}
 
     def note(self, gang: str, dialect: str, claim: Claim) -> None:
-        """Store the dialect's claim on the gang."""
+        """Store the claim, which is the set of settings that the dialect declares for the gang."""
         self.claimed[gang] = dialect
         (self.silent.add if claim.silent else self.silent.discard)(gang)
         self._note_about(gang, claim.about)
@@ -35,7 +35,7 @@ class DialectClaims:
         self._note_about(gang, None)
 
     def of(self, dialect: str) -> list[str]:
-        """Return the gangs that the dialect claims."""
+        """Return the gangs for which the dialect has declared a claim."""
         return [gang for gang, name in self.claimed.items() if name == dialect]
 
     def about(self, kind: Kind, key: str) -> Collection[str]:

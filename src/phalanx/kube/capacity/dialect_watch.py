@@ -3,9 +3,9 @@ are enabled. A *dialect* is the part of Phalanx that reads the objects of one ot
 settings that a dialect declares for a gang.
 
 When a definition changes, its dialect is marked as changed. All definitions of this dialect are then read again, once
-for all changes that arrived together, and the core gets events about the differences. After that, the gangs that the
-dialect claims are reconciled. `definition_reader` reads the definitions, `definition_overlay` applies them to nodes and
-pods, and `dialect_claims` stores the claims on gangs.
+for all changes that arrived together, and the core gets events about the differences. After that, the gangs for which
+the dialect has declared a claim are reconciled. `definition_reader` reads the definitions, `definition_overlay` applies
+them to nodes and pods, and `dialect_claims` stores the claims on gangs.
 """
 
 from __future__ import annotations

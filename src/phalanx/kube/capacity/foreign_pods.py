@@ -13,8 +13,8 @@ from phalanx.model.pod import Amounts, amounts
 class ForeignPods:
     """The resource usage on nodes that the core charges to no gang. Each change of this usage is passed to the core as
     an event. `touched`: the pods whose usage may have changed. `pods`: the existing pods, by uid. `excess`: a function
-    that returns the part of a pod's usage that the core does not charge to the pod's gang; None if the core charges the
-    whole pod to no gang."""
+    that returns the part of a pod's usage that the core does not charge to the pod's gang; None if the pod is not
+    charged to any gang at all."""
 
     def __init__(self, pods: Mapping[str, Pod], excess: Callable[[Pod], Amounts | None]) -> None:
         self._pods, self._excess = pods, excess

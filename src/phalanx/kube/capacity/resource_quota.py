@@ -31,9 +31,9 @@ _NONE: Mapping[str, Any] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodQuotaUsage:
-    """The usage of one pod in ResourceQuotas, and the properties by which scopes select pods. `takes`: the pod's amount
-    for each resource name that a quota can limit. `unsaid`: the requests and limits of cpu and memory that at least one
-    container does not set, by their resource names in quotas (such as `limits.cpu`)."""
+    """The amounts of one pod that count against ResourceQuotas, and the properties by which scopes select pods.
+    `takes`: the pod's amount for each resource name that a quota can limit. `unsaid`: the requests and limits of cpu
+    and memory that at least one container does not set, by their resource names in quotas (such as `limits.cpu`)."""
 
     takes: Amounts
     unsaid: frozenset[str] = frozenset()

@@ -9,10 +9,10 @@ while.
 
 The *departure* of a gang begins with the decision to end its start, and lasts until all of its pods are gone. During
 the departure, the gang's Jobs are suspended. The departure is reported to the core only when all pods are gone. The
-owner of a suspended Job may resume the Job at once (a JobSet does so unless it is suspended itself). Phalanx does not
-suspend the Job again then, and leaves the new pods unbound. If the API server keeps refusing the suspension of a Job,
-the start still ends as soon as no pod of the gang is on a node. Other jobs can then use the capacity that was reserved
-for the gang. If a gang's bare pods cannot be marked as preempted, the gang is not preempted.
+owner of a suspended Job may resume the Job at once (a JobSet does so unless it is suspended itself). In this case,
+Phalanx does not suspend the Job again, but it leaves the new pods unbound. If the API server keeps refusing the
+suspension of a Job, the start still ends as soon as no pod of the gang is on a node. Other jobs can then use the
+capacity that was reserved for the gang. If a gang's bare pods cannot be marked as preempted, the gang is not preempted.
 
 Two kinds of gangs are ended in the same way, although no preemptor needs their capacity: a gang of bare pods of which
 too few run (`seats.elastic`), and a gang whose dialect (the part of Phalanx that reads another scheduler's objects) no
@@ -152,7 +152,7 @@ class Departure:
         self._start, self._effects, self._grace_s, self._hold = start, start.effects, grace_s, hold
         self._suspending: dict[str, int] = {}  # uid of a Job -> how often its suspension was refused
         self._stuck: set[str] = set()  # Jobs whose suspension the API server refused again and again
-        self._was_suspended: set[str] = set()  # Jobs suspended by this departure; only their owner resumes them
+        self._was_suspended: set[str] = set()  # Jobs that this departure suspended; if one runs, its owner resumed it
         self._over = False
         self._evicted: set[str] = set()  # bare pods whose eviction was requested
 

@@ -13,8 +13,8 @@ from phalanx.model.job import Outcome
 
 class GangObjects:
     """The objects of one gang. `id`: the gang's id in the core. `jobs`: the existing Jobs, by uid. `pods`: the pods
-    that exist and have not ended, by uid. `changed_pods`: the pods that were created or changed since the last call of
-    `Seating.seat_pods`."""
+    that exist and have not ended, by uid. `changed_pods`: the pods that `Seating.seat_pods` has not handled since they
+    were created or changed."""
 
     def __init__(self, id: str) -> None:
         self.id = id

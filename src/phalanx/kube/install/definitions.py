@@ -1,8 +1,8 @@
 """Install and update the definitions of Phalanx's kinds.
 
-An existing definition that differs is patched; for example, an older release of Phalanx may have written it. An
-annotation contains the digest of the definition, so that a single read shows whether the definition is up to date. A
-scheduler without the right to write definitions uses the existing definitions.
+An existing definition is patched if it differs from the definition of this release, for example because an older
+release has written it. An annotation contains the digest of the definition, so that a single read shows whether the
+definition is up to date. A scheduler without the right to write definitions uses the existing definitions.
 
 The module also installs the CustomResourceDefinitions and admission policies of a dialect (the part of Phalanx that
 reads another scheduler's objects).
@@ -11,8 +11,8 @@ Missing definitions are created. If the other scheduler's own installation has c
 never changes it. Definitions that Phalanx creates get annotations with their source and digest. If the digest shows
 that another release of Phalanx has written a definition, the definition is updated. The dialect's admission policies
 are updated in the same way, after its kinds are served. Default objects (queues) are created once and never changed,
-because they belong to the users. If the other scheduler's definition does not serve the version that Phalanx reads,
-only this dialect stays disabled.
+because they belong to the users. If the other scheduler's definition does not serve the version that Phalanx reads, the
+dialect stays disabled; other dialects are not affected.
 """
 
 from __future__ import annotations

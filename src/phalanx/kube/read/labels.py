@@ -1,4 +1,4 @@
-"""Every label and annotation that Phalanx reads from and writes to objects.
+"""All labels and annotations that Phalanx reads or writes.
 
 Users may set an option as a label or as an annotation, because some operators copy only one of the two to their pods.
 If an object has both, the label takes precedence. Phalanx itself writes annotations only.
@@ -42,7 +42,7 @@ ARRAY_CAP = "phalanx.dev/array-cap"  # how many jobs of the array run at a time
 RESERVATION = "phalanx.dev/reservation"  # the advance reservation that the job uses
 NICE = "phalanx.dev/nice"  # lowers the job's multifactor priority
 QOS = "phalanx.dev/qos"  # the QOS of the job, for multifactor priority
-CHECKPOINT = "phalanx.dev/checkpoint"  # how often it writes a checkpoint: preemption loses no more work than this
+CHECKPOINT = "phalanx.dev/checkpoint"  # the job's checkpoint interval: preemption loses at most this much work
 PREEMPTIBLE = "phalanx.dev/preemptible"  # `false`: no job may preempt the job
 MOVABLE = "phalanx.dev/movable"  # `false`: consolidation does not move the job
 # Annotations of a pod for autoscalers: when an autoscaler may add nodes for the pod, and whether it may evict the pod.
@@ -65,7 +65,7 @@ ROLE_SLICE = "phalanx.dev/role-slice"
 SUBGROUP = "phalanx.dev/subgroup"  # the group of roles that this member belongs to
 DATA = "phalanx.dev/data"  # the data that a job's cluster must have: `a,b`
 PREFERRED_DATA = "phalanx.dev/preferred-data"  # the data that the job's cluster should have
-SUBGROUPS = "phalanx.dev/subgroups"  # the groups as JSON (job_options.py)
+SUBGROUPS = "phalanx.dev/subgroups"  # the tree of the job's subgroups, as JSON (job_options.py)
 ORIGIN = "kueue.x-k8s.io/multikueue-origin"  # marks objects that a manager sent to this cluster
 NODE_GROUP = "phalanx.dev/node-group"  # on nodes: the node group that the node belongs to
 ZONES = "phalanx.dev/zones"  # on nodes: the NUMA zones and their allocatable amounts, JSON (node.py)
@@ -89,7 +89,7 @@ DELETED_BY = "phalanx.dev/deleted-by"  # on pods and jobs: the user who deleted 
 ADMITTED = "phalanx.dev/admitted"  # the record of a start: JSON, see records.py
 REASON = "phalanx.dev/reason"  # on Jobs: why the Job waits, `Code: text`
 REASON_NUMBERS = "phalanx.dev/reason-numbers"  # on Jobs: the numbers in the reason, for programs; JSON
-AFTER_OUTCOMES = "phalanx.dev/after-outcomes"  # outcomes of the jobs it depends on: JSON, dependency_outcomes.py
+AFTER_OUTCOMES = "phalanx.dev/after-outcomes"  # the outcomes of the job's dependencies, JSON (dependency_outcomes.py)
 GATE = "phalanx.dev/pinned"  # the scheduling gate of pods that another scheduler binds (write/binding.py)
 PINNED = "phalanx.dev/pinned"  # on these pods, when the gate is removed: the planned node
 PREEMPTED = "phalanx.dev/preempted"  # the mark of a preemption: JSON, see records.py
@@ -139,8 +139,8 @@ Found = TypeVar("Found")
 
 
 def whole_number(text: str | None, least: int = 0) -> int | None:
-    """Parse a text of decimal digits. Return None if the text is something else, or if the number is not between
-    `least` and 2,147,483,647."""
+    """Parse a text of decimal digits. Return None if the text is something else, or if the number is less than `least`
+    or greater than 2,147,483,647."""
     if text is None or not text.isascii() or not text.isdigit() or len(text) > len(str(MOST)):
         return None
     return number if least <= (number := int(text)) <= MOST else None

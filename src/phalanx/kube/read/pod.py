@@ -220,8 +220,8 @@ def read_changed_pod(pod: Pod, old: Object, new: Object) -> Pod | None:
 
 
 def _with_devices(meta: Object, from_dialect: Mapping[str, str]) -> Object:
-    """Return the metadata with additional annotations for the devices and NUMA zones that the pod requests in the form
-    of another scheduler. `from_dialect`: Phalanx's options that a dialect has derived from this form."""
+    """Return the metadata with additional annotations for devices and NUMA zones that the pod requests by another
+    scheduler's annotations. `from_dialect`: the same requests, translated by a dialect into Phalanx's options."""
     words = (labels.GPU_FRACTION, labels.GPU_COUNT, labels.GPU_MEMORY, labels.NUMA_ALIGNMENT)
     asked = {key: from_dialect[key] for key in words if key in from_dialect}
     return {**meta, "annotations": {**asked, **(meta.get("annotations") or {})}} if asked else meta

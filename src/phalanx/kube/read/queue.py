@@ -137,8 +137,8 @@ class QueueCache:
 
     def _since_before(self, queue: Queue, now_s: float) -> Queue:
         """Return the queue with the time of its last state change. Definitions of dialects do not contain this time, so
-        it is taken from the last version of the queue. If the state has changed since that version, the time is
-        `now_s`."""
+        it is taken from the last version of the queue. The time is `now_s` if the state has changed since that
+        version."""
         if queue.state is QueueState.OPEN or queue.state_since_s:
             return queue
         before = self._theirs.get(queue.name)

@@ -125,16 +125,16 @@ GROUP_FIELDS = frozenset({"schedulingGroup", "workloadRef"})  # spec fields that
 
 
 def with_group(meta: dict[str, object], spec: dict[str, object]) -> dict[str, object]:
-    """Return the metadata of a pod, with the fields of its spec that name its group (scheduling.k8s.io) added. If the
-    spec has no such fields, return the metadata unchanged."""
+    """Add the fields of a pod's spec that name its group (scheduling.k8s.io) to the pod's metadata. Return the
+    metadata, unchanged if the spec has no such fields."""
     if GROUP_FIELDS.isdisjoint(spec):
         return meta
     return {**meta, "group": {key: spec[key] for key in sorted(GROUP_FIELDS) if key in spec}}
 
 
 def with_priority(meta: dict[str, object], spec: dict[str, Any]) -> dict[str, object]:
-    """Return the metadata of a pod, with the class and the value of its priority added. If the spec has neither, return
-    the metadata unchanged."""
+    """Add the pod's priority class and the value of its priority to the pod's metadata. Return the metadata, unchanged
+    if the spec has neither."""
     if "priorityClassName" not in spec and not spec.get("priority"):
         return meta
     return {**meta, "priority": (spec.get("priorityClassName") or "", int(spec.get("priority") or 0))}

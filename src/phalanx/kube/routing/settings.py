@@ -22,8 +22,8 @@ class KubeSettings:
     a function of the spec of a pod that names the default scheduler. It returns True if Phalanx must bind the pod as a
     job of one pod, because no other scheduler does. `sole`: True if no other scheduler runs, so that Phalanx binds all
     pods of gangs. `patient`: True to repeat requests that the API server refuses with code 403, because a server that
-    has just started has not read all RBAC roles yet. Commands that read objects once, perhaps with few rights, set
-    `patient` to False."""
+    has just started has not read all RBAC roles yet. It is False in commands that read objects once, perhaps with few
+    rights."""
 
     default_queue: str = DEFAULT_QUEUE
     writes: int = 32

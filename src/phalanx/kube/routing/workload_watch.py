@@ -91,8 +91,8 @@ class WorkloadWatch:
             self._see_job(member, jobs.get(member))
 
     def _hand_over(self, kind: Kind, obj: Object, above: Ancestor) -> None:
-        """Read the object `above` again, because it is the ancestor of `obj`, and read the pods of `obj` again as pods
-        of this ancestor."""
+        """Note that `obj` belongs to its ancestor `above`: read the ancestor again, and read the pods of `obj` again as
+        pods of the ancestor."""
         if kind is not JOBS:
             self.on_job(Change(kind=above.kind, old=above.obj, new=above.obj))
         members = self._ancestors.members(kind, obj)

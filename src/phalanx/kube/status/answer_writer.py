@@ -104,7 +104,7 @@ class AnswerWriter:
         except ApiRefusal as error:
             if error.code != _NOT_FOUND or answer.plain:
                 raise
-            after = await patch()  # the kind's definition may have no such subresource
+            after = await patch()  # the kind's definition may have no status subresource
         informer.observe(after)
         known[answer.kind, answer.key] = after.get("status") or {}
         self._reports.see_status(about, answer.kind, existing, after)

@@ -4,9 +4,9 @@ after another job, its *dependency*, has started or ended.)
 The dependency may be deleted before its dependent starts: by its user, or by the cluster an hour after its end. A
 scheduler process that starts later would not know the outcome of the dependency. So the scheduler writes the outcome on
 the dependent's object, in `phalanx.dev/after-outcomes` (`{"default/prepare": "succeeded"}`), but only if the dependent
-still waits after the next cycle. The next scheduler process reads the outcome from the annotation. The outcome
-`started` is for a dependent that only requires the start of its dependency. If a job with the dependency's name still
-exists, its present state takes precedence over the annotation.
+still waits after the next cycle. The next scheduler process reads the outcome from the annotation. If the dependent
+only requires the start of its dependency, the outcome is `started`. If a job with the dependency's name still exists,
+its present state takes precedence over the annotation.
 """
 
 from __future__ import annotations
@@ -65,9 +65,8 @@ class DependencyOutcomes:
         return found
 
     def write(self) -> None:
-        """Write on the objects of pending jobs the outcomes of their dependencies that are not written there yet. The
-        caller calls this method after a decision of the core, so that jobs that this decision starts get no
-        annotation."""
+        """Write missing outcomes of dependencies on the objects of the pending jobs that depend on them. The caller
+        calls this method after a decision of the core, so that jobs that this decision starts get no annotation."""
         due, self.due = self.due, {}
         for name in due:
             gang = self._gangs.get(name)

@@ -33,7 +33,7 @@ class GangViews:
         self._watch, self._gangs, self._cache, self._gang_of_pod = watch, gangs, cache, gang_of_pod
         self._reasons: dict[str, Reason] = {}
         self._departures: dict[str, Departure] = {}  # gang -> the last departure that a view contained
-        self._pods: dict[str, dict[str, str]] = {}  # gang -> its bare pods: key -> uid
+        self._pods: dict[str, dict[str, str]] = {}  # gang -> key of each of its bare pods -> uid
 
     def of(self, gang: str) -> tuple[str, GangView | None]:
         """Return the dialect of the gang, and its latest view of the gang."""

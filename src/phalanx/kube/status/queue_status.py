@@ -67,9 +67,9 @@ def _look(sight: StatusSource) -> tuple[list[QueueStatus], float]:
 async def write_statuses(
     api: Connection, sight: StatusSource, standings: Iterable[QueueStatus], now_s: float, written: dict[str, Object]
 ) -> set[str]:
-    """Write the status of all queues once. `written`: the last status written to each queue; it is updated. Return the
-    queues whose write failed. The next round retries these queues after all other queues. The round ends early after
-    `_MOST_FAULTS` failed writes."""
+    """Write the status of all queues once. `written`: the last status written to each queue, which this function
+    updates. Return the queues whose write failed. The next round retries these queues after all other queues. The round
+    ends early if `_MOST_FAULTS` writes fail."""
     queues, wrong = sight.objects(), sight.wrong()
     failed: set[str] = set()
     for standing in standings:

@@ -50,7 +50,7 @@ def tell(
         id=gang.id,
         namespace=gang.id.partition("/")[0],
         kind="PodGroup" if not jobs and any(labels.JOB in one for one in said) else owners[0]["kind"],
-        owners=tuple({owner["metadata"]["uid"]: owner for owner in owners}.values()),  # roles may share an object
+        owners=tuple({owner["metadata"]["uid"]: owner for owner in owners}.values()),  # roles of one object
         options={key: value for one in reversed(said) for key, value in one.items()},
         queue=gang.queue,
         priority=gang.spec.job.priority if gang.spec is not None else 0,
@@ -152,8 +152,8 @@ def _source(pod: Pod) -> PodSource:
 
 
 def _given(gang: GangLifecycle, source: PodSource) -> tuple[int, str]:
-    """Return for how many pods the role was granted capacity, and the flavor of these pods. Seats without a node are
-    counted too, but only up to the role's minimum: their pods are being replaced or planned again."""
+    """Return the number of pods for which the role was granted capacity, and the flavor of these pods. Seats without a
+    node are counted too, but only up to the role's minimum: their pods are being replaced or planned again."""
     if gang.state.parts is None:
         return 0, ""
     start = gang.state.parts.start

@@ -1,8 +1,8 @@
 """Save the past usage of users for the next scheduler process, so that a restart does not change their fair shares.
 
 The usage is JSON in the ConfigMap `kube-system/phalanx-usage`. The scheduler writes it at most once a minute while jobs
-run, and when it stops. If the scheduler is killed, it loses the usage since the last write of jobs that have ended
-since then: at most one minute. The usage of jobs that still run is not lost, because the next process adds their usage
+run, and when it stops. If the scheduler is killed, at most one minute of usage is lost: the usage of jobs that have
+ended since the last write. The usage of jobs that still run is not lost, because the next process adds their usage
 since the last write.
 
 The size of a ConfigMap limits the number of users, so the users with the least usage are left out if there are too

@@ -100,7 +100,7 @@ class EventReporter:
         self._newest: dict[str, tuple[float, GangLifecycle, Reason]] = {}  # gang id -> (time, gang, reason)
         self._written: dict[str, dict[str, tuple[str, float]]] = {}  # gang id -> uid -> (key, when the bucket is full)
         self._helped: dict[str, tuple[GangLifecycle, Reason]] = {}  # gangs with pods for which more nodes would help
-        self._judged: frozenset[str] = frozenset()  # the gangs that `admitted` was last called with
+        self._judged: frozenset[str] = frozenset()  # the gangs with which `admitted` was last called
         self._asking: frozenset[str] = frozenset()  # the gangs that this call returned
         self._judge_at_s = 0.0  # the earliest time of the next call, on the monotonic clock
         self._events: deque[Object] = deque(maxlen=self._budget.events_kept)
@@ -279,8 +279,8 @@ def _is_sent(gang: GangLifecycle) -> bool:
 
 
 def _uid(about: BatchJob | Pod) -> str:
-    """Return the uid of the API object to which this Job or pod belongs. Several roles of a framework's job belong to
-    one object."""
+    """Return the uid of the pod, or of the object that contains the Job. One object may contain several roles of a
+    framework's job."""
     return about.object_uid if isinstance(about, BatchJob) else about.uid
 
 

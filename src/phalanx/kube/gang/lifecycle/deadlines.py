@@ -26,8 +26,8 @@ def earliest_s(*times_s: float) -> float:
 
 class StartDeadlines:
     """A check of the deadlines of one start at the present time. `wake_s`: the time of the next check (seconds since
-    the epoch; 0 means never). It is the earliest of the deadlines that have not passed and of the time that the caller
-    passed."""
+    the epoch; 0 means never). It is the earliest deadline that is still ahead, or the time that the caller requested if
+    that is earlier."""
 
     def __init__(
         self, state: Starting | Running, history: StartHistory, defaults: GangDefaults, wake_s: float = 0.0
@@ -59,8 +59,8 @@ class StartDeadlines:
         self.wake_s = earliest_s(self.wake_s, *times_s)
 
     def _stale(self) -> TakeBack | None:
-        """Return why the start is undone if fewer bare pods than the gang's minimum have run for longer than its grace
-        period; otherwise None."""
+        """Return why the start is undone if the gang has run with fewer bare pods than its minimum for longer than its
+        grace period; otherwise None."""
         said_s, seats = self.parts.start.spec.staleness_grace_s, self.parts.start.seats
         grace_s = self.defaults.staleness_grace_s(self.queue) if said_s is None else said_s
         end_s = self.parts.staleness.ends_s(grace_s)
@@ -137,8 +137,8 @@ def start_timeout_reason(late: Sequence[Pod], waited_s: float) -> Reason:
 
 
 def staleness_reason(*, bound: int, needed: int, waited_s: float) -> Reason:
-    """Return the reason for undoing the start of a stale gang of bare pods: only `bound` of the `needed` pods ran for
-    `waited_s` seconds, which is longer than the gang's grace period."""
+    """Return the reason for undoing the start of a stale gang of bare pods: for `waited_s` seconds, which is longer
+    than the gang's grace period, only `bound` of the `needed` pods ran."""
     text = f"it was taken back: only {bound} of the {needed} pods that it needs ran, for {waited_s:.0f} s"
     return Reason(code=ReasonCode.STALE, text=text, numbers={"bound": bound, "needed": needed})
 

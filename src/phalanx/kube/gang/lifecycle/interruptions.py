@@ -10,7 +10,7 @@ from phalanx.kube.gang.seats.gang_start import GangStart
 from phalanx.kube.gang.spec.gang_spec import GangDefaults, allows, claim_on
 from phalanx.model.reason import Reason, ReasonCode
 
-# Why a start is undone that the earlier process had begun to undo.
+# The reason of a start that is undone because the earlier process had already begun to undo it.
 OF_BEFORE = TakeBack(Reason(code=ReasonCode.BACKOFF, text="its start was being taken back"))
 
 
@@ -37,8 +37,8 @@ def _resumed_claim(start: GangStart, defaults: GangDefaults) -> Claim | None:
 
 
 def drain_reason(claim: Claim | None) -> Reason | None:
-    """Return why the gang must stop according to its dialect, such as a drained queue of Kueue; None if the gang may
-    continue."""
+    """Return the reason for which the gang's dialect requires the gang to stop, such as a drained queue in Kueue; None
+    if the gang may continue."""
     return claim.blocked if claim is not None and claim.drained else None
 
 

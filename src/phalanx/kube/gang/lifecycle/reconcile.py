@@ -33,8 +33,8 @@ def advance(gang: GangLifecycle, defaults: GangDefaults) -> None:
 
 
 def _declare(gang: GangLifecycle, waiting: Waiting, defaults: GangDefaults) -> None:
-    """Submit the job that the gang's members request now to the core, unless the core knows the same job already. If no
-    member is left, report the gang's end."""
+    """Submit to the core the job that the gang's members form now, unless the core already has the same job. If no
+    member is left, report the end of the gang."""
     members, known = gang.objects.waiting(), waiting.spec
     if not members.everyone:
         if known is not None:

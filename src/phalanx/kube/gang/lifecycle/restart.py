@@ -26,8 +26,8 @@ def recover(gangs: Sequence[GangLifecycle], defaults: GangDefaults, key: RecordK
     """Report to the core the state in which an earlier process left the gangs. The generator yields once for each gang,
     so that the caller can do other work in between. First report the outcomes of ended jobs on which other jobs depend,
     and the run times of the jobs that ended last. Then report the earlier starts: first those of gangs with a pod on a
-    node, then the others, each in the order of their start times. `key`: the key that signs the records of starts; None
-    to accept records without a signature."""
+    node, then the others, both sorted by start time. `key`: the key that signs the records of starts; None to accept
+    records without a signature."""
     begun: list[tuple[tuple[bool, float, str], GangLifecycle, UnfinishedStart]] = []
     over: list[tuple[float, str, GangLifecycle]] = []
     for gang in gangs:

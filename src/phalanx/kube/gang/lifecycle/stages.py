@@ -104,8 +104,8 @@ class Waiting:
 @dataclass(slots=True, kw_only=True)
 class Starting:
     """The stage in which the Jobs are resumed and the pods are created; no pod is bound before the barrier. `held`:
-    nodes and quota are granted, but the Jobs stay suspended until the dialect opens its gate (in Kueue: admission
-    checks)."""
+    True if nodes and quota are granted, but the Jobs stay suspended until the dialect opens its gate (in Kueue: until
+    all admission checks are ready)."""
 
     stage: ClassVar[Stage] = Stage.STARTING
     parts: StartedParts

@@ -1,11 +1,11 @@
 """Shrink a started gang, and let it grow again, by changing the parallelism of its elastic Jobs.
 
 To shrink the gang, Phalanx lowers a Job's parallelism, and the Job controller chooses the pods to delete: first pods
-that do not run yet, then the youngest pods (ActivePods of k8s.io/kubernetes/pkg/controller, which ignores
-`pod-deletion-cost`). The core gives up the seats with the highest ordinals first, because these seats usually have the
-pods that the controller deletes. If the controller deleted other pods, Phalanx reports the remaining seats to the core.
-If the gang consists of bare pods, Phalanx evicts the pods of the seats that the core gives up. The event `Released`
-reports deleted pods to the core.
+that do not run yet, then the youngest pods. (This is the order ActivePods of k8s.io/kubernetes/pkg/controller, which
+ignores `pod-deletion-cost`.) The core gives up the seats with the highest ordinals first, because these seats usually
+have the pods that the controller deletes. If the controller deleted other pods, Phalanx reports the remaining seats to
+the core. If the gang consists of bare pods, Phalanx evicts the pods of the seats that the core gives up. Deleted pods
+are reported to the core by the event `Released`.
 
 To grow the gang, Phalanx reports empty seats to the core by the event `Opened`. When the core gives nodes to these
 seats, Phalanx raises the Job's parallelism accordingly.

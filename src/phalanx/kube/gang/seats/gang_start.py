@@ -136,8 +136,8 @@ class GangStart:
         return seat is not None and (seat.sent or seat.bound)
 
     def prefer_nodes(self, preference: NodePreference | None) -> None:
-        """Add this preference to the roles of this start, in place of the one that an earlier call has added. It
-        affects only pods that have no node yet."""
+        """Add this preference to the roles of this start, in place of the preference that an earlier call has added.
+        The preference affects only pods that have no node yet."""
         for row in self.seats.rows:
             own = tuple(one for one in row.role.shape.preferences if one != self._preference)
             added = (preference,) if preference is not None else ()
@@ -171,7 +171,7 @@ class GangStart:
         self.effects.report(first, "Scheduled", f"Bound {what} to {where}")
 
     def emit_full_state(self, phase: Phase | None = None) -> None:
-        """Pass the full state of this started job to the core. `phase`: the phase to report; None: `self.phase`."""
+        """Pass the full state of this started job to the core. `phase`: the phase to report; None for `self.phase`."""
         phase = phase or self.phase
         job = replace(self.spec.job, roles=self.seats.roles, blocked=None)
         if self.effects.now_s() < self.guarded_s:

@@ -176,9 +176,9 @@ class Seating:
         return objects.size(job) != sum(not one.going for one in objects.pods.values() if objects.job_of(one) is job)
 
     def _relabel(self, number: int, pod: Pod) -> None:
-        """Replace the labels in the role's shape by the labels in the pod's shape, if these are more. A shape contains
-        only those labels that the selectors of other pods use, such as selectors for pod affinity. Since the role was
-        planned, new selectors may use more labels."""
+        """If the pod's shape has more labels than the role's shape, replace the labels in the role's shape. A shape
+        contains only those labels that the selectors of other pods use, such as selectors for pod affinity. Since the
+        role was planned, new selectors may use more labels."""
         row = self._seats.rows[number]
         if len(pod.shape.labels) > len(row.role.shape.labels):
             shape = replace(row.role.shape, labels=pod.shape.labels, namespace=pod.shape.namespace)
@@ -232,7 +232,7 @@ class Seating:
         asked = dict(row.role.shape.requests)
         for name, value in pod.shape.requests:
             asked[name] = max(value, asked.get(name, 0))
-        planned = row.role.shape.charged  # quota is charged by the template, even if admission plugins changed the pods
+        planned = row.role.shape.charged  # the charge follows the template, even if admission changed the pods
         self._plan_anew(row, replace(pod.shape, requests=tuple(sorted(asked.items())), charged=planned))
 
     def _plan_anew(self, row: RoleSeats, shape: Shape) -> None:

@@ -3,11 +3,11 @@
 A gang has one of five forms (docs/guide/kubernetes.md shows each of them):
 
 - One Job. It has one role, with as many pods as the Job can use at once.
-- Several objects with the same `phalanx.dev/job`. Each object is one role. The gang is complete when there are
-  `phalanx.dev/job-roles` objects.
+- Several objects with the same `phalanx.dev/job`. Each object is one role. The gang is complete when it has as many
+  objects as `phalanx.dev/job-roles` states.
 - Bare pods (pods without a Job) with the same `phalanx.dev/job`. There is one role for each shape, and the gang is
-  complete when there are `phalanx.dev/min-available` pods. If a driver creates the other pods,
-  `phalanx.dev/min-resources` sets the amounts of the whole gang instead, and capacity is reserved for the missing pods.
+  complete when there are `phalanx.dev/min-available` pods. If a driver creates the other pods, the amounts of the whole
+  gang are set by `phalanx.dev/min-resources` instead, and capacity is reserved for the missing pods.
 - Bare pods that another scheduler's object declares as a gang (`GroupClaim`). The gang is complete when there are as
   many pods as the object's minimum. If the object declares larger amounts than the existing pods request, the
   difference is reserved.
@@ -65,15 +65,15 @@ NO_ROLES: Mapping[str, int] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangSpec:
-    """The core's job of a gang, with the settings that only the gang's life cycle needs. `sources`: for each of
-    `job.roles`, the source of its pods. `gated`: True if a start waits for the permission of the gang's dialect after
-    the core has granted nodes. `updates`: by pod set, the changes that a start makes to the pod templates, as far as
-    they are known before the start. `led`: True if one pod creates the other pods and replaces lost pods. `sent`: True
-    if another cluster runs the gang. `choice`: the clusters that may run it, with their ranks. `staleness_grace_s`: how
-    long the gang may run with fewer bare pods than its minimum (0: no limit); None for the queue's setting. `counted`:
-    True if the number of pods that start together is declared. Bare pods that are created later than the start then do
-    not count towards this number. `evicted_as`, `charging`, `note`, `hold_s`: the same fields of the gang's `Claim`
-    (the settings that a dialect declares for the gang)."""
+    """The core's job of a gang, with the settings that only the gang's life cycle needs. `sources`: the pod source of
+    each role in `job.roles`. `gated`: True if a start waits for the permission of the gang's dialect after the core has
+    granted nodes. `updates`: by pod set, the changes that a start makes to the pod templates, as far as they are known
+    before the start. `led`: True if one pod creates the other pods and replaces lost pods. `sent`: True if another
+    cluster runs the gang. `choice`: the clusters that may run it, with their ranks. `staleness_grace_s`: how long the
+    gang may run with fewer bare pods than its minimum (0: no limit); None for the queue's setting. `counted`: True if
+    the number of pods that start together is declared. Bare pods that are created later than the start then do not
+    count towards this number. `evicted_as`, `charging`, `note`, `hold_s`: the same fields of the gang's `Claim` (the
+    settings that a dialect declares for the gang)."""
 
     job: Job
     sources: tuple[PodSource, ...]
@@ -242,8 +242,8 @@ def _object_uid(member: BatchJob | Pod) -> str:
 
 
 def charged(shape: Shape, charging: Charging | None) -> Shape:
-    """Return the shape, with the amounts that count against quotas if the function `charging` computes other amounts
-    than the pod's requests."""
+    """Return the shape with the amounts that count against quotas, as the function `charging` computes them. If these
+    amounts equal the pod's requests, return the shape unchanged."""
     counted = shape.requests if charging is None else charging(shape.requests)
     return shape if counted == shape.requests else replace(shape, charged=counted)
 

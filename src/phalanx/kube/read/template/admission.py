@@ -71,8 +71,8 @@ class AdmissionDefaults:
         return self.priority(spec), self.preempts(spec)
 
     def preempts(self, spec: Mapping[str, Any]) -> bool:
-        """Return whether the pod may preempt other pods. As in the Priority admission plug-in, this is set by the field
-        `preemptionPolicy` of the pod, or else of its priority class, or else of the default class."""
+        """Return whether the pod may preempt other pods. As in the Priority admission plug-in, this is decided by the
+        pod's own preemptionPolicy, or else by that of its priority class, or else by that of the default class."""
         said = spec.get("preemptionPolicy")
         if said is None and (name := spec.get("priorityClassName")):
             said = self.priority_classes.get(name, {}).get("preemptionPolicy")

@@ -85,7 +85,8 @@ class Ancestors:
 
     def owner(self, meta: Object, around: AdmissionDefaults) -> PodOwner | None:
         """Return the owner of a pod: the framework's job if that job has gang members, or else the pod's controller.
-        The controller itself may not be in the caches yet. Return None if Phalanx reads no kind of the pod's owners."""
+        The controller itself may not be in the caches yet. Return None if Phalanx reads none of the kinds of the pod's
+        owners."""
         if (above := self.queued(meta, around)) is not None:
             return PodOwner(*above.member, ours=around.sole)
         direct = _controller(meta)
@@ -121,8 +122,8 @@ class Ancestors:
         return Ancestor(*found, next((role for one in said if (role := framework.role_of(one))), ""))
 
     def members(self, kind: Kind, obj: Object) -> list[str]:
-        """Return the uids of the gang members that the roles of this object are as long as the object's ancestor is not
-        in the caches."""
+        """Return the uids of the gang members that represent the roles of this object. These members exist only as long
+        as the object's ancestor is not in the caches."""
         return [adapter.member(obj) for adapter in adapters(kind, obj, self.made(kind, obj))]
 
     def made(self, kind: Kind, obj: Object) -> Object | None:
