@@ -38,15 +38,16 @@ class Reader(Protocol):
         """Yield all objects of a kind, or only those of one namespace."""
 
     def decided(self, group: str, plural: str, namespace: str = "") -> Iterable[Object]:
-        """Yield the objects of a kind after the last decided writes, including writes that are not on the disk yet.
-        Plug-ins use this method for values that must not be granted twice. The method costs more than `list`."""
+        """Yield the objects of a kind in their newest state, which includes accepted writes that are not on the disk
+        yet. Plug-ins use this method for values that must not be granted twice. It is slower than `list`."""
 
     def addressed(self) -> Iterable[Object]:
-        """Yield all services that have addresses. This includes services whose write is not on the disk yet, and
-        services for which the server is still waiting for webhooks."""
+        """Yield all services that have addresses. This includes services that are not on the disk yet, and services
+        about which the server is still asking webhooks."""
 
     def held(self, namespace: str) -> quota.HeldQuota:
-        """Return the number of objects of a namespace, including the objects of writes that are not on the disk yet."""
+        """Return the number and the size of the objects in a namespace, including objects that are not on the disk
+        yet."""
 
 
 Plugin = Callable[[Resource, Object, Object | None, Reader], None]
@@ -96,14 +97,14 @@ def taint_nodes_by_condition(resource: Resource, obj: Object, old: Object | None
 
 
 def topology_labels(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
-    """Copy the region and the zone of its node to a new pod that names its node."""
+    """If a new pod already names a node, copy the region and zone labels of this node to the pod."""
     if old is None and (node := obj["spec"].get("nodeName")):
         copy_topology_labels(obj, reader.get("", "nodes", "", node))
 
 
 def copy_topology_labels(obj: Object, node: Object | None) -> None:
-    """Copy the region and the zone of the node to a pod or to a Binding, so that programs can read them through the
-    downward API. The labels of the node replace those of the pod."""
+    """Copy the region and zone labels of the node to a pod or a Binding. The containers of the pod can then read the
+    labels through the downward API. The labels of the node replace those of the pod."""
     labels = (node["metadata"].get("labels") or {}) if node is not None else {}
     if found := {key: labels[key] for key in TOPOLOGY if key in labels}:
         meta = obj.setdefault("metadata", {})
@@ -111,7 +112,7 @@ def copy_topology_labels(obj: Object, node: Object | None) -> None:
 
 
 def priority(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
-    """Set spec.priority from spec.priorityClassName. Refuse a pod whose user has set another priority."""
+    """Set spec.priority from spec.priorityClassName. Refuse a pod that states a different priority itself."""
     spec = obj["spec"]
     if old is not None:
         for key in ("priority", "preemptionPolicy"):
@@ -145,9 +146,9 @@ def _priority_of(resource: Resource, pod: Object, reader: Reader) -> tuple[int, 
 
 def limited_priorities(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
     """Check pods with a system priority class (`system-cluster-critical`, `system-node-critical`). If kube-system has a
-    quota for these classes, such pods are allowed only in namespaces that have a quota for them, too. The ResourceQuota
-    plug-in with `limitedResources` has the same rule. `phalanx up --shared` creates the quota. Raises `StatusError`
-    403."""
+    quota for these classes, such pods are allowed only in namespaces that have a quota for them, too. kube-apiserver
+    applies the same rule if its ResourceQuota plug-in is configured with `limitedResources`. `phalanx up --shared`
+    creates the quota. Raises `StatusError` 403."""
     namespace = obj["metadata"].get("namespace", "")
     if old is not None or obj["spec"].get("priorityClassName") not in SYSTEM:
         return
@@ -205,8 +206,8 @@ def _priorities(part: object) -> Iterator[str | int]:
 
 
 def _value(said: str | int, reader: Reader) -> int:
-    """Return the priority that a number or the name of a class stands for; 0 for a class that does not exist, because
-    no pod can have it."""
+    """Return the priority as a number. `said`: the number itself, or the name of a priority class. A class that does
+    not exist counts as 0, because pods that name it are refused anyway."""
     if isinstance(said, int):
         return said
     found = (
@@ -243,7 +244,7 @@ def pod_group_priority(resource: Resource, obj: Object, old: Object | None, read
 
 
 def pod_group_workload(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
-    """Check that the Workload and its template to which a PodGroup refers exist."""
+    """Check that the Workload that a PodGroup names exists, and that it has the template that the PodGroup names."""
     reference = (obj["spec"].get("podGroupTemplateRef") or {}).get("workload")
     if old is not None or not reference:
         return
@@ -270,8 +271,8 @@ def one_default_priority_class(resource: Resource, obj: Object, old: Object | No
 
 
 def default_toleration_seconds(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
-    """Add tolerations by which a pod stays on a node that does not respond for five minutes, unless the pod sets
-    another time."""
+    """Add tolerations that let a pod stay for five minutes on a node that is not ready or not reachable. Tolerations
+    that the pod already has are kept."""
     tolerations = obj["spec"].get("tolerations") or ()
     missing = [
         key
@@ -390,14 +391,16 @@ def _hold(resource: Resource, obj: Object, old: Object | None, namespace: str, r
 
 
 def grown(resource: Resource, obj: Object, old: Object, reader: Reader) -> None:
-    """Check that a change does not exceed the bytes that quotas allow the namespace. Raises `StatusError` 403."""
+    """Check that an update does not take the namespace above its quota of bytes (`phalanx.dev/bytes`). Raises
+    `StatusError` 403."""
     namespace = obj["metadata"].get("namespace")
     if namespace and (quotas := list(reader.list("", "resourcequotas", namespace))):
         quota.enforce_growth(resource, obj, old, quotas, reader.held(namespace))
 
 
 def resized(resource: Resource, obj: Object, old: Object, reader: Reader) -> None:
-    """Check a pod whose containers are resized by the rules that apply to a new pod. Raises `StatusError` 403."""
+    """Check the resize of a pod against limit ranges and quotas, by the same rules as a new pod. Raises `StatusError`
+    403."""
     meta = obj["metadata"]
     namespace = meta.get("namespace", "")
     if ranges := list(reader.list("", "limitranges", namespace)):

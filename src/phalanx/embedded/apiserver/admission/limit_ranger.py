@@ -47,8 +47,8 @@ def _defaults(pod: Object, items: Iterable[Mapping[str, object]]) -> None:
 
 
 def _fill(container: Object, item: Mapping[str, Any], sort: str) -> list[str]:
-    """Set the defaults of a container. Return a text that names the resources with defaults: `cpu, memory request for
-    container c`."""
+    """Set the defaults of a container. Return texts that name the resources whose defaults were set, such as `cpu,
+    memory request for container c`."""
     notes = []
     resources = container.setdefault("resources", {})
     for key, source, word in (("requests", "defaultRequest", "request"), ("limits", "default", "limit")):

@@ -2,7 +2,8 @@
 
 With the label `pod-security.kubernetes.io/enforce`, the server refuses pods that violate a level. With `.../warn`, it
 responds with a warning, both for pods and for objects that create pods (such as Jobs). The levels are `privileged`
-(everything is allowed), `baseline` and `restricted`. A version other than `latest` is treated as latest. Source:
+(everything is allowed), `baseline` and `restricted`. The labels may also name a Kubernetes version
+(`.../enforce-version`); the server always applies the newest version of a level. Source:
 k8s.io/pod-security-admission/policy, checks and messages; the Pod Security Standards.
 """
 
@@ -81,7 +82,7 @@ def _at(obj: Object, path: tuple[str, ...]) -> Spec:
 
 
 def violations(spec: Spec, level: str) -> list[str]:
-    """Return the violations of a level in the spec of a pod, as texts."""
+    """Return a text for each check of the level that the spec of the pod violates."""
     checks = {"baseline": BASELINE, "restricted": RESTRICTED}.get(level, ())
     return [text for check in checks if (text := check(spec))]
 
@@ -260,7 +261,7 @@ def _seccomp_on(spec: Spec) -> str:
     return f"seccompProfile (pod or {_named('container', silent)} {rule})" if silent else ""
 
 
-# The checks in the order of kube-apiserver's messages, which is that of the names of the checks.
+# The checks are ordered by their names, because kube-apiserver's messages list violations in this order.
 BASELINE: tuple[Check, ...] = (
     *(_capabilities, _host_namespaces, _host_paths, _host_ports, _privileged, _proc_mount, _seccomp_off, _sysctls),
     _windows_host_process,

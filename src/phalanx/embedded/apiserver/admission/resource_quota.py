@@ -1,14 +1,14 @@
 """ResourceQuota admission: refuse writes by which the usage of a namespace would exceed its quotas.
 
-Admission does not use the field `status.used`, which only informs users. At each create in a namespace with a quota, it
-takes the numbers of objects from the store's counts (`HeldQuota`), and sums up the amounts of pods (cpu, memory,
-ephemeral storage, extended resources), volume claims (storage, in total and for each class) and services (load
-balancers, node ports). So the usage is exact, and a namespace without a quota has no cost. An update is checked for the
-amounts that it adds.
+Admission does not read the usage from the quota's field `status.used`, which may be out of date. At each create in a
+namespace with a quota, it takes the numbers of objects from the store's counts (`HeldQuota`), and sums up the amounts
+of pods (cpu, memory, ephemeral storage, extended resources), volume claims (storage, in total and for each class) and
+services (load balancers, node ports). So the usage is always exact. In a namespace without a quota nothing is computed.
+For an update, only the amounts that it adds are checked.
 
-Phalanx adds two resource names, which count all kinds of a namespace together. `phalanx.dev/objects` is the number of
-objects other than Events; a namespace may have the same number of Events in addition. `phalanx.dev/bytes` is the size
-of all objects as JSON.
+A quota may limit two resources that only Phalanx has; each of them counts the objects of all kinds in the namespace
+together. `phalanx.dev/objects` is the number of objects other than Events; a namespace may have the same number of
+Events in addition. `phalanx.dev/bytes` is the size of all objects as JSON.
 
 Source: k8s.io/apiserver/pkg/admission/plugin/resourcequota, pkg/quota/v1/evaluator/core.
 """
@@ -40,14 +40,14 @@ COUNTED = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldQuota:
-    """The objects of a namespace after all decided writes. `objects`: the number of objects of each kind. `size_bytes`:
-    the size of all objects."""
+    """The number and the size of the objects in a namespace, including objects that are not on the disk yet. `objects`:
+    the number of objects of each kind. `size_bytes`: the size of all objects."""
 
     objects: Mapping[Key, int]
     size_bytes: int
 
     def amounts(self) -> dict[str, int]:
-        """Return the numbers by resource, in billionths. The resources have the names that a quota uses for them."""
+        """Return the amount of each resource, under the name that a quota uses for it. The unit is a billionth."""
         found = {OBJECTS: 0, BYTES: self.size_bytes * quantity.NANO}
         for (group, plural), count in self.objects.items():
             found[f"count/{qualified(plural, group)}"] = count * quantity.NANO
@@ -127,7 +127,7 @@ def _size(obj: Object) -> int:
 
 
 def usage(resource: Resource, obj: Object) -> dict[str, int]:
-    """Return how much of each resource that a quota can name the object uses, except for bytes."""
+    """Return the amounts that the object uses, for all resources that a quota can limit, except for bytes."""
     group, plural = resource.key
     found = {f"count/{qualified(plural, group)}": quantity.NANO}
     if resource.key != _EVENTS:
@@ -144,7 +144,8 @@ def usage(resource: Resource, obj: Object) -> dict[str, int]:
 
 
 def _claim_usage(claim: Object) -> dict[str, int]:
-    """Return the storage of a volume claim by resource name: once for the total, and once for its storage class."""
+    """Return the amounts that a volume claim uses: its storage as part of the total, and the storage and the count of
+    claims of its storage class."""
     spec = claim["spec"]
     size = ((spec.get("resources") or {}).get("requests") or {}).get("storage", "0")
     found = {"requests.storage": quantity.of(size)}
@@ -184,7 +185,7 @@ def _pod_usage(spec: Object) -> dict[str, int]:
 
 
 def _must_specify(resource: Resource, obj: Object, quota: Object, asked: Amounts) -> None:
-    """Refuse a pod that requests no cpu or memory if a quota limits it."""
+    """Refuse a pod that states no request (or limit) of cpu or memory although the quota limits this amount."""
     if resource.key != _PODS:
         return
     named = {f"{which}.{name}" for which in ("requests", "limits") for name in PLAIN[:2]} | set(PLAIN[:2])
@@ -206,7 +207,8 @@ def _scoped(quota: Object) -> bool:
 
 
 def is_for_class(quota: Object, resource: Resource, obj: Object) -> bool:
-    """Return True if the quota names the priority class of the pod and counts the pod."""
+    """Return True if the scope selector of the quota names the priority class of the pod, and the quota counts the
+    pod."""
     selector = (quota["spec"].get("scopeSelector") or {}).get("matchExpressions") or ()
     named = any(one.get("scopeName") == "PriorityClass" and one.get("operator") == "In" for one in selector)
     return named and _in_scope(quota, resource, obj)

@@ -70,9 +70,9 @@ def _is_address(text: str) -> bool:
 
 
 def _node_ports(service: Object, taken: set[int], held: set[int]) -> None:
-    """Assign a free node port to each port of the service that has none. A port that the service has by two protocols,
-    such as 53 by TCP and by UDP, has one node port. `taken`: the node ports of other services. `held`: the node ports
-    that the service had before."""
+    """Assign a free node port to each port of the service that has none. If the service has the same port for two
+    protocols (such as 53 for TCP and UDP), both get the same node port. `taken`: the node ports of other services.
+    `held`: the node ports that the service had before."""
     ports = service["spec"].get("ports", ())
     stated = held | {port["nodePort"] for port in ports if port.get("nodePort")}
     of_port = {port.get("port"): port["nodePort"] for port in reversed(ports) if port.get("nodePort")}

@@ -1,9 +1,9 @@
 """The checks and defaults of Volcano's webhooks as admission plug-ins, for a control plane that runs Volcano's
 controllers.
 
-`default` sets the defaults of Jobs and Queues. On a pod of Volcano's scheduler that names no PodGroup, it also sets the
-name of a PodGroup (which `controllers.operators.volcano.pod_groups` creates). `check` and `check_deletion` refuse the
-same requests as Volcano's webhooks, with the same code 400. On other clusters, admission policies of the Volcano
+`default` sets the defaults of Jobs and Queues. If a pod names Volcano's scheduler but no PodGroup, `default` also sets
+the name of a PodGroup, which `controllers.operators.volcano.pod_groups` creates. `check` and `check_deletion` refuse
+the same requests as Volcano's webhooks, with the same code 400. On other clusters, admission policies of the Volcano
 dialect check single objects. These plug-ins also read other objects, and so find missing queues, closed queues, and
 queues with children.
 
@@ -44,7 +44,7 @@ _ACTIONS = frozenset(
     {"AbortJob", "RestartJob", "RestartTask", "RestartPod", "RestartPartition"}
     | {"TerminateJob", "CompleteJob", "ResumeJob"}
 )
-# `volumes` is included because the controller writes the names of claims
+# users may not change `volumes`, but the controller writes the names of claims into it
 _CHANGEABLE = ("minAvailable", "priorityClassName", "volumes")
 
 
@@ -175,8 +175,8 @@ def _new_job(job: Object, reader: QueueReader) -> Iterator[str]:
 
 
 def _names(job: str, tasks: Sequence[str]) -> Iterator[str]:
-    """Yield an error for each name that cannot be the value of a label. As in Volcano, the name of a pod ends with the
-    position of its task."""
+    """Yield an error for the name of the Job, and for each name of a pod, that cannot be the value of a label. As in
+    Volcano, the checked name of a pod ends with the index of its task in the Job."""
     pods = [f"{job}-{task}-{at}" for at, task in enumerate(tasks)]
     for what, name in (*(("pod", pod) for pod in pods), ("job", job)):
         if job and (problems := formats.qualified_name(name)):
@@ -285,7 +285,7 @@ def _order(tasks: Sequence[Object]) -> Iterator[str]:
 
 
 def _changed_job(spec: Object, old: Object) -> Iterator[str]:
-    """Yield an error if a change concerns more than the size and the priority class of the job."""
+    """Yield an error if an update changes more than the size, the priority class and the volumes of the Job."""
     text = (
         "job updates may not change fields other than `minAvailable`, `tasks[*].replicas under spec` and "
         "`PriorityClassName`"
@@ -372,8 +372,8 @@ def _hierarchy(annotations: Mapping[str, str]) -> Iterator[str]:
 
 
 def _below(name: str, parent: str, reader: QueueReader) -> Iterator[str]:
-    """Yield an error for a parent that is the queue itself or one of its descendants, that does not exist or runs pods,
-    or below which the queue would be too many levels deep."""
+    """Yield an error if the queue cannot be a child of `parent`: the parent is the queue itself or one of its
+    descendants, it does not exist, it runs pods, or the queue would be too many levels deep."""
     if parent == name:
         yield f"the parent of queue {name} can not be itself"
         return

@@ -35,7 +35,7 @@ from phalanx.embedded.apiserver.transport.http import RawRequest
 from phalanx.embedded.apiserver.transport.request import HttpRequest, Response, parse_query, text_response
 
 _log = logging.getLogger(__name__)
-# A plain-text body. By its form, clients recognize that the server has not processed the request.
+# A plain-text body, as kube-apiserver sends it. It shows to clients that the server has not processed the request.
 _BUSY = replace(text_response("Too many requests, please try again later.\n", 429), headers=((b"retry-after", b"1"),))
 
 

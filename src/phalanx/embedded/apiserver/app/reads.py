@@ -39,7 +39,7 @@ class ReadVerbs:
         return answers.one(resource, request, stored)
 
     async def list(self, target: RouteTarget, request: HttpRequest) -> Response:
-        """Return the objects of a kind, with warnings about kinds of the same name."""
+        """Return the objects of a kind. Warn of other kinds that have the same name."""
         shown = await self._engine.reader.show(target, request)
         request.warnings.extend(self._engine.namesakes.hints(target, request))
         return shown

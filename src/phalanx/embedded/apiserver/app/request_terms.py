@@ -33,8 +33,8 @@ def scope_of(target: RouteTarget) -> str:
 
 
 def access_of(target: RouteTarget, verb: str, request: HttpRequest) -> AccessRequest:
-    """Return the right that the request needs, in the terms of RBAC rules. A field selector by name also sets the name
-    of the object."""
+    """Return the right that the request needs, in the terms of RBAC rules. If a field selector requires a name
+    (`metadata.name=NAME`), the right is limited to the object of this name."""
     resource, name = target.resource, target.name
     if not name and verb in ("list", "watch", "deletecollection"):
         fields = request.text("fieldSelector").split(",")
@@ -50,8 +50,8 @@ def body_of(target: RouteTarget, request: HttpRequest) -> object:
 
 
 def intent_of(request: HttpRequest, options: str, body: object) -> Intent:
-    """Return the options of a write: its user, manager and validation. `options`: the name of the options' kind, for
-    messages."""
+    """Return the options of a write, such as its user, its field manager and the messages about duplicate fields.
+    `options`: the kind of the options (such as CreateOptions), which error messages name."""
     validation = field_validation(request, options)
     is_json = body is not None and media_type(request.content_type).endswith("json")
     twice = duplicates(request.body, body) if is_json and validation != "Ignore" else ()
@@ -75,8 +75,8 @@ def written(target: RouteTarget, request: HttpRequest, found: WrittenObject) -> 
 
 
 def accepted_media(raw: RawRequest) -> tuple[Accept, ...]:
-    """Return the media types that the client accepts and the server has; () if there are none. This function raises no
-    error for an empty result, because the server first reports a path that does not exist."""
+    """Return those media types of the Accept header that the server can send; () if there are none. An empty result is
+    no error yet: if the path does not exist either, the client must get the error about the path."""
     try:
         return accepted(raw.headers.get(b"accept", b"").decode("latin-1"))
     except StatusError:

@@ -68,7 +68,7 @@ class WriteVerbs:
         return written(target, request, found)
 
     def _may_create(self, target: RouteTarget, request: HttpRequest) -> None:
-        """Check that a user who puts or applies an object that does not exist has the right to create it. Raises
-        `StatusError` 403."""
+        """Check the right to create the object, if a PUT or a server-side apply names an object that does not exist.
+        Raises `StatusError` 403."""
         if self._engine.store.head(target.resource.key, target.namespace, target.name) is None:
             self._engine.authorizer.resource(request.user, access_of(target, "create", request), target.namespace)

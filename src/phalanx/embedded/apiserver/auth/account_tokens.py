@@ -1,11 +1,11 @@
 """Tokens of service accounts. `POST serviceaccounts/NAME/token` creates a token, and the server accepts it as the user
 system:serviceaccount:NAMESPACE:NAME.
 
-A token is a JSON Web Token (RFC 7519) with the same claims as in kube-apiserver. It is signed with a key of this data
-directory by HMAC with SHA-256. (Kube-apiserver signs with RSA; here no other program checks the tokens.) The server
-stores no tokens. A token is valid until its time has passed, its account is deleted, or the pod or secret to which it
-is bound is deleted: the server looks up the account and the bound object by uid at each request. A valid token only
-identifies the account; roles decide what the account may do (`rbac`).
+A token is a JSON Web Token (RFC 7519) with the same claims as in kube-apiserver. It is signed by HMAC with SHA-256; the
+key is a file in the data directory. (Kube-apiserver signs with RSA; here no other program checks the tokens.) The
+server stores no tokens. A token is valid until it expires, or until its account, or the pod or secret to which it is
+bound, is deleted. So at each request the server looks up the account and the bound object by their uids. A valid token
+only identifies the account; roles decide what the account may do (`rbac`).
 
 Sources: pkg/registry/core/serviceaccount/storage/token.go, pkg/serviceaccount/claims.go, ValidateTokenRequest.
 """
@@ -59,8 +59,8 @@ class AccountTokens:
         self._key = b""
 
     def issue(self, namespace: str, name: str, request: Object) -> Object:
-        """Return the TokenRequest with a new token. Raises `StatusError` 404, 409 or 422, or 400 for an object of
-        another kind."""
+        """Return the TokenRequest with a new token. Raises `StatusError` 404, 409 or 422. Raises `StatusError` 400 if
+        the token is to be bound to an object of an unknown kind."""
         asked = (request.get("metadata") or {}).get("name")
         if asked and asked != name:
             why = "must match the service account name if specified"

@@ -9,10 +9,11 @@ Impersonation: with `kubectl --as ada --as-group research` a user acts as ada, i
 `impersonate` ada.
 
 The headers are those of kube-apiserver: `Impersonate-User`, `Impersonate-Group` (any number of times) and
-`Impersonate-Uid`. Each user, group, service account and uid in them needs a right (the verb `impersonate` on users,
-groups, serviceaccounts or uids); members of system:masters have all these rights. The server then treats the request as
-one of the impersonated user: that user's rights apply, and objects are created in that user's name. So an administrator
-can test limits and fair shares of users on one machine, and check the rights of a role before binding it.
+`Impersonate-Uid`. For each user, group, service account and uid in these headers, the client's user needs a right: the
+verb `impersonate` on users, groups, serviceaccounts or uids. Members of system:masters have all these rights. The
+server then treats the request as one of the impersonated user: that user's rights apply, and objects are created in
+that user's name. So an administrator can test limits and fair shares of users on one machine, and check the rights of a
+role before binding it.
 
 The server ignores extra fields (`Impersonate-Extra-...`), because no decision depends on them.
 
@@ -110,8 +111,8 @@ def parse(text: str, path: Path) -> dict[bytes, User]:
 
 
 def write_tokens(path: Path, users: list[tuple[str, str, tuple[str, ...]]]) -> None:
-    """Write a new token file, which only its owner may read. `users`: (user name, uid, groups) of each user, who gets a
-    random token."""
+    """Write a new token file, which only its owner may read. `users`: the name, the uid and the groups of each user.
+    Each user gets a random token."""
     rows = [(secrets.token_urlsafe(32), name, uid, ",".join(groups)) for name, uid, groups in users]
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
@@ -161,7 +162,7 @@ def acting(user: User, headers: Mapping[bytes, bytes], authorizer: Authorizer) -
 
 
 def _nobody(uid: str, groups: tuple[str, ...]) -> str:
-    """Return the error message for headers that name no user, in Go's notation."""
+    """Return the error message for headers that name no user. It shows the uid and the groups as Go prints them."""
     listed = "{" + ", ".join(map(shown, groups)) + "}" if groups else "(nil)"
     wanted = f'Name:"", UID:{shown(uid)}, Groups:[]string{listed}, Extra:map[string][]string(nil)'
     return f"requested &user.DefaultInfo{{{wanted}}} without impersonating a user name"

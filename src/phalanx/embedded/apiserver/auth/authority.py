@@ -122,8 +122,8 @@ def _builder(
 
 
 def write_private(path: Path, content: str | bytes) -> None:
-    """Write a file with mode 0600, which it has from its creation on. A reader sees either the old content or the
-    new."""
+    """Write a file with mode 0600. The file never has another mode, not even while it is written. A reader sees either
+    the old content or the new."""
     data = content.encode() if isinstance(content, str) else content
     draft = path.with_name(path.name + ".new")
     draft.unlink(missing_ok=True)

@@ -30,7 +30,7 @@ GROUP = "rbac.authorization.k8s.io"
 ALL = "*"
 _ACCOUNT = "system:serviceaccount"
 _KEPT = 4096  # the number of remembered rule sets, each for one user in one namespace
-# a longer name is not that of a namespace; the names of users have no limit
+# rules are remembered only for shorter names: a namespace cannot have a longer name, but a user can
 _LONGEST_NAMESPACE, _LONGEST_USER = 63, 1024
 
 Rule = Mapping[str, Any]
@@ -95,8 +95,8 @@ class Grants:
         return ""
 
     def missing(self, user: User, namespace: str) -> str:
-        """Return an error message with the roles that bindings of the user name but that do not exist; "" if there are
-        none."""
+        """Return an error message about roles that do not exist although bindings of the user name them; "" if there
+        are none."""
         found = []
         for binding, space in self._bindings(user, namespace):
             kind, name = binding["roleRef"]["kind"].lower(), binding["roleRef"]["name"]
@@ -120,7 +120,7 @@ class Grants:
 
 
 def _described(binding: Object, user: User) -> str:
-    """Return the description of a binding that kube-apiserver writes into reasons."""
+    """Describe a binding in the words of kube-apiserver, which gives bindings as reasons why a request is allowed."""
     meta, role = binding["metadata"], binding["roleRef"]
     space = meta.get("namespace", "")
     kind, name = ("RoleBinding", f"{meta['name']}/{space}") if space else ("ClusterRoleBinding", meta["name"])
@@ -192,7 +192,7 @@ def _as_rule(asked: AccessRequest) -> Rule:
 
 
 def shown(rule: Rule) -> str:
-    """Return a rule as the real server prints it: `{APIGroups:[""], Resources:["secrets"], Verbs:["get"]}`."""
+    """Return a rule as kube-apiserver prints it: `{APIGroups:[""], Resources:["secrets"], Verbs:["get"]}`."""
     names = (
         ("APIGroups", "apiGroups"),
         ("Resources", "resources"),

@@ -123,7 +123,7 @@ class Reviewer:
         if resource is not None:
             return self._authorizer.may(user, _asked(resource), resource.get("namespace", ""))
         try:
-            assert path is not None  # there is a resource or a path
+            assert path is not None  # `_check` has found that the review names a resource or a path
             self._authorizer.path(user, path.get("verb", ""), path.get("path", ""))
         except StatusError:
             return False

@@ -127,8 +127,7 @@ def _protobuf_form(resource: Resource, accept: Accept, listing: bool) -> Form | 
 
     def value(obj: Mapping[str, Any]) -> bytes:
         known = protobuf.definition(obj["apiVersion"], obj["kind"])
-        # The only object without a protobuf definition is the bookmark of a custom kind. Such a bookmark has only
-        # metadata.
+        # Only the object in a bookmark of a custom kind has no protobuf definition. This object has only metadata.
         return protobuf.encode(obj if known else as_partial_metadata(dict(obj)))
 
     return Form(

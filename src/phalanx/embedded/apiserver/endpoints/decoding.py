@@ -2,9 +2,9 @@
 
 The decoder puts the kind and apiVersion of the object first, as `answers.head_of` expects. It removes unknown fields
 from the object, and either warns the client of them or refuses the write. A body that is not an object of its kind is
-refused with 400. An invalid result of a patch is refused with 422, and the message quotes it: for a JSON or merge patch
-the JSON of the patched object, for a strategic merge patch the patch as Go prints it. The messages are those of the
-decoder that kube-apiserver uses in the same case.
+refused with 400. If a patch has an invalid result, it is refused with 422. For a JSON patch or a merge patch, the
+message quotes the JSON of the patched object; for a strategic merge patch, it quotes the patch as Go prints it. The
+messages are those of the decoder that kube-apiserver uses in the same case.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _other_version(resource: Resource, api_version: str) -> StatusError:
 
 
 def from_body(knowledge: Knowledge, resource: Resource, body: object, intent: Intent) -> Object:
-    """Return the object in the body of a request, in the form of its schema. Raises `StatusError` 400."""
+    """Return the object in the body of a request, decoded by the schema of its kind. Raises `StatusError` 400."""
     try:
         obj = ordered(resource, body)
     except WrongKind as wrong:
@@ -122,7 +122,8 @@ def from_body(knowledge: Knowledge, resource: Resource, body: object, intent: In
 
 
 def from_applied(knowledge: Knowledge, resource: Resource, applied: Object, config: Any) -> Object:
-    """Return the object that resulted from applying `config`, in the form of its schema. Raises `StatusError` 500."""
+    """Return `applied`, the object that resulted from applying `config`, decoded by the schema of its kind. Raises
+    `StatusError` 500."""
     obj = ordered(resource, applied)
     try:
         knowledge.decode(resource, obj)
@@ -149,13 +150,13 @@ def _report(unknown: Sequence[str], intent: Intent) -> str:
 def from_patch(
     knowledge: Knowledge, resource: Resource, media: str, current: Object, patch: object, intent: Intent
 ) -> Object:
-    """Return the current object after a patch, in the form of its schema. Fields that the patch cannot change are
-    shared with the current object. Raises `StatusError`."""
+    """Return the current object after a patch, decoded by the schema of its kind. Fields that the patch cannot change
+    are shared with the current object. Raises `StatusError`."""
     touched = touched_fields(media, patch, current)
     strategic = media == STRATEGIC_MERGE_PATCH
     patched = apply_patch(resource, media, _unshared(current, touched), _copied(patch))
     try:
-        if strategic:  # kube-apiserver ignores another kind in such a patch
+        if strategic:  # kube-apiserver ignores the kind and apiVersion in such a patch
             knowledge.decode(resource, {key: patched[key] for key in ("kind", "apiVersion") if key in patched})
             patched |= {"kind": resource.kind, "apiVersion": resource.api_version}
         obj = ordered(resource, patched, patched=True)
@@ -196,9 +197,10 @@ def _unshared(old: Object, touched: Collection[str]) -> Object:
     """Return a stored object whose top-level fields in `touched` may be changed: these fields and the metadata are
     copies, and all other fields are shared with readers.
 
-    The caller must not edit the shared fields in place. The strategies of kinds do not: defaults are idempotent, and a
-    value that an update restores (`obj["status"] = old["status"]`) is shared in the same way. The managedFields are
-    always shared, because they are often the largest part of an object and are never edited in place.
+    The caller must not edit the shared fields in place. The strategies of kinds never do: a stored object has its
+    defaults already, so setting defaults changes nothing in it, and a strategy restores an old value by sharing it
+    (`obj["status"] = old["status"]`). The managedFields are always shared, because they are often the largest part of
+    an object and are never edited in place.
     """
     copied = {key: decode(encode(old[key])) for key in touched if key in old and key != "metadata"}
     metadata = {key: value for key, value in old["metadata"].items() if key != "managedFields"}
@@ -220,8 +222,8 @@ def _copied(value: object) -> object:
 
 
 def _opened_by(patch: Any) -> Mapping[str, object]:
-    """Return the objects inside which a patch changes fields, as a tree of their fields. Go prints these objects with
-    their keys sorted."""
+    """Return a tree with a node for each object in which the patch changes a field. Go prints these objects with their
+    keys sorted."""
     if isinstance(patch, dict):
         return patch
     tree: dict[str, Any] = {}

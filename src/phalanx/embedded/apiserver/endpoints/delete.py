@@ -157,8 +157,8 @@ class Deleter:
         return Deleted(stored=unsigned(deleted.stored), gone=deleted.gone)
 
     async def _allowed(self, target: RouteTarget, options: DeleteOptions) -> Stored:
-        """Return the version of the object whose deletion admission has allowed. Raises `StatusError`: 404, a refusal,
-        or 409 if the object changes each time that admission is asked."""
+        """Ask admission about the deletion, and return the object as admission has seen it. Raises `StatusError`: 404,
+        the refusal of admission, or 409 if the object changes each time that admission is asked."""
         resource = target.resource
         for _ in range(_TRIES):
             old = self._store.head(resource.key, target.namespace, target.name)
@@ -174,7 +174,7 @@ class Deleter:
 
     async def _consulted(self, resource: Resource, old: Stored, options: DeleteOptions) -> bool:
         """Ask the admission policies and webhooks about the deletion. Return True if the request was suspended
-        meanwhile. Raises `StatusError` if admission refuses."""
+        meanwhile, so that the object may have changed. Raises `StatusError` if admission refuses."""
         if options.user is None:
             return False
         warn = options.warnings.extend
@@ -263,8 +263,8 @@ class Deleter:
     async def collection(
         self, target: RouteTarget, found: Sequence[tuple[str, str, Stored]], options: DeleteOptions
     ) -> None:
-        """Delete all objects in `found`, if admission allows each of these deletions. Objects that no longer exist by
-        then are skipped. Raises `StatusError`."""
+        """First ask admission about all objects in `found`; if it refuses one deletion, delete no object. Then delete
+        the objects, and skip those that no longer exist. Raises `StatusError`."""
         resource = target.resource
         for _, name, stored in found:
             check_preconditions(resource, name, stored, options)
@@ -374,8 +374,8 @@ def _raise_generation(meta: objectmeta.Meta) -> None:
 
 
 def gc_finalizers(resource: Resource, present: Sequence[str], policy: str) -> list[str]:
-    """Return the finalizers of a deleted object. Of the two finalizers for propagation (orphan and foreground), the
-    result has only the one of the policy that applies."""
+    """Return the finalizers of a deleted object. The propagation policy determines which of the finalizers `orphan` and
+    `foregroundDeletion` the result has: one of them, or neither."""
     if not policy:
         if ORPHAN in present:
             policy = "Orphan"

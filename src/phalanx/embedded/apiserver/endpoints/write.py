@@ -147,8 +147,8 @@ class ObjectWriter:
         return obj
 
     def checked(self, resource: Resource, body: object, intent: Intent) -> Object:
-        """Return the object in a body, in the form of its schema. This method is for kinds that are never stored.
-        Raises `StatusError`."""
+        """Return the object in a body, decoded by the schema of its kind. This method is for kinds that are never
+        stored. Raises `StatusError`."""
         return from_body(self._knowledge, resource, body, intent)
 
     def _free_name(self, resource: Resource, namespace: str, prefix: str) -> str:

@@ -23,7 +23,7 @@ RESOURCES: tuple[Resource, ...] = (*CORE, *WORKLOADS, *CLUSTER, *DRIVERS, *API)
 
 
 def emulating(version: str) -> tuple[Resource, ...]:
-    """Return the built-in kinds, in which Jobs behave as in the Kubernetes release `version`. `version`: one of the
+    """Return the built-in kinds, with the rules for Jobs of the Kubernetes release `version`. `version`: one of the
     `EMULATED_VERSIONS` of Jobs."""
     jobs = replace(JOBS, strategy=JobStrategy(version))
     return tuple(jobs if one is JOBS else one for one in RESOURCES)

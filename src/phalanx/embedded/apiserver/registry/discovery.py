@@ -41,8 +41,8 @@ def api_versions(server_address: str) -> Json:
 
 
 def api_group_list(resources: Iterable[Resource], last: Sequence[str] = ()) -> Json:
-    """Return the document `/apis`: all groups except the core group. `last`: the groups that clients search last for a
-    resource that is named without a group."""
+    """Return the document `/apis`: all groups except the core group. `last`: the groups that the document lists last.
+    Clients search the groups in the order of the document if a resource is named without its group."""
     found = list(resources)
     return {
         "kind": "APIGroupList",
@@ -69,8 +69,7 @@ def api_resource_list(resources: Iterable[Resource], group: str, version: str) -
 
 def aggregated(resources: Iterable[Resource], last: Sequence[str] = (), *, core: bool, version: str = "v2") -> Json:
     """Return the document `/api` (`core`) or `/apis` (all other groups) with all resources, in the format
-    apidiscovery.k8s.io/`version`. `last`: the groups that clients search last for a resource that is named without a
-    group."""
+    apidiscovery.k8s.io/`version`. `last`: the groups that the document lists last (see `api_group_list`)."""
     found = [one for one in resources if core is not bool(one.group)]
     items = [_aggregated_group(found, name) for name in _groups(found, last)]
     return {
@@ -101,9 +100,9 @@ def version_order(version: str) -> tuple[int, int, int, str]:
 
 
 def _groups(resources: Iterable[Resource], last: Sequence[str]) -> Iterable[str]:
-    """Return the groups in the order in which clients search them for a resource that is named without a group. Groups
-    with only subresources of another group's kind come last, because kube-aggregator gives them a low priority. The
-    groups in `last` come directly before these groups."""
+    """Return the groups in the order in which the documents list them and clients search them. Groups with only
+    subresources of another group's kind come last, because kube-aggregator gives them a low priority. The groups in
+    `last` come directly before these groups."""
     place = {group: at for at, group in enumerate(last)}
     ordered = sorted(resources, key=lambda one: (not one.verbs, place.get(one.group, -1)))
     return dict.fromkeys(one.group for one in ordered)
@@ -214,8 +213,8 @@ def _aggregated_subresource(resource: Resource, sub: Subresource) -> Json:
     }
 
 
-# The number of cached documents is limited because a client may send another Host with every request. There are some
-# hundred group versions at most.
+# The maximum number of cached documents. There are at most some hundred group versions, but `/api` has a document for
+# each Host header, and a client may send another Host with every request.
 _KEPT = 1000
 _VERSIONS = AGGREGATED_VERSIONS
 _encode = msgspec.json.Encoder().encode
@@ -240,8 +239,8 @@ class CatalogueDocument:
 
 
 class Catalogue:
-    """Provides the documents /api, /apis and /openapi. `last`: returns, in order, the groups that clients search last
-    for a resource that is named without a group."""
+    """Provides the documents /api, /apis and /openapi. `last`: returns the groups that the documents list last, in
+    order."""
 
     def __init__(self, served: ServedGroup, last: Callable[[], tuple[str, ...]] = tuple) -> None:
         self._served, self._last = served, last
@@ -250,7 +249,7 @@ class Catalogue:
 
     def answer(self, path: str, accept: Iterable[Accept] = (), server_address: str = "") -> CatalogueDocument | None:
         """Return the document at `path` (without a trailing slash) in the form that the client prefers; None if there
-        is not a document. `accept`: the accepted forms of JSON and YAML; empty if the client accepts neither.
+        is no such document. `accept`: the accepted forms of JSON and YAML; empty if the client accepts neither.
 
         `server_address`: the `host:port` to which the client has connected. The document /api contains it for old
         clients.

@@ -24,7 +24,8 @@ from phalanx.embedded.apimachinery.meta.resource import Object, Resource
 from phalanx.embedded.apimachinery.meta.status import StatusError, qualified
 
 _CONNECTIONS = 32  # the maximum number of concurrent calls to one address; further calls wait
-_PLACES = 64  # the maximum number of addresses with open connections; addresses of pods change
+# the maximum number of addresses with open connections; old ones are closed, because pods get new addresses
+_PLACES = 64
 _HEAD = "content-type: application/json\r\naccept: application/json\r\nuser-agent: kube-apiserver-admission\r\n"
 API_VERSION = "admission.k8s.io/v1"
 
@@ -36,7 +37,7 @@ class CallFailed(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutation:
-    """A change of the object that a webhook's response demands. `patch`: a JSON patch, which may be empty."""
+    """The changes to the object that a webhook's response contains. `patch`: a JSON patch, which may be empty."""
 
     patch: list[Any]
     warnings: tuple[str, ...] = ()
@@ -167,8 +168,8 @@ def asked(review: Review, form: Resource, uid: str) -> Object:
 
 
 def answered(name: str, review: Review, uid: str, answer: HttpAnswer) -> Mutation:
-    """Return the mutation that a webhook's response demands. Raises ValueError, KeyError or TypeError for an invalid
-    response, and `StatusError` for a refusal."""
+    """Return the changes to the object that a webhook's response contains. Raises ValueError, KeyError or TypeError for
+    an invalid response, and `StatusError` for a refusal."""
     if answer.status != 200:
         raise ValueError(f"status {answer.status}: {answer.body[:300].decode(errors='replace').strip()}")
     found = msgspec.json.decode(answer.body)

@@ -8,10 +8,10 @@ server once more calls those webhooks with `reinvocationPolicy: IfNeeded` that r
 webhooks are called concurrently, with the valid object that will be stored. If a call fails, the webhook's
 `failurePolicy` decides whether the failure is ignored or the request is refused.
 
-A write must be decided without interruption, but the call of a webhook suspends the request. So the functions of this
-module report whether they suspended the request. If they did, `write.py` reads its objects again. A webhook whose rule
-names another version of the kind gets the object in that version, unless it has `matchPolicy: Exact`. Webhooks are also
-called for deletions and for connections to pods, and may refuse them.
+While the server waits for a webhook, it handles other requests, and these may change the objects that the write depends
+on. So the functions of this module report whether they waited. If they did, `write.py` reads its objects again. A
+webhook whose rule names another version of the kind gets the object in that version, unless it has `matchPolicy:
+Exact`. Webhooks are also called for deletions and for connections to pods, and may refuse them.
 
 Source: k8s.io/apiserver/pkg/admission/plugin/webhook/{mutating,validating}.
 """
@@ -42,14 +42,15 @@ from phalanx.embedded.apiserver.storage.store import Event, Store
 
 _log = logging.getLogger(__name__)
 MUTATING, VALIDATING = "mutatingwebhookconfigurations", "validatingwebhookconfigurations"
-# A function that runs plug-ins and policies on a patched object, and returns the object in the form of its kind.
+# A function that takes a patched object, converts it to the schema of its kind, runs plug-ins and policies on it, and
+# returns it.
 Settle = Callable[[Object], Object]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Hook:
     """A webhook. `said`: its entry in the webhook configuration. `constraints`: the requests that it matches. `bound`:
-    its match conditions, as a policy that has no other part."""
+    its match conditions, in the form of an admission policy with nothing but match conditions."""
 
     said: Object
     constraints: Object

@@ -13,8 +13,8 @@ from phalanx.embedded.apiserver.transport.request import HttpRequest, Response
 
 
 class Discovery:
-    """The discovery documents: /api, /apis and /openapi. `last`: a function that returns the groups that clients search
-    last for a resource without a group."""
+    """The discovery documents: /api, /apis and /openapi. `last`: a function that returns the groups that the documents
+    list last."""
 
     def __init__(self, registry: Registry, last: Callable[[], tuple[str, ...]] = tuple) -> None:
         self._registry, self._catalogue = registry, Catalogue(registry, last)

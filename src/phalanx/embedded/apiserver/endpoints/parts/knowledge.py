@@ -22,7 +22,8 @@ _WITH_SPEC = ("", "ephemeralcontainers", "resize")  # the subresources whose wri
 
 
 class Knowledge:
-    """The functions about kinds that the pipelines of writes call."""
+    """The steps of a write that depend on the kind of the object: decoding by its schema, admission and validation. The
+    pipelines of writes (`write.py`, `delete.py`) call them."""
 
     def __init__(
         self,
@@ -48,7 +49,7 @@ class Knowledge:
         return self._webhooks.any
 
     def check_schema(self, resource: Resource, obj: Object) -> list[str]:
-        """Convert `obj` to the form of its schema, remove its unknown fields, and return their paths. Raises
+        """Decode `obj` by the schema of its kind, in place. Remove its unknown fields, and return their paths. Raises
         `StatusError` 400."""
         try:
             return self.decode(resource, obj)
@@ -175,8 +176,8 @@ class Knowledge:
         return warnings
 
     def _become(self, resource: Resource, obj: Object, changed: Object) -> None:
-        """Replace the content of `obj` by the object that a webhook returned, `changed`, converted to the form of its
-        schema and with defaults. Raises `StatusError`."""
+        """Replace the content of `obj` by `changed`, the object that a webhook returned. Decode it by the schema of its
+        kind, and set defaults. Raises `StatusError`."""
         obj.clear()
         obj.update(decode(encode(changed)))
         if resource.to_stored is None:  # otherwise webhooks get and return objects in the stored form

@@ -11,7 +11,8 @@ _OF_EVERY_VERSION = ("Status", "APIVersions", "APIGroup", "APIGroupList", "APIRe
 
 
 def empty_object(resource: Resource) -> Object:
-    """Return an empty object of a kind as Go encodes it: with the structs that Go never omits."""
+    """Return an empty object of a kind as Go encodes it. Go writes some empty structs, such as `metadata`, and omits
+    others."""
     obj: Object = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": {}}
     if resource.schema_name:
         schema.decode(schema.type_of(resource.schema_name), obj)

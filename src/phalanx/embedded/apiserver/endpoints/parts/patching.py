@@ -26,8 +26,8 @@ def check_patch_media(resource: Resource, media: str) -> None:
 
 
 def patch_body(media: str, body: bytes, validation: str) -> tuple[Any, list[str]]:
-    """Return the patch in the body of a PATCH, and messages about fields that occur twice or that no operation of a
-    JSON patch has. Raises `StatusError` 400."""
+    """Return the patch in the body of a PATCH, and messages about duplicate fields and about unknown fields in the
+    operations of a JSON patch. Raises `StatusError` 400."""
     if media == APPLY_PATCH:
         return negotiation.decode_apply(body), []
     prefix = "" if validation == "Ignore" or media == patches.STRATEGIC_MERGE_PATCH else "error decoding patch: "

@@ -1,4 +1,5 @@
-"""Kinds of several API groups with the same name, and the warning for users who meant the other kind.
+"""Kinds of several API groups with the same name, and the warning for a user who probably meant the kind of another
+group.
 
 `kubectl get queue` requests the queues of the first group in discovery that has a kind of this name. So discovery lists
 groups without objects last. But kubectl caches discovery for hours, and may still request the wrong group. If the
@@ -29,8 +30,8 @@ class Namesakes:
         self._store, self._registry, self._may = store, registry, may
 
     def hints(self, target: RouteTarget, request: HttpRequest) -> tuple[str, ...]:
-        """Return the warnings for a request by kubectl that finds no objects of a kind: one for each kind of the same
-        name, in another group, that has such objects.
+        """Return warnings if kubectl requests objects of a kind, and the server has none. There is one warning for each
+        other kind that has the same name, in another group, and has such objects.
 
         In a list, objects that Phalanx itself creates, such as a queue `default`, do not count.
         """
@@ -77,8 +78,9 @@ class Namesakes:
         return (one for one in served.values() if words & _words(one))
 
     def _place(self, resource: Resource, target: RouteTarget) -> str | None:
-        """Return the namespace in which the kind has an object that the request asks for. Return "" if the kind has no
-        namespaces or the request names none, and None if there is no such object."""
+        """Search the kind for an object of the name that the request states, or for any object. Return the namespace of
+        the object; "" if the kind has no namespaces or the request is a list of all namespaces. Return None if there is
+        no object."""
         namespace = target.namespace if resource.namespaced else ""
         if target.name and (namespace or not resource.namespaced):
             return namespace if self._store.get(resource.key, namespace, target.name) is not None else None

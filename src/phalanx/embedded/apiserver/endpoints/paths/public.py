@@ -15,7 +15,7 @@ _READY = (*_CHECKS, "/etcd-readiness", "/informer-sync", "/shutdown")
 _HEALTH = {"/healthz": _CHECKS, "/livez": _CHECKS, "/readyz": _READY}  # path -> its checks
 _HEALTH_PATHS = frozenset(f"{path}{check}" for path, checks in _HEALTH.items() for check in ("", *checks))
 _PATHS = ("/api", "/api/v1", "/apis", "/apis/", "/openapi/v2", "/openapi/v3", "/version")
-# The API version. The suffix "+phalanx" shows that the server is not kubernetes/kubernetes.
+# The API version. The suffix "+phalanx" shows that the server is not a build of Kubernetes itself.
 VERSION = {
     "major": "1",
     "minor": "36",

@@ -143,8 +143,8 @@ class SlurmView:
                 yield namespace, stored
 
     def _owner(self, namespace: str) -> Mapping[str, object]:
-        """Return the fields that name the user of all jobs in the namespace; empty if the namespace belongs to no
-        user."""
+        """Return the user of the namespace's owner as fields of a job (`user`, `uid`, `gid`); empty if the namespace
+        belongs to no user."""
         found = self._store.get(("", "namespaces"), "", namespace)
         notes = (found.obj["metadata"].get("annotations") or {}) if found is not None else {}
         if _USER not in notes:

@@ -36,8 +36,8 @@ _NAMES = ("plural", "singular", "kind", "listKind")
 
 
 class DefinitionReconciler:
-    """Keeps the registry up to date, which contains the built-in kinds and those of definitions. The caller calls
-    `start` before the first request."""
+    """Keeps the registry of served kinds up to date. It contains the built-in kinds and the kinds of definitions. The
+    caller calls `start` before the first request."""
 
     def __init__(self, store: Store, registry: Registry, deleter: Deleter, builtin: Sequence[Resource]) -> None:
         self._store, self._registry, self._deleter, self._builtin = store, registry, deleter, tuple(builtin)
@@ -63,7 +63,7 @@ class DefinitionReconciler:
     def _serve(self) -> None:
         definitions = [stored.obj for stored in self._store.scan(KEY)]
         established = [one for one in definitions if has_condition(one, "Established")]
-        # The sort is stable. A kind that a request names without its group is searched in this order.
+        # The sort is stable. The registry searches kinds in this order if only a name without a group is known.
         established.sort(key=_is_outdated)
         self._terminating = {_key_of(one) for one in definitions if one["metadata"].get("deletionTimestamp")}
         self._registry.replace([*self._builtin, *(kind for one in established for kind in _served(one))])

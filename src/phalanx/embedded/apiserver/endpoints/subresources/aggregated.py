@@ -182,7 +182,8 @@ class _Pieces:
 async def _opened(folder: Path, forwarded: _ForwardedRequest) -> tuple[int, StreamReader, StreamWriter]:
     """Send the request to the socket in the folder. Return the status code of the response, and the connection from
     which the rest can be read. Raises OSError, ValueError."""
-    directory = os.open(folder, os.O_PATH | os.O_DIRECTORY)  # the path of a Unix socket must be short
+    # a path through /proc/self/fd is short enough for a Unix socket
+    directory = os.open(folder, os.O_PATH | os.O_DIRECTORY)
     try:
         reader, writer = await asyncio.open_unix_connection(f"/proc/self/fd/{directory}/{SOCKET}")
     finally:

@@ -109,8 +109,8 @@ class PodActions:
             await said
 
     def _budgets(self, namespace: str) -> list[Object]:
-        """Return the newest decided version of each disruption budget of the namespace, because the newest version
-        counts evictions that are not on the disk yet."""
+        """Return the disruption budgets of the namespace in their newest state, which counts evictions that are not on
+        the disk yet."""
         names = [name for _, name, _ in self._store.walk(BUDGETS, namespace)]
         heads = [self._store.head(BUDGETS, namespace, name) for name in names]
         return [one.obj for one in heads if one is not None]

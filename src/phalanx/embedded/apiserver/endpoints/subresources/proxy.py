@@ -54,7 +54,8 @@ class Proxy:
             raise no_such_path()
         prefix, path = _parts(target, raw)
         query = "?" + raw.query.decode("latin-1") if raw.query else ""
-        if not path and raw.method in ("GET", "HEAD"):  # redirect: relative links then lead to paths below it
+        # redirect to a path that ends with "/", so that relative links work
+        if not path and raw.method in ("GET", "HEAD"):
             _, name, port = _split(target.name)
             self._existing(target.resource.plural, target.namespace, name)
             if target.resource.plural == "services":

@@ -110,7 +110,8 @@ class SpdyTunnel(NodeTunnel):
 
 STREAMS = ("exec", "attach", "portforward")
 _SPDY = "SPDY/3.1"
-_OVER_SPDY = {"portforward": ("portforward.k8s.io",)}  # exec and attach send a status at their end
+# exec and attach use the protocols in `_WITH_STATUS`, which end with a status
+_OVER_SPDY = {"portforward": ("portforward.k8s.io",)}
 _WITH_STATUS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 _CONNECT_TIMEOUT_S = 10.0
 

@@ -55,8 +55,8 @@ class DefinitionStrategy(ResourceStrategy):
     allow_unconditional_update = False
 
     def default(self, obj: Object) -> None:
-        """Set the names that follow from other names, and the default conversion None. Objects that readers share are
-        not edited."""
+        """Set the singular name and the list kind, if they are missing, and the default conversion `None`. Objects that
+        readers share are not edited."""
         spec = obj.get("spec") or {}
         names = spec.get("names") or {}
         kind = names.get("kind") or ""

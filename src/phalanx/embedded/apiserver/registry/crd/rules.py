@@ -1,13 +1,13 @@
 """CEL rules in the schema of a custom resource (`x-kubernetes-validations`).
 
-A rule is evaluated for every value of its schema node. `self` is the value, and `oldSelf` is the value before the
-update. A rule that reads `oldSelf` is a transition rule, which is skipped if there is no old value. Rules are evaluated
-only on objects that are otherwise valid.
+A rule belongs to a node of the schema, and is evaluated for every value that the node describes. `self` is the value,
+and `oldSelf` is the value before the update. A rule that reads `oldSelf` is a transition rule, which is skipped if
+there is no old value. Rules are evaluated only on objects that are otherwise valid.
 
-The CEL library that this server uses lacks some of Kubernetes' extensions of CEL (such as optional types, sums of
-quantities, and versions). A rule that needs one of them is stored but not enforced, and the author of the definition
-gets a warning. If the server refused the definition instead, users could not have any object of its kind. Source:
-k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel.
+The CEL library that this server uses lacks some of Kubernetes' extensions of CEL, such as optional fields (`a.?b`),
+sums of quantities, and versions. A rule that needs one of them is stored but not enforced, and the author of the
+definition gets a warning. If the server refused the definition instead, users could not have any object of its kind.
+Source: k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ _DECLARED = frozenset({"self", "oldSelf"})
 def broken(
     value: object, schema: Schema, old: object = ABSENT, path: str = "", budget: Budget | None = None
 ) -> Iterator[Cause]:
-    """Yield one cause for each violated rule. Unchanged values are checked only by transition rules. `budget`: the
-    total cost that all rules of an object may have."""
+    """Yield one cause for each violated rule. For a value that has not changed, only transition rules are evaluated.
+    `budget`: the total cost that all rules of an object may have."""
     budget = budget or Budget()
     if schema.get(RULES):
         yield from _broken_here(schema, value, old, path, budget)
@@ -101,8 +101,8 @@ def _inner(value: Mapping[str, object], schema: Schema) -> Iterator[tuple[str, S
 
 
 def _broken_here(schema: Schema, value: object, old: object, path: str, budget: Budget) -> Iterator[Cause]:
-    """Yield the causes of violated rules of this schema node. All rules that read the unchanged value share one
-    scope."""
+    """Yield the causes of violated rules of this schema node. Rules that read the value as it is stored, without
+    escaped names or converted strings, share one scope."""
     due = [rule for rule in schema.get(RULES) or () if _is_due(rule, value, old, path)]
     variables = {"self": value, "oldSelf": None if old is ABSENT else old}
     typed = bool(due) and _has_typed_texts(schema)
@@ -131,7 +131,7 @@ def _is_due(rule: Mapping[str, Any], value: object, old: object, path: str) -> b
 
 def _sees_all(text: str) -> bool:
     """Return True if the rule can share the scope of other rules: it uses no escaped names, and the size of the scope
-    does not limit its evaluation."""
+    is irrelevant for the limits on its evaluation."""
     try:
         return "__" not in text and not compiled(text).grows
     except ExpressionError:
@@ -177,8 +177,8 @@ def _message(rule: Mapping[str, Any], variables: Mapping[str, object]) -> str:
 
 @cached(4096, RULE)
 def _view(texts: tuple[str, ...]) -> CelView:
-    """Return a view for the parts of a value that these rules read. Only these parts are converted for CEL, because
-    converting the whole value would cost more than evaluating the rules."""
+    """Return a function-like view that keeps only the parts of a value that these rules read. Only these parts are
+    converted for CEL, because converting the whole value would cost more than evaluating the rules."""
     return CelView(texts)
 
 
@@ -229,8 +229,8 @@ def message_mistake(text: str, schema: Schema, *, root: bool = False) -> str:
 
 
 def _compiled_as(text: str, schema: Schema, *, root: bool) -> tuple[str, Type]:
-    """Return the error of an expression that cannot be compiled (otherwise ""), and the type of its values. The library
-    does not check types."""
+    """Return the error of an expression that cannot be compiled or has type errors (otherwise ""), and the type of its
+    value. Types are checked here, because the CEL library does not check them."""
     try:
         compiled(text)
     except ExpressionError as error:
@@ -242,7 +242,7 @@ def _compiled_as(text: str, schema: Schema, *, root: bool) -> tuple[str, Type]:
     return "\n".join(verdict.errors), verdict.type
 
 
-# Fields of a resource that rules may always read, whatever its schema.
+# The fields of a resource that rules may always read, even if its schema does not define them.
 _OF_RESOURCES: dict[str, Type] = {"apiVersion": "string", "kind": "string", "metadata": DYN}
 _FORMATS = {"date-time": "timestamp", "date": "timestamp", "duration": "duration", "byte": "bytes"}
 
@@ -309,7 +309,7 @@ def unescaped(name: str) -> str:
 
 
 def _has_typed_texts(schema: object) -> bool:
-    """Return True if the schema has texts that rules read as times, durations or bytes."""
+    """Return True if the schema has strings that rules read as times, durations or bytes."""
     if not isinstance(schema, Mapping):
         return False
     if schema.get("type") == "string":
@@ -319,7 +319,8 @@ def _has_typed_texts(schema: object) -> bool:
 
 
 def _typed_text(text: str, form: str) -> Any:
-    """Return the value that a text of this format stands for; the text itself if it does not have the format."""
+    """Return the time, duration or bytes that a string of this format stands for; the string itself if it does not have
+    the format."""
     try:
         match form:
             case "date-time" | "date":
@@ -335,8 +336,8 @@ def _typed_text(text: str, form: str) -> Any:
 
 
 def _escaped(value: object, schema: object) -> Any:
-    """Return a value as rules read it: properties have their escaped names, keys of maps are unchanged, and texts of
-    some formats are times, durations or bytes."""
+    """Return a value as rules read it: properties have their escaped names, keys of maps are unchanged, and strings of
+    some formats become times, durations or bytes."""
     if not isinstance(schema, Mapping):
         return value
     if isinstance(value, str) and schema.get("format") in _FORMATS:

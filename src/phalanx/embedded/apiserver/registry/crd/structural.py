@@ -84,8 +84,8 @@ def _prune(value: object, schema: Schema, path: str, unknown: list[str], *, root
 
 
 def embedded_metadata(value: object, schema: Schema, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the path and the metadata of each object that a value embeds. Metadata that is null is replaced by an empty
-    map."""
+    """Yield the path and the metadata of each whole object inside a value (`x-kubernetes-embedded-resource`). If the
+    metadata is null, replace it by an empty map."""
     if isinstance(value, list) and isinstance(items := schema.get("items"), Mapping):
         for place, item in enumerate(value):
             yield from embedded_metadata(item, items, f"{path}[{place}]")
@@ -207,8 +207,8 @@ _GO_FORMATS = {"integer": "int64", "number": "double"}
 
 
 def _type_causes(value: object, schema: Schema, wanted: str, kind: str, path: str) -> Iterator[Cause]:
-    """Yield the error for a value of a wrong type. If the schema names a known format, the type of texts and lists is
-    not checked. The message about a value of any other type names the format as the required type."""
+    """Yield the error for a value of a wrong type. If the schema has a known format, the type of strings and lists is
+    not checked. For any other value of a wrong type, the message names the format as the required type."""
     form = schema.get("format") or ""
     fits = _fits(kind, value, wanted)
     if form and value is not None and string_format.is_known(form, wanted):
@@ -229,8 +229,8 @@ def _type_cause(path: str, wanted: str, found: str) -> Cause:
 
 
 def _string_causes(value: str, schema: Schema, path: str) -> Iterator[Cause]:
-    """Yield an error for the first of maximum length, minimum length and pattern that a text violates, and an error for
-    a wrong format."""
+    """Check the maximum length, the minimum length and the pattern of a string, and yield an error for the first that
+    it violates. Also yield an error for a wrong format."""
     longest, shortest, pattern = schema.get("maxLength"), schema.get("minLength"), schema.get("pattern")
     if longest is not None and len(value) > longest:
         yield too_long(path, longest)

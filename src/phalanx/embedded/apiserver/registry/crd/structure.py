@@ -39,7 +39,7 @@ _NESTED: Mapping[str, str] = {
 
 
 def structure_causes(schema: Json, path: str, *, root: bool) -> list[Cause]:
-    """Return the errors in the structure of a schema, sorted by their texts."""
+    """Return the errors in the structure of a schema, sorted by their messages."""
     found = [*_invariants(schema, path, _ROOT if root else _FIELD), *_incomplete(schema, schema, path, path)]
     return sorted(found, key=Cause.line)
 

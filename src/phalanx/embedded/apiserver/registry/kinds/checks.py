@@ -46,7 +46,8 @@ QUOTA_HUGE_PAGES = ("hugepages-", "requests.hugepages-")
 
 
 def complain(found: Found, field: str, value: object, problems: Problems) -> None:
-    """Add an error `Invalid value` for each problem of a format."""
+    """Add an error `Invalid value` for each of the messages in `problems`, which a check of the value's format has
+    returned."""
     for problem in problems:
         found.append(invalid_value(field, value, problem))
 

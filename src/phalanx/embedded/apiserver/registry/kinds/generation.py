@@ -1,4 +1,5 @@
-"""Strategies for kinds whose writes must not change the status, and whose spec has generations.
+"""Strategies for kinds that have a status or a generation. A plain write does not change the status; a change of the
+spec raises the generation.
 
 Source: PrepareForCreate and PrepareForUpdate of the strategies in k8s.io/kubernetes/pkg/registry.
 """
@@ -9,7 +10,8 @@ from phalanx.embedded.apimachinery.meta.resource import Object, ResourceStrategy
 
 
 class SpecAndStatus(ResourceStrategy):
-    """A kind whose `status` only writes to `/status` can change. `counts`: True if its objects have generations."""
+    """The strategy of a kind whose `status` can be changed only by writes to the subresource `/status`. `counts`: True
+    if its objects have generations."""
 
     counts = False
     status_keeps_metadata = False  # True if a write to `/status` cannot change labels and other metadata

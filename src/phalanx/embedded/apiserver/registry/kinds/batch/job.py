@@ -231,7 +231,7 @@ def cron_error(schedule: str) -> str:
 
 
 def time_zone(found: Found, zone: str | None) -> None:
-    """Check the name of a time zone; None if the field is absent."""
+    """Check the name of a time zone. `zone`: None if the field is absent."""
     if zone is None:
         return
     if not zone:

@@ -3,7 +3,7 @@
 Source: ValidateNode, ValidateNodeUpdate, ValidateNamespace and related functions of pkg/apis/core/validation, and the
 strategies of these kinds.
 
-Leases are renewed by leader election and by nodes. Source: pkg/apis/coordination/validation."""
+Leaders and nodes renew Leases regularly. Source: pkg/apis/coordination/validation."""
 
 from __future__ import annotations
 
