@@ -85,7 +85,8 @@ async def open_api(settings: StoreSettings) -> Api:
 def _make_directory(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # An administrator or an earlier version created the directory readable by others; it holds secrets.
+        # The directory holds secrets, but other users may read it, if an administrator or an earlier version created
+        # it.
         if path.stat().st_mode & 0o077:
             path.chmod(0o700)
         probe = path / ".writable"

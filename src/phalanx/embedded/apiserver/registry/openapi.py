@@ -1,4 +1,5 @@
-"""OpenAPI v3: one document for each group version. kubectl uses these documents to validate, explain and complete.
+"""OpenAPI v3: one document for each group version. kubectl reads these documents to validate manifests, and for
+`kubectl explain`.
 
 `/openapi/v3` is an index of the documents with a hash of each, so that clients fetch only documents that have changed.
 A document has the schemas of its kinds with all schemas that these refer to, and one operation for each verb, with the
@@ -145,8 +146,8 @@ def _named_in(schemas: Iterable[object]) -> list[str]:
 
 @cache
 def _published(name: str) -> Json:
-    """Return a definition as OpenAPI. In the package, optional types have become `[T, "null"]`, and enums fix the
-    kind."""
+    """Return a definition as OpenAPI. In the stored JSON Schema, an optional type is `[T, "null"]`, and enums fix the
+    values of `kind` and `apiVersion`. The result has neither, like the OpenAPI of kube-apiserver."""
     found: Json = _openapi(definitions()[name])
     for key in ("apiVersion", "kind"):
         if key in found.get("properties", {}):

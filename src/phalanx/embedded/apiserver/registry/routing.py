@@ -1,9 +1,9 @@
 """Find the resource that a path names. `Registry` contains the served kinds, and `locate` finds the resource of a path.
 
 A path begins with `/api/v1/` for the core group, or with `/apis/GROUP/VERSION/` for any other group. The rest of the
-path is `RESOURCE[/NAME[/SUBRESOURCE]]` or `namespaces/NAMESPACE/RESOURCE[/NAME[/SUBRESOURCE]]`. Old clients request a
-watch by the prefix `watch/` before this rest. `namespaces/X/status` is always the subresource of the namespace, and
-never a collection named status.
+path is `RESOURCE[/NAME[/SUBRESOURCE]]` or `namespaces/NAMESPACE/RESOURCE[/NAME[/SUBRESOURCE]]`. For a watch, old
+clients put `watch/` before this rest. `namespaces/X/status` is always the subresource of the namespace, and never a
+collection named status.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class Registry:
         return self._served.get((group, version), {}).get(plural)
 
     def forms(self, resource: Resource) -> tuple[Resource, ...]:
-        """Return all served versions and forms of a kind, including `resource`. All of them have the same stored
-        objects."""
+        """Return the served kinds that show the same stored objects as `resource`, including `resource` itself: all
+        versions of the kind, and its namesake in another group (such as the Events of events.k8s.io)."""
         return self._forms.get(resource.key, ())
 
     def any_version(self, group: str, plural: str) -> Resource | None:

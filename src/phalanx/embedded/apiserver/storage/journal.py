@@ -59,8 +59,8 @@ CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value INTEGER NOT NULL)
 
 
 class JournalRow(NamedTuple):
-    """A revision, with its fields in the order of the table's columns. It is a tuple, because every write creates
-    one."""
+    """A revision, with its fields in the order of the table's columns. It is a tuple, because tuples are created fast,
+    and every write creates one."""
 
     version: int
     previous: int

@@ -2,20 +2,20 @@
 its writer.
 
 The store keeps every live object both decoded and as JSON bytes, so that it can build responses to GET and LIST and
-watch events by joining bytes. The event loop decides each write against the *head*: the newest state, which includes
-writes that are not on the disk yet. So optimistic concurrency takes every earlier decision into account, while readers
-see durable writes only.
+watch events by joining bytes. Code on the event loop checks each write against the *head* of its object, and accepts or
+refuses it. The head is the newest state, which includes accepted writes that are not on the disk yet. So a write whose
+resourceVersion is outdated is always refused, while readers see only writes that are on the disk.
 
 Writes are committed in groups: a writer thread stores the writes of one iteration of the event loop in one transaction.
-Writes that are decided during a commit form the next transaction. After a commit the store makes its writes visible in
+Writes that are accepted during a commit form the next transaction. After a commit the store makes its writes visible in
 the order of their versions, passes their events to the subscribers, and then reports success to the writers.
 
-If a commit fails (disk full, I/O error), its writes fail, and so do later decisions that depend on these writes. Writes
-whose success was already reported are not affected. The next write tries the disk again. On a full disk the store
-accepts only writes that lead to a deletion, for which it uses reserved space (`reserve`). All other writes are refused
-until the disk has free space again. Meanwhile the store keeps no history, so that a deletion frees more space than its
-record needs. Clients that resume a watch must then list again. The versions of failed writes are not used again while
-the server runs. The gaps in the sequence of versions do no harm.
+If a commit fails (disk full, I/O error), its writes fail, and so do later writes to the same objects. Writes whose
+success was already reported are not affected. The next write tries the disk again. On a full disk the store accepts
+only writes that lead to a deletion, for which it uses reserved space (`reserve`). All other writes are refused until
+the disk has free space again. Meanwhile the store keeps no history, so that a deletion frees more space than its record
+needs. Clients that resume a watch must then list again. The versions of failed writes are not used again while the
+server runs. The gaps in the sequence of versions do no harm.
 
 The history (a sequence of `Past`, oldest first) is stored as bytes, and `Retention` limits it. The history serves
 watches that resume, and snapshots. To compute a snapshot at an earlier version, the store undoes the later events on
@@ -109,8 +109,8 @@ class Past(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Pending:
-    """A write that is not on the disk yet. `head`: the object after the write. `base`: the head against which the write
-    was decided."""
+    """A write that is not on the disk yet. `head`: the object after the write. `base`: the head of the object before
+    the write."""
 
     place: Place
     base: _Head | None
@@ -135,8 +135,8 @@ class _Pending:
 
 @dataclass(frozen=True, slots=True)
 class _Head:
-    """The newest decided revision of an object, whether committed or not. `gone`: True if this revision is the deletion
-    of the object."""
+    """The newest revision of an object, whether it is on the disk already or not. `gone`: True if this revision is the
+    deletion of the object."""
 
     stored: Stored
     gone: bool
@@ -195,8 +195,8 @@ class Store:
             return None
 
     def head(self, key: Key, namespace: str, name: str) -> Stored | None:
-        """Return the object after the last decided write, even if that write is not on the disk yet. The next write
-        must be decided against this object."""
+        """Return the object in its newest state, even if that is not on the disk yet. The next write must be checked
+        against this state."""
         head = self._heads.get((key, namespace, name))
         if head is not None:
             return None if head.gone else head.stored
@@ -210,8 +210,8 @@ class Store:
         return [stored for _, _, stored in self.walk(key, namespace)]
 
     def decided(self, key: Key, namespace: str | None = None) -> Iterator[Stored]:
-        """Yield all objects of a kind after the last decided writes, in no particular order. Decisions that depend on
-        each other (free addresses, quotas) need this state."""
+        """Yield all objects of a kind in their newest state (the heads), in no particular order. Checks that compare
+        objects with each other (free addresses, quotas) need this state."""
         tables = self._tables.get(key, {})
         for space in [namespace] if namespace is not None else list(tables):
             for name, stored in tables.get(space, {}).items():
@@ -296,7 +296,7 @@ class Store:
 
     def require_fits(self, obj: Object) -> None:
         """Check the size of an object. Raises `StatusError` 413 if `put` would refuse the object."""
-        # with one digit more than the next version, to be sure
+        # the version that `put` will set is not known yet, so count one digit more than the next version has
         version = {**obj["metadata"], "resourceVersion": str(10 * self._next)}
         if len(encode({**obj, "metadata": version})) > OBJECT_BYTES:
             raise StatusError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {OBJECT_BYTES}")
@@ -428,7 +428,7 @@ class Store:
         return Event(kind, key, namespace, name, one.head.stored, old)
 
     def _fail(self, batch: list[_Pending], error: Exception) -> None:
-        """Undo the failed writes, and the later decisions that depend on them."""
+        """Undo the failed writes, and the later writes to the same objects."""
         self.horizon = min(self.horizon, self.version)
         refusal, again = storage_refusal(error), list[_Pending]()
         if refusal.code == FULL and (self._reserve.spend() or self._short is None):

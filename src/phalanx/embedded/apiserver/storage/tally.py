@@ -1,7 +1,7 @@
 """Count the objects of each namespace by kind, and the bytes of these objects. Every write updates the counts, so that
 reading a count costs almost nothing.
 
-The counts include writes that are decided but not on the disk yet, because quotas must be checked against the newest
+The counts include accepted writes that are not on the disk yet, because quotas must be checked against the newest
 state.
 """
 

@@ -135,8 +135,8 @@ class Watch:
             self._wake.set_result(None)
 
     async def take(self) -> bytes | None:
-        """Wait for events. Return the initial events, in pieces, and then the events that have arrived, at least one
-        line. Return None when the watch has ended."""
+        """Wait for events. The first calls return the initial events, in pieces. Every later call returns all events
+        that have arrived since the last call, at least one. Return None when the watch has ended."""
         if (piece := self._next_piece()) and not self.overrun:
             return piece
         while not self._buffer:
@@ -181,8 +181,8 @@ class Hub:
         store.subscribe(self.publish)
 
     def publish(self, events: list[Event]) -> None:
-        """Offer each event to the watches of its kind in its namespace and in all namespaces. All other watches take no
-        time."""
+        """Offer each event to the watches of its kind in its namespace and in all namespaces. Other watches are not
+        visited, so they cost no time."""
         for event in events:
             for namespace in (None, event.namespace):
                 for watch in tuple(self._watches.get((event.key, namespace), ())):

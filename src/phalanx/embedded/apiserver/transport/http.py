@@ -6,7 +6,8 @@ of the time of a pod's creation would be spent in that server: docs/decisions/00
 handled in order, one at a time.
 
 A stream is sent in chunks, and waits while the client does not read (`pause_writing`), so a slow client fills only the
-buffer of its own watch. When a client disconnects, its stream ends, but a write that has been decided is completed.
+buffer of its own watch. When a client disconnects, its stream ends, but a write that the server has already accepted is
+completed.
 
 Connections and memory are limited (`HttpLimits`). The server calls `expire` every few seconds. `expire` closes a
 connection that is idle for too long, whose request stays incomplete for too long, or whose client does not read the
@@ -122,8 +123,8 @@ class IncomingRequest:
         return None
 
     def _feed_unknown_method(self, data: bytes) -> bytes | None:
-        """Parse a request again whose method the parser does not know. For this, the method is replaced by a known
-        method that no path of the server has."""
+        """Parse a request again after the parser has failed, because it does not know the method. The method is
+        replaced by TRACE, which the parser knows and the server refuses on every path."""
         found = _UNKNOWN_METHOD.match(data)
         if found is None:
             self._connection.refuse(400, "the request is not HTTP/1.1")
@@ -484,8 +485,8 @@ def _chunk(piece: bytes) -> bytes:
 
 
 def _head(response: Response, last: bool, length: int | None) -> bytes:
-    """Return the head of a response. `length`: the bytes of the body; None if the body is sent in chunks; negative if
-    the body ends when the connection closes."""
+    """Return the head of a response. `length`: the number of bytes in the body; None if the body is sent in chunks;
+    negative if the body ends when the connection closes."""
     parts = [_STATUS_LINES.get(response.code) or b"HTTP/1.1 %d Unknown\r\n" % response.code]
     if response.code != 204:
         parts.append(b"content-type: " + response.media.encode() + b"\r\n")

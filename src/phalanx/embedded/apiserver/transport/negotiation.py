@@ -195,7 +195,8 @@ def kind_problem(value: object) -> str:
 
 
 def decode_patch(body: bytes, prefix: str = "") -> Any:
-    """Return the value in a body with a patch in JSON. Raises `StatusError` 400, whose message begins with `prefix`."""
+    """Return the JSON value of a patch in the body of a request. Raises `StatusError` 400, whose message begins with
+    `prefix`."""
     try:
         return decode_json(body)
     except ValueError as error:
@@ -216,7 +217,7 @@ def decode_apply(body: bytes) -> object:
 
 class Yaml11Loader(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader):  # type: ignore[misc]  # C or not
     """A loader of YAML 1.1 with the rules of go-yaml v2: `y` and `off` are booleans; `017`, `1_000` and `1e3` are
-    numbers; times and numbers in base 60 are texts."""
+    numbers; times and numbers in base 60 are strings."""
 
 
 _TAG = "tag:yaml.org,2002:"
@@ -302,7 +303,7 @@ def _double_keys(node: yaml.Node) -> Iterator[str]:
 
 
 def decode_yaml(body: bytes) -> object:
-    """Return a YAML document as a JSON value, in which every key is a text. Raises `StatusError` 400."""
+    """Return a YAML document as a JSON value, in which every key is a string. Raises `StatusError` 400."""
     try:
         go_json.check_yaml(_of_first(yaml.parse(body, Loader=Yaml11Loader)))
         return _textual(next(yaml.load_all(body, Loader=Yaml11Loader), None))
@@ -349,8 +350,8 @@ class _Dumper(yaml.CSafeDumper if hasattr(yaml, "CSafeDumper") else yaml.SafeDum
 
 
 def _written_text(dumper: Any, text: str) -> object:
-    """Write a text as YAML: in quotes if it would otherwise be read as another value, and as a block if it has several
-    lines."""
+    """Write a string as YAML: in quotes if it would otherwise be read as a value of another type, and as a block if it
+    has several lines."""
     style = None
     if "\n" in text:
         style = "|"
@@ -360,7 +361,7 @@ def _written_text(dumper: Any, text: str) -> object:
 
 
 _TEXT = "tag:yaml.org,2002:str"
-# texts that a YAML 1.1 reader in Go would not read as texts
+# strings that go-yaml would read as booleans or numbers if they were not quoted
 _READ_OTHERWISE = re.compile(r"[yYnN]|[-+]?[0-9][0-9_]*(\.[0-9]*)?[eE][-+]?[0-9]+")
 _Dumper.add_representer(str, _written_text)
 

@@ -2,8 +2,8 @@
 
 A published definition contains the names and types of the fields of a message, and `numbers` adds their field numbers.
 When the first body in protobuf arrives, descriptors are created from the definitions and the numbers. With these
-descriptors the library reads and writes messages. Some values are a text or a number in JSON but a message in protobuf
-(amounts, times, integers or texts, arbitrary JSON); `_LEAVES` describes these messages. All integers have the type
+descriptors the library reads and writes messages. Some values are a string or a number in JSON but a message in
+protobuf: Quantity, Time, IntOrString and arbitrary JSON. `_LEAVES` describes these messages. All integers have the type
 int64 here, because protobuf encodes every integer type of Go in the same way.
 
 Sources: generated.proto of k8s.io/apimachinery (pkg/api/resource, pkg/apis/meta/v1, pkg/runtime, pkg/util/intstr) and

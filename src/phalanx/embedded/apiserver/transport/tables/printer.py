@@ -53,7 +53,7 @@ def since(timestamp: str | None, now_s: float) -> str:
     return human(now_s - seconds_of(timestamp))
 
 
-_NAMES = ("Name", "Attacher")  # columns of the format `name`
+_NAMES = ("Name", "Attacher")  # columns with one of these names have the OpenAPI format `name`
 
 Object = dict[str, Any]
 Cells = Callable[[Object, float], list[Any]]
@@ -133,5 +133,5 @@ def condition(obj: Object, kind: str) -> bool:
 
 
 def name_and_age(*between: Callable[[Object], Any]) -> Cells:
-    """Return a function for the cells Name, the given cells, and Age."""
+    """Return a function that returns the cells of a row: Name, a cell for each function in `between`, and Age."""
     return lambda obj, now_s: [obj["metadata"]["name"], *(cell(obj) for cell in between), age(obj, now_s)]

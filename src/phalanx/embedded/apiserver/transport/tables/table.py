@@ -67,8 +67,8 @@ def as_table(
 def as_partial_metadata(obj: Object, version: str = "v1") -> Object:
     """Return only the metadata of an object."""
     meta = obj["metadata"]
-    # Kube-apiserver stores the number of this annotation in an internal field, and shows the annotation only in whole
-    # objects.
+    # Kube-apiserver stores the number in the annotation TEMPLATE_GENERATION as an internal field, so the annotation is
+    # part of a whole object but not of its metadata.
     if obj.get("kind") == "DaemonSet" and (notes := meta.get("annotations")):
         notes = {key: value for key, value in notes.items() if key != TEMPLATE_GENERATION}
         meta = {key: value for key, value in meta.items() if key != "annotations"}
@@ -110,8 +110,8 @@ def _definition(resource: Resource, column: PrinterColumn) -> Object:
 
 
 def _documentation(resource: Resource, column: str) -> str:
-    """Return the documentation of a column: the text that `documentation` has for it, or else that of the API's field
-    of this name."""
+    """Return the documentation of a column: the text in `documentation.py` or, if there is none, the documentation of
+    the API field with the column's name."""
     noted = DOCUMENTED.get((resource.group, resource.kind), {}).get(column, SHARED.get(column))
     if noted is None:
         words = column.replace("-", " ").split()

@@ -40,8 +40,8 @@ _APP_ARMOR = "container.apparmor.security.beta.kubernetes.io/"
 MAX_INT32 = 2**31 - 1
 RESTART_POLICIES = ("Always", "OnFailure", "Never")
 DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
-# Names in the spec that must be DNS subdomains or labels, in the order of checking. The deadline is checked between the
-# two groups.
+# Fields of the spec whose values must be DNS subdomains or labels. kube-apiserver checks `activeDeadlineSeconds` after
+# the first group and before the second.
 EARLY_NAMES = (("serviceAccountName", formats.dns_subdomain), ("nodeName", formats.dns_subdomain))
 HOST_NAMES = (("hostname", formats.dns_label), ("subdomain", formats.dns_label))
 
@@ -72,7 +72,7 @@ def new_pod(found: Found, pod: Spec) -> None:
 
 
 def live_pod(found: Found, pod: Spec) -> None:
-    """Check a pod by the rules that apply at any time."""
+    """Check a pod by the rules that apply to new and to existing pods."""
     spec = pod["spec"]
     if annotations := pod["metadata"].get("annotations"):
         _annotations(found, annotations, spec, "metadata.annotations")

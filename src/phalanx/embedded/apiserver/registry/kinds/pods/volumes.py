@@ -129,7 +129,8 @@ def _projected(found: Found, source: Source, path: str) -> None:
 
 
 def _token(found: Found, token: Source, path: str, place: str) -> None:
-    """Check the token source of a projected volume. `place`: the field that errors about the token's path name."""
+    """Check the token source of a projected volume. `place`: the field path in error messages about the token's
+    `path`."""
     seconds = token.get("expirationSeconds", 0)
     if seconds < 600:
         found.append(

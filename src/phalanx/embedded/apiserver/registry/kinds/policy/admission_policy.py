@@ -185,8 +185,8 @@ def _mutations(found: Found, spec: Object) -> None:
 
 
 def _validations(found: Found, spec: Object, policy: str) -> None:
-    """Check the validations and the audit annotations, of which the policy must have at least one. In Kubernetes, the
-    name of the policy precedes the key of an annotation."""
+    """Check the validations and the audit annotations, of which the policy must have at least one. As in Kubernetes,
+    the full key of an audit annotation is the name of the policy, a slash and `key`."""
     validations, annotations = spec.get("validations") or (), spec.get("auditAnnotations") or ()
     if not validations and not annotations:
         text = "validations or auditAnnotations must contain at least one item"
@@ -236,8 +236,8 @@ def _expression_causes(spec: Object) -> list[Cause]:
 
 
 def _may_be(sort: Type, wanted: str, text: str) -> bool:
-    """Return True if an expression of the type `sort` may have values of the type `wanted`. The types of structs are
-    not known."""
+    """Return True if an expression of the type `sort` may have values of the type `wanted`. An object that the
+    expression creates is accepted as `Object`, because its fields are not checked."""
     if wanted.startswith("list"):
         return sort == DYN or (isinstance(sort, tuple) and (sort != ("list", DYN) or "JSONPatch" in text))
     if wanted.startswith("one of"):

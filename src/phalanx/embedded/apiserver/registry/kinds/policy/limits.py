@@ -28,8 +28,8 @@ _OF_PODS = {"pods", "cpu", "memory"} | {
     f"{which}.{name}" for which in ("requests", "limits") for name in ("cpu", "memory", "ephemeral-storage")
 }
 
-# For each check: the field that an error names, the field whose amount it shows, the fields of the two amounts (the
-# first must be at most the second), and the message.
+# Each row describes a check that compares two amounts: the field that the error names, the field whose amount it shows,
+# the field of the lower amount, the field of the higher amount, and the message.
 _ORDERS = (
     ("min", "min", "min", "max", "min value {} is greater than max value {}"),
     (

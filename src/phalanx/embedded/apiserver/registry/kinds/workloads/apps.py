@@ -1,7 +1,7 @@
 """Deployments, ReplicaSets, StatefulSets, DaemonSets and ReplicationControllers.
 
-No controller of Phalanx acts on DaemonSets. The server has this kind because clients list it and manifests contain it;
-the response to its creation has a warning that it gets no pods. A ReplicationController is the older form of a
+No controller of Phalanx acts on DaemonSets. The server has this kind because clients list it and manifests contain it.
+When a DaemonSet is created, a warning states that it gets no pods. A ReplicationController is the older form of a
 ReplicaSet, and its selector is a map of labels. The controller of ReplicaSets also creates the pods of
 ReplicationControllers. Source: pkg/apis/apps/v1/defaults.go, pkg/apis/apps/validation; pkg/apis/core/v1/defaults.go,
 pkg/apis/core/validation.

@@ -104,7 +104,7 @@ def _frozen(obj: Object, old: Object, fields: Iterable[str]) -> list[Cause]:
 
 
 def _decoded(value: str) -> int:
-    """Return the number of bytes that a base64 text encodes."""
+    """Return the number of bytes that a base64 string encodes."""
     return len(value) * 3 // 4 - value.count("=", -2)
 
 

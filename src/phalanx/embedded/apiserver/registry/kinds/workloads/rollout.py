@@ -128,6 +128,6 @@ def _counts(found: Found, rolling: Object, path: str) -> None:
 
 
 def _amount(rolling: Object, key: str) -> int:
-    """Return the number of a count or of a percentage; 0 if the value is neither."""
+    """Return a count or a percentage as a number (`25%` as 25); 0 if the value is neither."""
     text = str(rolling.get(key, 0)).removesuffix("%")
     return int(text) if text.lstrip("-").isdigit() and len(text) <= 10 else 0

@@ -73,7 +73,7 @@ class ServiceStrategy(SpecAndStatus):
         return {"loadBalancer": {}}
 
     def prepare_update(self, obj: Object, old: Object) -> None:
-        """Keep the addresses and ports that the server has allocated if a client leaves them out."""
+        """If the update leaves out addresses or node ports that the server has allocated, keep the allocated ones."""
         super().prepare_update(obj, old)
         spec, before = obj["spec"], old["spec"]
         if spec.get("clusterIP") != before.get("clusterIP") and spec.get("clusterIPs") == before.get("clusterIPs"):
