@@ -42,8 +42,8 @@ class GangObjects:
         self.changed_pods.pop(pod.uid, None)
 
     def size(self, job: BatchJob) -> int:
-        """Return how many pods the Job could run at once from now on. Completions that have succeeded need no pod any
-        more, even if the Job's status does not count them yet."""
+        """Return how many pods the Job could run at once from now on. Completions that have already succeeded need no
+        further pod, even if the Job's status does not count them yet."""
         return job.size(len(self._succeeded.get(job.uid, ())))
 
     def succeeded(self, job: BatchJob) -> int:

@@ -43,8 +43,8 @@ class UnfinishedStart:
 def unfinished_start(
     objects: GangObjects, defaults: GangDefaults, now_s: float, hold_s: float, key: RecordKey | None = None
 ) -> UnfinishedStart | None:
-    """Return the start that the objects record; None for a pending gang. Records without a signature by `key` are
-    ignored, unless their pods are bound (`_unsigned`). Without a key, all records are accepted."""
+    """Return the start that is recorded on the gang's objects; None for a pending gang. A record without a valid
+    signature is ignored, unless the Job has bound pods (`_unsigned`). Without a key, all records are accepted."""
     jobs = [job for job in objects.jobs.values() if job.ours and not job.finished]
     bare = [pod for pod in objects.pods.values() if objects.job_of(pod) is None]
     left = [job for job in jobs if job.suspended and _bound(objects.pods.values(), job)]
@@ -81,7 +81,7 @@ def past_run(objects: GangObjects, defaults: GangDefaults) -> RunTold | None:
 def _to_be_replaced(objects: GangObjects, pods: Sequence[Pod], record: StartRecord) -> list[Pod]:
     """Return a substitute for each failed bare pod whose replacement does not exist yet. If the substitutes are added
     to the members, the start keeps the seats and the resources of the failed pods. A substitute is a copy of another
-    pod of the gang. So the list is empty if the gang's pods differ, because the role of a failed pod is then
+    pod of the gang. So there is no substitute if the gang's pods differ, because the role of a failed pod is then
     unknown."""
     sources = {(pod.options.get(labels.ROLE, ""), pod.shape) for pod in pods}
     if objects.jobs or len(sources) != 1 or not all(labels.REPLACES_FAILED in pod.options for pod in pods):

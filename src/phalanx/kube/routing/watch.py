@@ -1,8 +1,8 @@
 """Watch all kinds. Existing objects are read in the order in which decisions need them: quotas and nodes before queues,
 queues before Jobs, Jobs before pods.
 
-Each change becomes an event for the core, or is passed to the gang of the changed object, and this gang is marked.
-`reconciler` later reconciles each marked gang, once for all changes that have arrived by then.
+Each change becomes an event for the core, or is passed to the gang of the changed object. Such a gang is marked. Later
+it is reconciled once, for all changes that have arrived by then (`reconciler`).
 """
 
 from __future__ import annotations

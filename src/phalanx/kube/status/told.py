@@ -50,7 +50,7 @@ def tell(
         id=gang.id,
         namespace=gang.id.partition("/")[0],
         kind="PodGroup" if not jobs and any(labels.JOB in one for one in said) else owners[0]["kind"],
-        owners=tuple({owner["metadata"]["uid"]: owner for owner in owners}.values()),  # roles of one object
+        owners=tuple({owner["metadata"]["uid"]: owner for owner in owners}.values()),  # each object once
         options={key: value for one in reversed(said) for key, value in one.items()},
         queue=gang.queue,
         priority=gang.spec.job.priority if gang.spec is not None else 0,

@@ -166,8 +166,8 @@ class ResumeJob(JobPatch):
         return found
 
     def _template(self, words: dict[str, str | None]) -> Object:
-        """Return the changes of the template. Add the annotation with the original values to `words`. If the template
-        gets its original values again, remove this annotation."""
+        """Return the changes of the template, and add the annotation with the template's original values to `words`. If
+        the template gets its original values again, the annotation is removed instead."""
         template, change = self.obj["spec"]["template"], dict[str, Any]()
         gates = list(template["spec"].get("schedulingGates") or ())
         if self.job.pinned and (wanted := with_gate(gates)) != gates:

@@ -53,8 +53,8 @@ def forbidden_cluster(parts: StartedParts, claim: Claim | None) -> TakeBack | No
 
 
 def loss(parts: StartedParts) -> TakeBack | None:
-    """Return why a start must be undone: a needed member is gone before all pods were bound. Return None if no needed
-    member is gone."""
+    """Return why a start must be undone: a needed member was lost before all pods were bound. Return None if no needed
+    member was lost."""
     gone = parts.start.short_member() if parts.start.record.gang else ""
     return TakeBack(_member_went_reason(gone)) if gone else None
 

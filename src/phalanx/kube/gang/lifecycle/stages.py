@@ -103,9 +103,9 @@ class Waiting:
 
 @dataclass(slots=True, kw_only=True)
 class Starting:
-    """The stage in which the Jobs are resumed and the pods are created; no pod is bound before the barrier. `held`:
-    True if nodes and quota are granted, but the Jobs stay suspended until the dialect opens its gate (in Kueue: until
-    all admission checks are ready)."""
+    """The stage in which the Jobs are resumed and the pods are created; no pod is bound before the bind barrier opens.
+    `held`: True if nodes and quota are granted, but the Jobs stay suspended until the dialect opens its gate (in Kueue:
+    until all admission checks are ready)."""
 
     stage: ClassVar[Stage] = Stage.STARTING
     parts: StartedParts

@@ -120,7 +120,7 @@ class Seating:
     def fit(self, wanted: Callable[[BatchJob], int]) -> None:
         """Remove the seats that a Job can no longer use, and report their release to the core. `wanted`: a function
         that returns the number of seats for a Job. A running gang no longer needs the pods that a Job will not create
-        any more. But a starting gang needs all pods with which the core decided its start."""
+        any more. But a starting gang needs all pods that the core has planned for its start."""
         frozen = self._start.record.gang and self._start.phase is not Phase.RUNNING
         for row in self._seats.rows:
             if row.job:

@@ -64,9 +64,9 @@ class ClaimConstraints:
 
 
 class VolumeClaims:
-    """The constraints of all volume claims. The parameters are caches by `namespace/name`, which the caller keeps up to
-    date. `claims`: PersistentVolumeClaims. `volumes`: PersistentVolumes. `classes`: StorageClasses. `nodes`:
-    CSINodes."""
+    """The constraints of all volume claims. Each parameter is a cache of objects by `namespace/name`, which the caller
+    keeps up to date. `claims`: PersistentVolumeClaims. `volumes`: PersistentVolumes. `classes`: StorageClasses.
+    `nodes`: CSINodes."""
 
     def __init__(
         self,
