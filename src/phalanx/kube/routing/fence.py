@@ -18,7 +18,7 @@ from phalanx.client.kind import Kind
 log = logging.getLogger(__name__)
 
 Take: TypeAlias = Callable[[Change], None]
-Report: TypeAlias = Callable[[Kind, Object, str], None]  # reports a text about an object of this kind to users
+Report: TypeAlias = Callable[[Kind, Object, str], None]  # reports a text to users by an Event on an object
 
 
 class Fence:

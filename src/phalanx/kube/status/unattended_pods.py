@@ -30,8 +30,9 @@ REASON = "SchedulerUnknown"
 def unattended_pods(
     settings: KubeSettings, pods: Callable[[], Mapping[str, Object]], report: Report, now_s: Callable[[], float]
 ) -> UnattendedPods:
-    """Create the checker for a cluster. If no other scheduler should run in the cluster, all pods are checked.
-    Otherwise only pods in PodGroups of scheduler-plugins are checked, provided that this dialect is enabled."""
+    """Create the object that checks the pods of a cluster. If no other scheduler should run in the cluster, all pods
+    are checked. Otherwise only pods in PodGroups of scheduler-plugins are checked, provided that this dialect is
+    enabled."""
     grouped = frozenset(GROUP_LABELS) if SCHEDULER_PLUGINS in settings.dialects else frozenset[str]()
 
     def concerns(meta: Object) -> bool:

@@ -2,7 +2,7 @@
 clusters, to which jobs are sent.
 
 `providers.provision` implements the node groups, and `clusters.dispatch` the other clusters. This module defines the
-interfaces that these two modules implement, and the functions of the world that they may call."""
+interfaces that these two modules implement, and the functions of the world that these modules may call."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-MANY = 256  # batches of more actions or gangs are processed in slices
+MANY = 256  # more actions or gangs than this are processed in slices
 
 
 async def run_in_slices(steps: Iterator[None], most_s: float = 0.02) -> None:

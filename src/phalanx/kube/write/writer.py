@@ -6,7 +6,7 @@ A conflict is handled in the same way, because the conflicting write may be an e
 answer was lost. So each kind of write has a method (`judge`) that finds out from the object whether the write happened.
 
 At most `width` writes are sent at the same time. A write that fails again and again (because a webhook is down, or
-because the object changes all the time) pauses longer after each attempt. During the pause it does not count as one of
+because the object changes all the time) waits longer after each attempt. During this pause it does not count as one of
 the `width` writes, so that other writes are not delayed. If the object still shows after the last attempt that the
 write did not happen, the write counts as refused, with the server's text. The requesting module decides how to
 continue. As long as the object cannot be read, the outcome is unknown, and the read is repeated.

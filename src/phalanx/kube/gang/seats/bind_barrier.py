@@ -24,7 +24,7 @@ _MOST_REST_S = 30.0
 
 
 class BindBarrier:
-    """The barrier of one start. `gate_open`: True once the barrier was reached. `pending`: the seats whose pods can be
+    """The barrier of one start. `gate_open`: True once the barrier is open. `pending`: the seats whose pods can be
     bound but are not bound yet, by slot. `resting`: the slots whose binding was refused, each with the time at which
     another node is requested from the core."""
 

@@ -60,7 +60,7 @@ class RoleSeats:
     index: dict[int, int] = field(default_factory=dict)  # completion index of a pod -> the ordinal of its last seat
     ready: int = 0
     bound: int = 0
-    reached: int = 0  # seats with a pod that was ever bound; it may have ended since
+    reached: int = 0  # seats whose pod was ever bound, even if that pod has ended since
     left_out: bool = False
 
     @property

@@ -1,5 +1,5 @@
-"""Restrict jobs that run in another cluster to the nodes of that cluster, and name these nodes. (This cluster is the
-*manager*; the clusters to which it sends jobs are *workers*.)
+"""Restrict jobs that run in another cluster to the nodes of that cluster, and define the names of these nodes. (This
+cluster is the *manager*; the clusters to which it sends jobs are *workers*.)
 
 The core places all pods of such a job on nodes of one worker. The scheduler of the worker then places the pods itself,
 so the manager ignores rules about affinity to other pods and about racks; the worker applies these rules.
