@@ -14,6 +14,7 @@ from typing import TypeAlias
 from phalanx.client.connection import Object
 from phalanx.client.informer import Change, key_of
 from phalanx.client.kind import Kind
+from phalanx.kube.read.fault_log import FaultLog, fault_text
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +29,7 @@ class Fence:
 
     def __init__(self, invalid: Report) -> None:
         self._invalid = invalid
-        self._told: dict[str, str] = {}  # uid -> the reported error
+        self._faults = FaultLog()
 
     def around(self, *takes: Take) -> Take:
         """Return a function that calls all functions `takes` with a change, in this order, and catches their
@@ -41,17 +42,15 @@ class Fence:
             except Exception as error:  # whatever the error is, other objects must still be read
                 self._tell(change, error)
             else:
-                if self._told:
-                    self._told.pop((change.new or change.old or {})["metadata"]["uid"], None)
+                self._faults.forget((change.new or change.old or {})["metadata"]["uid"])
 
         return fenced
 
     def _tell(self, change: Change, error: Exception) -> None:
         obj = change.new or change.old or {}
-        uid, why = obj["metadata"]["uid"], f"it cannot be read: {type(error).__name__}: {error}"[:500]
-        if self._told.get(uid) == why:
+        uid, why = obj["metadata"]["uid"], fault_text(error)
+        if not self._faults.is_new(uid, why):
             return
-        self._told[uid] = why
         log.warning("%s %s is invalid; its last valid state is used, if any: %s", change.kind.name, key_of(obj), why)
         log.debug("the error was raised at", exc_info=error)
         self._invalid(change.kind, obj, why)

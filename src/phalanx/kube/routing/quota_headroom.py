@@ -87,7 +87,7 @@ class QuotaHeadroom:
         return tuple((self._footprint(job), count) for job, count in needs if count > 0)
 
     def _footprint(self, job: BatchJob) -> PodQuotaUsage:
-        obj = self._caches.objects(job.adapter.kind).get(job.key)
+        obj = job.object_in(self._caches.objects(job.adapter.kind))
         spec = job.adapter.read(obj)["spec"]["template"]["spec"] if obj is not None else {}
         return pod_quota_usage(self._caches.admission.admitted(job.namespace, spec))
 

@@ -17,6 +17,7 @@ from phalanx.kube.capacity.foreign_pods import ForeignPods
 from phalanx.kube.capacity.node_allocations import NodeAllocations
 from phalanx.kube.gang.lifecycle.gang import GangLifecycle
 from phalanx.kube.read import labels
+from phalanx.kube.read.fault_log import fault_text
 from phalanx.kube.read.pod import Pod, read_changed_pod, read_pod
 from phalanx.kube.read.workload.ancestors import Ancestor, Ancestors
 from phalanx.kube.read.workload.batch_job import BatchJob
@@ -80,7 +81,7 @@ class WorkloadWatch:
         if new is not None:
             above = self._ancestors.queued(new["metadata"], self._caches.admission)
             if above is None:
-                jobs = {job.uid: job for job in self._ancestors.jobs(change.kind, new, self._caches.admission)}
+                jobs = {job.uid: job for job in self._jobs(change.kind, new)}
                 self._note_claims(new, jobs.values())
             else:
                 self._hand_over(change.kind, new, above)
@@ -89,6 +90,18 @@ class WorkloadWatch:
             self._members[uid] = tuple(jobs)
         for member in (*(member for member in before if member not in jobs), *jobs):
             self._see_job(member, jobs.get(member))
+
+    def _jobs(self, kind: Kind, obj: Object) -> list[BatchJob]:
+        """Return the gang members of an object. If the object is invalid, note the error on its present members, so
+        that they do not start, and raise the error."""
+        try:
+            return self._ancestors.jobs(kind, obj, self._caches.admission)
+        except Exception as error:
+            for member in self._members.get(obj["metadata"]["uid"], ()):
+                if (gang := self._job_gang.get(member)) is not None:
+                    gang.note_fault(member, fault_text(error))
+                    self._changed(gang.id)
+            raise
 
     def _hand_over(self, kind: Kind, obj: Object, above: Ancestor) -> None:
         """Note that `obj` belongs to its ancestor `above`: read the ancestor again, and read the pods of `obj` again as

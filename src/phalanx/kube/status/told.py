@@ -78,7 +78,7 @@ def _phase(pod: Object) -> str:
 
 def _object(job: BatchJob, objects: Caches) -> Object | None:
     kind = job.adapter.kind
-    found = objects(kind).get(job.key)
+    found = job.object_in(objects(kind))
     return {**found, "apiVersion": kind.api_version, "kind": kind.name} if found is not None else None
 
 

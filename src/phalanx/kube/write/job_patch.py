@@ -41,7 +41,8 @@ class JobPatch(Write):
 
     def __init__(self, job: BatchJob, obj: Object) -> None:
         self.key = f"{job.adapter.kind.group}/{job.adapter.kind.plural}/{job.key}"
-        self.job, self.whole, self.obj = job, obj, job.adapter.read(obj)
+        self.job, self.whole = job, obj
+        self.obj = self.shown(obj) or job.adapter.read(job.source)
         self.version = job.resource_version
 
     async def read(self, api: Connection) -> Object:
@@ -56,10 +57,24 @@ class JobPatch(Write):
 
     def shown(self, obj: Object) -> Object | None:
         """Return `obj` in the form of this Job; None if a new object of the same name has replaced the object, or if it
-        no longer has this role."""
+        no longer has this role. If `obj` is invalid, return the Job's last valid state with the metadata of `obj`, and
+        suspended if `obj` is suspended."""
         own = self.job.adapter
-        same = obj["metadata"]["uid"] == self.job.object_uid and own in adapters(own.kind, obj, own.made)
-        return own.read(obj) if same else None
+        if obj["metadata"]["uid"] != self.job.object_uid:
+            return None
+        if self.is_readable(obj):
+            return own.read(obj) if own in adapters(own.kind, obj, own.made) else None
+        return own.read(own.with_state_of(obj, self.job.source))
+
+    def is_readable(self, obj: Object) -> bool:
+        """Return False if `obj` is invalid."""
+        own = self.job.adapter
+        try:
+            for each in adapters(own.kind, obj, own.made):
+                each.read(obj)
+        except Exception:  # the error is reported when the object is read from the watch
+            return False
+        return True
 
     def rebase(self, shown: Object, obj: Object) -> Verdict:
         """Use `obj`, a newer state of the object, for the next attempt of the patch. `shown`: this state in the form of
@@ -152,7 +167,7 @@ class ResumeJob(JobPatch):
         meta = shown["metadata"]
         if not shown["spec"].get("suspend") and read_start_record(meta.get("annotations")) == self.record:
             return Verdict.ACHIEVED
-        if _asked(shown) != _asked(self.obj):
+        if _asked(shown) != _asked(self.obj) or not self.is_readable(obj):
             return Verdict.LOST  # another client has edited the Job since the decision
         for each in self.other_roles:
             if (other := each.shown(obj)) is None or _asked(other) != _asked(each.obj):
@@ -271,7 +286,7 @@ class ResizeJob(JobPatch):
         spec = shown["spec"]
         if spec.get("parallelism") == self.parallelism:
             return Verdict.ACHIEVED
-        if spec.get("suspend") or spec.get("parallelism") != self.job.parallelism:
+        if spec.get("suspend") or spec.get("parallelism") != self.job.parallelism or not self.is_readable(obj):
             return Verdict.LOST  # another writer has set the parallelism, so the gang must decide again
         return self.rebase(shown, obj)
 

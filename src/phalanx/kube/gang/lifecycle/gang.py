@@ -3,6 +3,8 @@ present start."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from phalanx.kube.gang.departure import Departure
 from phalanx.kube.gang.effects import Effects, report_rejection
 from phalanx.kube.gang.lifecycle.stages import NEXT, Leaving, Running, State, Waiting
@@ -72,6 +74,11 @@ class GangLifecycle:
         if self.state.parts is not None and (known := self.objects.jobs.get(job.uid)) is not None:
             self.resized = self.state.parts.elastic.see_job(known, job) or self.resized
         self.objects.see_job(job)
+
+    def note_fault(self, uid: str, fault: str) -> None:
+        """Note that the newest state of a Job's object is invalid. `fault`: the error."""
+        if (known := self.objects.jobs.get(uid)) is not None:
+            self.objects.see_job(replace(known, fault=fault))
 
     def lose_job(self, uid: str) -> None:
         self.objects.jobs.pop(uid, None)

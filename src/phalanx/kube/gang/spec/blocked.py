@@ -47,6 +47,8 @@ def obstacle(members: GangMembers) -> Reason | None:
                 f"{labels.ADMITTED} to queue it again"
             )
             return Reason(code=ReasonCode.HELD, text=text)
+        if job.fault:
+            return Reason(code=ReasonCode.INVALID, text=job.fault)
         if job.requirements.obstacle is not None:
             return job.requirements.obstacle
     for pod in members.pods:

@@ -14,9 +14,10 @@ from typing import NamedTuple, TypeAlias
 
 from phalanx.client.connection import Object
 from phalanx.client.kind import JOBS, Kind
-from phalanx.dialects.job_kinds.form import difference, nested, words_of_role
+from phalanx.dialects.job_kinds.form import difference, nested, patched, words_of_role
 from phalanx.dialects.job_kinds.replica_types import TRAINING
 from phalanx.dialects.job_kinds.supported import FRAMEWORKS
+from phalanx.kube.read.workload.object_types import check_object
 
 Annotations: TypeAlias = Mapping[str, str | None]  # annotations; the value None removes an annotation
 TRAINING_KINDS: tuple[Kind, ...] = tuple(each.kind for each in TRAINING)
@@ -37,6 +38,15 @@ class JobAdapter:
     def read(self, obj: Object) -> Object:
         """Return the object as a Job."""
         return FRAMEWORKS[self.kind].view(obj, self.role, self.made) if self.role else obj
+
+    def with_state_of(self, obj: Object, source: Object) -> Object:
+        """Return `source`, an earlier state of the object `obj`, with the metadata of `obj`. It is suspended if `obj`
+        is suspended."""
+        path, found = FRAMEWORKS[self.kind].suspend if self.role else ("suspend",), obj.get("spec")
+        for name in path:
+            found = found.get(name) if isinstance(found, dict) else None
+        spec = patched(source["spec"], nested(path, found is True)) if path else source["spec"]
+        return {**source, "metadata": obj["metadata"], "spec": spec}
 
     def member(self, obj: Object) -> str:
         """Return the uid of the gang member for this role of the object."""
@@ -81,9 +91,11 @@ BATCH_JOB = JobAdapter()
 
 
 def adapters(kind: Kind, obj: Object, made: Object | None = None) -> tuple[JobAdapter, ...]:
-    """Return the adapters of an object of this kind, one for each of its roles."""
+    """Return the adapters of an object of this kind, one for each of its roles. Raises FieldTypeError if a field has a
+    wrong type."""
     if kind is JOBS:
         return (BATCH_JOB,)
+    check_object(kind, obj)
     return tuple(JobAdapter(kind, role, made) for role in FRAMEWORKS[kind].roles(obj, made))
 
 

@@ -65,7 +65,10 @@ class Ancestors:
         created by Jobs (such as a JobSet) has members only if the object itself is queued. Otherwise each of its Jobs
         is a gang member of its own."""
         read = [read_job(obj, around, adapter) for adapter in adapters(kind, obj, self.made(kind, obj))]
-        return [job for job in read if job.queued or kind in (JOBS, *TRAINING_KINDS)]
+        found = [job for job in read if job.queued or kind in (JOBS, *TRAINING_KINDS)]
+        if found and kind is not JOBS:
+            self._remember(obj["metadata"], True)
+        return found
 
     def queued(self, meta: Object, around: AdmissionDefaults) -> Ancestor | None:
         """Return the topmost ancestor of the object if the ancestor has gang members; otherwise None."""
@@ -74,14 +77,23 @@ class Ancestors:
 
     def _is_gang(self, kind: Kind, obj: Object, around: AdmissionDefaults) -> bool:
         """Return whether the object has gang members. The result is cached for the present version of the object,
-        because this method is called for each of the object's pods."""
+        because this method is called for each of the object's pods. If this version is invalid, the result of the last
+        valid version stays in effect."""
         uid, version = obj["metadata"]["uid"], obj["metadata"]["resourceVersion"]
         known = self._gangs.get(uid)
-        if known is None or known[0] != version:
-            if len(self._gangs) >= _MOST_REMEMBERED:
-                self._gangs.clear()
-            known = self._gangs[uid] = version, bool(self.jobs(kind, obj, around))
-        return known[1]
+        if known is not None and known[0] == version:
+            return known[1]
+        try:
+            is_gang = bool(self.jobs(kind, obj, around))
+        except Exception:  # the error is reported when the object itself is read
+            is_gang = known is not None and known[1]
+        return self._remember(obj["metadata"], is_gang)
+
+    def _remember(self, meta: Object, is_gang: bool) -> bool:
+        if len(self._gangs) >= _MOST_REMEMBERED:
+            self._gangs.clear()
+        self._gangs[meta["uid"]] = meta["resourceVersion"], is_gang
+        return is_gang
 
     def owner(self, meta: Object, around: AdmissionDefaults) -> PodOwner | None:
         """Return the owner of a pod: the framework's job if that job has gang members, or else the pod's controller.

@@ -40,7 +40,8 @@ class BatchJob:
     `grouped`: True if the Job's pods themselves name a group (scheduling.k8s.io). If the Job is not queued, this group
     is the gang. `completions_follow`: True if the completions of the Job must always equal its parallelism, even when
     Phalanx changes the parallelism; while the Job is suspended, both have the user's values. `sent`: True if another
-    cluster runs it.
+    cluster runs it. `source`: the object from which it was read. `fault`: the error of the object's newest state, if
+    that state is invalid; the other fields then show the last valid state.
 
     The following fields are computed from the other fields. `object_uid`: the uid of the object that contains this Job
     as a role, or of the Job itself. `finished`: True if it has ended. `queued`: True if its labels put it into a queue
@@ -79,6 +80,8 @@ class BatchJob:
     completions_follow: bool = False
     ended_s: float = 0.0
     sent: bool = False
+    source: Object = field(default_factory=dict, compare=False, repr=False)
+    fault: str = ""
     object_uid: str = field(init=False)
     key: str = field(init=False)
     finished: bool = field(init=False)
@@ -107,6 +110,12 @@ class BatchJob:
         Kubernetes."""
         wished = self.requested_parallelism
         return wished if self.completions is None or self.completions_follow else min(wished, self.completions)
+
+    def object_in(self, objects: Mapping[str, Object]) -> Object | None:
+        """Return the object from the cache `objects` of its kind, or the object's last valid state if its newest state
+        is invalid; None if the object was deleted."""
+        found = objects.get(self.key)
+        return self.source if self.fault and found is not None else found
 
     def size(self, seen_succeeded: int = 0) -> int:
         """Return how many pods the Job could run at once from now on. `seen_succeeded`: the number of succeeded pods in
@@ -167,6 +176,7 @@ def read_job(obj: Object, around: AdmissionDefaults, form: JobAdapter = BATCH_JO
         completions_follow=follow,
         ended_s=_ended_s(status),
         sent=spec.get("managedBy") == ELSEWHERE,
+        source=source,
     )
 
 

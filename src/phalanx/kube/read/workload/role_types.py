@@ -13,9 +13,9 @@ import msgspec
 from phalanx.client.connection import Object
 from phalanx.kube.read.wire import epoch_s
 
-_Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
-_Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-_Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 _Words = dict[str, str] | None
 _Texts = list[str] | None
 _Amounts = dict[str, str | int | float] | None
@@ -42,7 +42,7 @@ class _NodeTerms(TypedDict, total=False):
 
 
 class _NodePreference(TypedDict, total=False):
-    weight: _Int32
+    weight: Int32
     preference: _NodeTerm
 
 
@@ -61,7 +61,7 @@ class _PodTerm(TypedDict, total=False):
 
 
 class _PodPreference(TypedDict, total=False):
-    weight: _Int32
+    weight: Int32
     podAffinityTerm: _PodTerm
 
 
@@ -70,24 +70,24 @@ class _PodAffinity(TypedDict, total=False):
     preferredDuringSchedulingIgnoredDuringExecution: list[_PodPreference] | None
 
 
-class _Affinity(TypedDict, total=False):
+class Affinity(TypedDict, total=False):
     nodeAffinity: _NodeAffinity | None
     podAffinity: _PodAffinity | None
     podAntiAffinity: _PodAffinity | None
 
 
-class _Toleration(TypedDict, total=False):
+class RoleToleration(TypedDict, total=False):
     key: str | None
     operator: str | None
     value: str | None
     effect: str | None
-    tolerationSeconds: _Int64 | None
+    tolerationSeconds: Int64 | None
 
 
 class _Spread(TypedDict, total=False):
     topologyKey: str
-    maxSkew: _Int32
-    minDomains: _Int32 | None
+    maxSkew: Int32
+    minDomains: Int32 | None
     whenUnsatisfiable: str
     labelSelector: _Selector | None
     matchLabelKeys: _Texts
@@ -101,8 +101,8 @@ class _Resources(TypedDict, total=False):
 
 
 class _Port(TypedDict, total=False):
-    containerPort: _Int32
-    hostPort: _Int32 | None
+    containerPort: Int32
+    hostPort: Int32 | None
     hostIP: str | None
     protocol: str | None
 
@@ -119,21 +119,21 @@ class _Named(TypedDict, total=False):
 
 
 class _Pod(TypedDict, total=False):
-    affinity: _Affinity | None
+    affinity: Affinity | None
     containers: list[_Container] | None
     hostNetwork: bool | None
     initContainers: list[_Container] | None
     nodeSelector: _Words
     overhead: _Amounts
     preemptionPolicy: str | None
-    priority: _Int32 | None
+    priority: Int32 | None
     priorityClassName: str | None
     resourceClaims: list[_Named] | None
     resources: _Resources | None
     runtimeClassName: str | None
     schedulerName: str | None
     schedulingGates: list[_Named] | None
-    tolerations: list[_Toleration] | None
+    tolerations: list[RoleToleration] | None
     topologySpreadConstraints: list[_Spread] | None
     volumes: list[dict[str, object]] | None
 
@@ -143,17 +143,17 @@ class _Meta(TypedDict, total=False):
     annotations: _Words
 
 
-class _Template(TypedDict, total=False):
+class Template(TypedDict, total=False):
     metadata: _Meta | None
     spec: _Pod
 
 
 class _Spec(TypedDict, total=False):
-    activeDeadlineSeconds: _Int64 | None
-    completions: _Count | None
+    activeDeadlineSeconds: Int64 | None
+    completions: Count | None
     managedBy: str | None
-    parallelism: _Count | None
-    template: _Template
+    parallelism: Count | None
+    template: Template
 
 
 class _Condition(TypedDict, total=False):

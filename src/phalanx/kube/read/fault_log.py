@@ -1,0 +1,33 @@
+"""The errors of objects that cannot be read or handled: their text, and which of them have already been logged."""
+
+from __future__ import annotations
+
+from phalanx.errors import PhalanxError
+
+_LONGEST = 500
+
+
+def fault_text(error: Exception) -> str:
+    """Return the text that reports why an object cannot be read."""
+    name = "" if isinstance(error, PhalanxError) else f"{type(error).__name__}: "
+    return f"it cannot be read: {name}{error}"[:_LONGEST]
+
+
+class FaultLog:
+    """The last error of each object. The caller logs an error only if it is new, because one invalid object may cause
+    the same error at each of its changes."""
+
+    def __init__(self) -> None:
+        self._faults: dict[str, str] = {}
+
+    def is_new(self, about: str, fault: str) -> bool:
+        """Note the error of the object `about`. Return False if it is the same as the object's last error."""
+        if self._faults.get(about) == fault:
+            return False
+        self._faults[about] = fault
+        return True
+
+    def forget(self, about: str) -> None:
+        """Note that the object has no error now."""
+        if self._faults:
+            self._faults.pop(about, None)
