@@ -58,9 +58,9 @@ class Demand:
     `where`: the node constraints.
     `kind`: the affinity class; None if the pods have no namespace, no labels and no affinity terms, so that no affinity
         term can select them.
-    `unconstrained`: True if only the node constraints and the requested amounts decide on which nodes the pods fit, and
+    `unconstrained`: whether only the node constraints and the requested amounts decide on which nodes the pods fit, and
         the pods prefer none of these nodes.
-    `tracked`: True if the pod index must count these pods, because of pod affinity or host ports."""
+    `tracked`: whether the pod index must count these pods, because of pod affinity or host ports."""
 
     __slots__ = ("__weakref__", "amounts", "asks", "costs", "kind", "shape", "tracked", "unconstrained", "where")
 
@@ -78,9 +78,9 @@ class Demand:
 class Gang:
     """A gang describes the requests that equal jobs share: the roles, the demand of each role, and the groups of roles.
 
-    `simple`: True if the gang has neither groups nor topology requests. Otherwise `tree` has its groups and topology
+    `simple`: whether the gang has neither groups nor topology requests. Otherwise `tree` has its groups and topology
     requests.
-    `required_roles`: the roles whose minimum every start must place; all other roles may be left out.
+    `required_roles`: the roles whose minimum must be placed at every start; all other roles may be left out.
     `asked`: resource -> the amount that the minimums of all roles request together.
     `due`: the amounts that the queue is charged for the minimums of all roles. Each key is (flavor, resource) with the
     empty flavor, which stands for all nodes.

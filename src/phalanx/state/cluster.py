@@ -1,9 +1,9 @@
 """The state of the cluster. The scheduler's main loop owns the state and changes it only through `core.fold.fold`.
 
-The state has the nodes as columns (arrays with one element for each node), one record for each live job, the queues,
-and the pods of other schedulers. In addition to these facts it has `pending` (the waiting requests as columns) and
-`running_pods` (the columns of running pods, see `state.running`). To simulate decisions on a hypothetical state ("what
-if"), a caller changes a `copy()` of the state.
+The state has the nodes as columns (arrays with one element for each node), one record for each live job, the
+queues, and the pods of other schedulers. In addition to these facts it has `pending` (the waiting requests as
+columns) and `running_pods` (the columns of running pods, see `state.running`). To simulate decisions on a
+hypothetical state ("what if"), a caller changes a `copy()` of the state.
 
 `pending.grown` lists the nodes whose free amounts have grown since the last cycle. If a request found too little
 capacity in that cycle, only these nodes can have more capacity for it now.
@@ -159,8 +159,8 @@ class Cluster:
     epoch).
     `nominated`: jobs that are nominated to nodes.
     `preempted_at`: queue -> times at which its jobs were preempted (seconds since the epoch).
-    `exceeding`: queue above its limit -> the time since which it exceeds the limit (seconds since the epoch; see
-    `core.fold.memory.Memory`).
+    `exceeding`: queue above its limit -> the time since which it exceeds the limit (seconds since the epoch;
+    see `core.fold.memory.Memory`).
     `now_s`: the latest of all reported times. `told_s`: the time that was reported last, which is earlier than `now_s`
     if the clock was set back (both in seconds since the epoch). `opened`: the number of times that a slot has been
     opened so far. `latest_s`: the latest submission time of all jobs so far; a slot that is opened gets this time as
@@ -220,12 +220,12 @@ class Cluster:
             self.pending.look_at_nodes()
 
     def discharge(self, node: str, asks: Amounts) -> None:
-        """Free the requests of one pod on the node."""
+        """Free the amounts `asks` that one pod holds on the node."""
         self.note_growth(self.columns.row_of[node])
         self.columns.discharge(node, asks)
 
     def release_slot(self, record: JobRecord, slot: Slot, node: str) -> None:
-        """Free the requests and devices of the slot on the node."""
+        """Free the amounts and devices that the pod in this slot holds on the node."""
         row, demand = self.columns.row_of[node], record.gang.demands[slot.role]
         self.note_growth(row)
         if demand.tracked or record.devices:

@@ -62,8 +62,8 @@ class JobDependencies:
         self.passed.pop(job.id, None)
 
     def ended(self, job: str, outcome: Outcome) -> None:
-        """Store the outcome of a job. When there are twice `KEPT` outcomes, the oldest outcomes are removed, except
-        those of jobs on which a live job depends."""
+        """Store the outcome of a job. When more than twice `KEPT` outcomes are stored, the oldest of them are removed,
+        except outcomes of jobs on which a live job depends."""
         self.outcomes.pop(job, None)
         self.outcomes[job] = outcome
         if len(self.outcomes) > 2 * KEPT:

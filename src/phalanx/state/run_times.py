@@ -1,8 +1,8 @@
 """Store the jobs that ended last and their run times, and estimate the run times of similar jobs from them.
 
 The first part stores the last `KEPT_SUBMISSIONS` jobs that ended. Forecasts assume that similar jobs will be submitted
-in the future. When a further job ends, the job that ended first is dropped. All jobs that were submitted after the
-dropped jobs are known, because each of them is either live, or has ended and is still stored.
+in the future. When more jobs end, those that ended first are dropped. All jobs that were submitted after the dropped
+jobs are known, because each of them is either live, or has ended and is still stored.
 
 The second part stores run times. Users state time limits that are several times as long as their jobs run, but the jobs
 of one user are often similar. So the mean of the user's last two run times predicts the next run time better than the
@@ -16,7 +16,7 @@ the last run times. They are stored as fractions of the time limit (in seconds f
 - all users.
 
 For a job that already runs, only run times that are longer than its run time so far are used. A run time of the job's
-kind has the weight 1. The run times of its user and the run times of all users have together the weight `ENOUGH`. If
+kind has the weight 1. The run times of its user and the run times of all users together have the weight `ENOUGH`. If
 there are n run times of the user, they get the fraction n / (n + `ENOUGH`) of this weight, and the run times of all
 users get the rest. So many run times of the kind determine the estimate almost alone, but two or three of them have
 little influence (shrinkage, as in hierarchical models).

@@ -44,12 +44,14 @@ Ints = NDArray[np.int64]
 class RunningPods:
     """The columns of running pods.
 
-    Entries: `row`; the numbers of `job` and `demand`; `role`; `pods`; `leaving` (whether the pods are stopping);
-    `spare` (how many of the pods could be evicted without breaking the gang).
+    Columns of the entries: the row of the node, the numbers of the job and of the demand, the index of the role, the
+    number of pods, whether the pods are stopping (`leaving`), and how many of the pods could be evicted without
+    breaking the gang (`spare`).
 
-    By job number: `priority`; the number of `queue`; `started_s`, `submitted_s`; `preemptible`; `last_victim`;
-    `checkpoint_s` (the interval of checkpoints; 0: none); `tie` (a number that is computed from the job's name). It
-    decides between equal victims, so that the choice does not depend on the order in which jobs were added."""
+    Columns of the jobs, by job number: the priority, the number of the queue, the times of start and submission, the
+    fields `preemptible` and `last_victim` of the job, the interval of checkpoints (`checkpoint_s`, 0 without
+    checkpoints), and a number that is computed from the job's name (`tie`). The number `tie` decides between equal
+    victims, so that the choice does not depend on the order in which jobs were added."""
 
     def __init__(self) -> None:
         self.touched: dict[str, None] = {}
@@ -82,11 +84,11 @@ class RunningPods:
         self.touched[job] = None
 
     def entry(self, name: str) -> NDArray[Any]:
-        """Return a column of the entries."""
+        """Return the column `name` of the entries."""
         return self._entries[name][: self.used]
 
     def of_jobs(self, name: str) -> NDArray[Any]:
-        """Return a column of the jobs, by job number. The value of a number that no job has at present is
+        """Return the column `name` of the jobs, by job number. The value of a number that no job has at present is
         meaningless."""
         return self._jobs[name][: len(self.ids)]
 
@@ -142,9 +144,9 @@ class RunningPods:
         started_s: float = 0.0,
         spare: Sequence[int] = (),
     ) -> None:
-        """Write the pods of the job. `placed`: slot -> row; `spare`: for each role, the number of pods that could be
-        evicted without breaking the gang. The columns only change when `settle` is called. Between two calls of
-        `settle`, a job may be written at most once."""
+        """Write the pods of the job. `placed`: slot -> row; `spare`: for each role, the number of pods that could
+        be evicted without breaking the gang. The columns only change when `settle` is called. Between two calls
+        of `settle`, a job may be written at most once."""
         number = self._number(job.id)
         self._empty(number)
         about = (
@@ -167,8 +169,8 @@ class RunningPods:
             self._written.append((row, number, role, self._demand_number(demands[role]), pods, going, above))
 
     def settle(self) -> None:
-        """Bring the columns up to date: add the pods and jobs that `write` has received since the last call of
-        `settle`."""
+        """Bring the columns up to date: add the pods and jobs that `write` has received since the last call
+        of `settle`."""
         self._movable = None
         if self._told:
             numbers, *values = zip(*self._told, strict=True)

@@ -161,9 +161,9 @@ class DecayedUsage:
         meter.rate = meter.price.rate(held) if meter.price.billing and held else 0.0
 
     def tell(self, queue: str, user: str, usage: float, at_s: float, now_s: float) -> None:
-        """Replace the usage by a reported value, which is the usage at `at_s`. The present amounts of the user count
-        from `at_s` on. A negative or impossibly large usage is replaced by 0, and a time `at_s` in the future by
-        `now_s`."""
+        """Replace the usage by a reported value, which is the usage at `at_s`. The present amounts of the user
+        count from `at_s` on. A negative or impossibly large usage is replaced by 0, and a time `at_s` in the future
+        by `now_s`."""
         meter = self.meter(queue, user)
         meter.usage = usage if 0 <= usage <= MOST else 0.0
         meter.at_s = meter.told_s = min(at_s, now_s) if math.isfinite(at_s) else now_s
@@ -176,8 +176,8 @@ class DecayedUsage:
         meter.usage += meter.price.accrued(meter.price.rate(held), max(0.0, now_s - max(since_s, meter.told_s)))
 
     def enter_start(self, queue: str, user: str, held: Mapping[str, Amount], entry_s: float, now_s: float) -> None:
-        """Add the usage that a job with the amounts `held`, which is starting now, would have after running for
-        `entry_s` seconds."""
+        """Add the usage that a job with the amounts `held`, which is starting now, would have after running
+        for `entry_s` seconds."""
         meter = self.meter(queue, user)
         self.bring_forward(meter, now_s)
         meter.usage += meter.price.accrued(meter.price.rate(held), entry_s)

@@ -39,7 +39,7 @@ class NodeAttributes:
         self._taint_codes: dict[tuple[Taint, ...], int] = {(): 0}
 
     def write(self, row: int, node: Node | None) -> None:
-        """Write the attributes of the node in this row. `node`: None if the row has no node."""
+        """Write the attributes of the node in this row. `node`: the node, or None for a row without a node."""
         self.derived.clear()
         self.ready[row] = node is not None and node.ready
         self.names[row] = ABSENT

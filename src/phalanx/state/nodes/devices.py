@@ -70,7 +70,7 @@ class DeviceTable:
     `size`: the memory of each device, in bytes.
     `resource`: the number of the resource to which the device belongs (`codes` has the number of each resource); -1
         where there is no device.
-    `named`: the resources of which pods hold even whole devices by name.
+    `named`: the resources whose devices are held by name even by pods that hold them whole.
     `zone`: the index of the device's NUMA zone in `zones[row]`; `NO_ZONE` if the device is in no zone."""
 
     def __init__(self, capacity: int) -> None:
@@ -82,7 +82,7 @@ class DeviceTable:
         self.zoned: dict[str, Table] = {}  # resource -> the allocatable amount of each [row, zone]
         # resource -> for each [row, zone], the amount held by the pods that are known to be in this zone
         self.known: dict[str, Table] = {}
-        # row -> device -> how pods hold it -> number of these pods
+        # row -> device -> how pods hold the device (`DeviceUse`) -> number of these pods
         self._held: dict[int, dict[str, dict[DeviceUse, int]]] = {}
         self._places: dict[int, dict[str, list[int]]] = {}  # row -> device -> its indexes in `listed[row]`
         # row -> zone name -> resource -> the amount held by the pods that are known to be in this zone
@@ -90,8 +90,8 @@ class DeviceTable:
         self._shape(0, 0)
 
     def write(self, row: int, node: Node | None) -> None:
-        """Write the devices and zones of the node in this row. `node`: None if the row has no node. Pods that hold
-        devices of the row continue to hold them."""
+        """Write the devices and zones of the node in this row. `node`: the node, or None for a row without a node. Pods
+        that hold devices of the row continue to hold them."""
         devices, zones = (node.devices, node.zones) if node else ((), ())
         if not devices and not zones and row not in self.listed and row not in self.zones:
             return

@@ -1,7 +1,7 @@
 """Node groups: their descriptions, the nodes that were requested and have not arrived, and failed requests.
 
 As soon as a node is requested, it is added to the node table as a placeholder that is not ready. So a job can be
-nominated to it, and no other job takes the node when it joins the cluster.
+nominated to the placeholder, and no other job takes the node when it joins the cluster.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class ComingNode(NamedTuple):
     """A requested node that has not arrived. All times are in seconds since the epoch.
 
     `until_s`: the time at which the request counts as failed if the node has not arrived.
-    `is_seen`: True if the node exists, but accepts no pods yet."""
+    `is_seen`: whether the node exists, but accepts no pods yet."""
 
     group: str
     requested_s: float

@@ -1,7 +1,7 @@
 """Index the pods on each node, for the rules of pod affinity, topology spread and host ports.
 
 For each affinity class the index has the number of pods on each row (node). The index is updated whenever a pod is
-charged to a node or released. A selector is evaluated by adding up the numbers of the classes that match it. So the
+charged to a node or released. To evaluate a selector, the numbers of pods of all matching classes are added up. The
 time for this depends on the number of classes, not on the number of running pods. A pod without namespace, labels and
 affinity terms has no class, because no selector can match it.
 
@@ -105,8 +105,8 @@ def selector_matches(selector: NodeTerm, namespaces: tuple[str, ...], kind: Affi
 
 
 def requirement_holds(value: str | None, requirement: Requirement) -> bool:
-    """Return whether a label value meets the requirement. `value`: None if the pod has no such label. The operators Gt
-    and Lt are only for nodes; for pods the result is False."""
+    """Return whether a label value meets the requirement. `value`: the label value, or None if the pod has no such
+    label. The operators Gt and Lt are only for nodes; for pods the result is False."""
     match requirement.operator:
         case Operator.IN:
             return value is not None and value in requirement.values

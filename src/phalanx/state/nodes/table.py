@@ -2,11 +2,11 @@
 
 Columns are used because decisions read one amount of all nodes ("which nodes have 4000m of cpu?") far more often than
 all amounts of one node. A node gets a row when an event first names the node. The row may be given to another node when
-the node is gone and no pod is charged to it. When no row is left, all arrays get twice their length.
+the node is gone and no pod is charged to it. When all rows are in use, the length of all arrays is doubled.
 
 A pod may be charged to the name of a node before the world has reported this node, or after the node is gone. The row
-of such a name is called a *ghost*. Its allocatable amounts are zero, and its free amounts are negative, because the pod
-still holds its requests.
+of such a name is called a *ghost*. Its allocatable amounts are zero, and its free amounts are negative, because pods
+are charged to it.
 
 `free = allocatable - charged` may be negative, because events can overcommit a node; decisions never overcommit a node.
 Single numbers are read and written through memoryviews, which are several times faster than indexing an array.
@@ -38,8 +38,8 @@ REMEMBERED = 1 << 24  # at most this many scores are stored; each takes 16 bytes
 
 
 class ScoreCache:
-    """The cache of scores. `expected`: the frequencies of pods that were expected when the scores were computed. When
-    other frequencies are expected, the cache is emptied."""
+    """The cache of scores. `expected`: the expected frequencies of pod shapes with which the scores were computed. When
+    the expected frequencies change, the cache is emptied."""
 
     def __init__(self) -> None:
         self.expected: object = None
@@ -48,7 +48,7 @@ class ScoreCache:
         self._known: dict[object, tuple[NDArray[np.float64], NDArray[np.int64]]] = {}
 
     def of(self, key: object, rows: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """Return two arrays of the demand with this key. The first has the score of each row. The second has the stamp
+        """Return two arrays for the demand with this key. The first has the score of each row. The second has the stamp
         of each row at the time when its score was computed, or -1 if the score was never computed. The caller may write
         to both arrays."""
         known = self._known.get(key)
@@ -59,7 +59,7 @@ class ScoreCache:
         return known
 
     def expect(self, expected: object) -> None:
-        """Empty the cache if the expected pods are not those with which its scores were computed."""
+        """Empty the cache if its scores were computed with other expected frequencies of pod shapes."""
         if self.expected is not expected:
             self.expected = expected
             self._known.clear()
@@ -177,7 +177,7 @@ class NodeTable:
         return row
 
     def release(self, name: str, demand: Demand, devices: tuple[str, ...] = ()) -> None:
-        """Release the amounts that one pod of the demand holds on the node, and its devices."""
+        """Release the amounts and the devices that one pod of the demand holds on the node."""
         row = self.row_of[name]
         if demand.tracked:
             self.remove_pod(row, demand.kind, demand.shape.ports)
@@ -283,8 +283,8 @@ class NodeTable:
         return other
 
     def unkept(self) -> NodeTable:
-        """Return a read-only copy of the table without pods and without reserved parts of nodes. The amounts of
-        reserved parts are added to their nodes."""
+        """Return a read-only copy of the table without pods and without reserved parts of nodes. The amounts of each
+        reserved part are added to the node to which it belongs."""
         other = self.emptied()
         # The copy needs its own attributes, because their cache `derived` may have results that depend on the amounts.
         other.attributes = self.attributes.copy()

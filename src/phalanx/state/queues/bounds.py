@@ -1,5 +1,5 @@
 """A `Bound` is an upper bound on charges to one queue: for example a limit, a guarantee beyond which the queue may not
-borrow, or the limit of a user. The amount that a bound still admits is the allowed amount less the charged amount."""
+borrow, or the limit of a user. The amount that a bound still admits is the allowed amount minus the charged amount."""
 
 from __future__ import annotations
 

@@ -15,13 +15,13 @@ ROOT = ""
 
 
 class QueueRelation(NamedTuple):
-    """How a preemptor's queue and the queue of a possible victim are related in the queue tree.
+    """The relation between a preemptor's queue and the queue of a possible victim in the queue tree.
 
     `ours`, `theirs`: the preemptor's side and the victim's side. Each side is a child of the lowest common ancestor of
     both queues, and contains one of the two queues. If the preemptor's queue is this ancestor itself, `ours` is None;
     if the victim's queue is this ancestor, `theirs` is None.
     `way`: the branches on the path from the victim's queue up to the victim's side.
-    `named`: the keys for which the preemptor's side or a branch in `way` has a guarantee."""
+    `named`: the pairs (flavor, resource) for which the preemptor's side or a branch in `way` has a guarantee."""
 
     ours: Branch | None
     theirs: Branch | None
@@ -30,20 +30,20 @@ class QueueRelation(NamedTuple):
 
 
 class Branch:
-    """A queue's place in the tree, with its rules. "On the path" means: of the queue itself or of a queue above it.
+    """A queue's place in the tree, with its rules. The *path* of a queue is the queue itself and all queues above it.
 
-    `queue`: None at the root.
+    `queue`: the queue, or None for the root.
     `rules`: the settings that apply to the queue's jobs; they come from the queue and from the queues above it.
     `fault`: the error in the settings that prevents the queue from starting jobs, and its place; empty if there is no
     error. It applies to the branch and to all branches below it.
     `order`: the order of its jobs and children.
     `strict`: the highest strict queue on the path.
-    `unbounded`: True if no limit or quota on the path can prevent the start of a job.
-    `restricts`: True if a setting on the path may prevent the start of a job even while no other job runs
+    `unbounded`: whether no limit or quota on the path can prevent the start of a job.
+    `restricts`: whether a setting on the path may prevent the start of a job even while no other job runs
     (`core.reasons.queue_settings`).
     `arena`: the highest branch on the path whose jobs are in one job order with the jobs of this branch, as if all of
     them were in one queue.
-    `split`: True if the branch is an arena, and at least one branch below it belongs to another arena.
+    `split`: whether the branch is an arena, and at least one branch below it belongs to another arena.
     `request_class_queue`: the queue name in the keys of the request classes of its jobs. Usually it is the branch
     itself. It is the arena of the branch if jobs of both are started as a whole and may preempt no job, and if no
     limit, quota or priority factor applies to the jobs of the branch.
@@ -133,9 +133,9 @@ class BranchMap(dict[str, Branch]):
 
 
 def post_charge(accounts: Sequence[tuple[Branch, QueueUsage]], charge: Charge, sign: int, *, keeps: bool) -> None:
-    """Add the charge (`sign` 1) to the usage of all branches on a path, from the queue up to the root, or subtract it
-    (-1). `keeps`: True if at least one queue of the tree keeps a part of its guarantee for itself. If no queue does,
-    the claims of queues (`state.queues.tree`) are equal to their totals, and are not stored."""
+    """Add the charge to the usage of all branches on a path, from the queue up to the root. `sign`: 1 to add the
+    charge, -1 to subtract it. `keeps`: whether at least one queue of the tree keeps a part of its guarantee for itself.
+    If no queue does, the claims of queues (`state.queues.tree`) are equal to their totals, and are not stored."""
     rising = charge.cost if keeps else ()
     branch, account = accounts[0]
     if branch.children:
@@ -148,9 +148,9 @@ def post_charge(accounts: Sequence[tuple[Branch, QueueUsage]], charge: Charge, s
 
 
 def _claim(branch: Branch, account: QueueUsage, rising: Cost, sign: int) -> Cost:
-    """Add the amounts `rising` to the claims on the branch (`sign` 1), or subtract them (-1). The claims on a branch
-    are the usage of its own jobs plus the claims of its children. Return the amounts by which the claim of the branch
-    on its parent changes."""
+    """Add the amounts `rising` to the claims on the branch. `sign`: 1 to add the amounts, -1 to subtract them. The
+    claims on a branch are the usage of its own jobs plus the claims of its children. Return the amounts by which the
+    claim of the branch on its parent changes."""
     claimed, kept, passed = account.claimed, branch.quota.kept, list[tuple[Key, Amount]]()
     for key, amount in rising:
         before = claimed.get(key, 0)

@@ -1,8 +1,8 @@
 """The quota of a queue, the charges of its jobs, and its usage, which is the sum of these charges.
 
-`BranchQuota` has guarantees and limits by key. A `QueueUsage` has the amounts that a queue is charged for its jobs, the
-amounts that the queue's children claim from it (`state.queues.tree` defines claims), and the usage of single users,
-groups and jobs.
+`BranchQuota` has the guarantees and limits of a queue. A `QueueUsage` has the amounts that a queue is charged for its
+jobs, the amounts that the queue's children claim from it (`state.queues.tree` defines claims), and the usage of single
+users, groups and jobs.
 
 Amounts are stored by `Key`, which is (flavor, resource). The usage of a pod on nodes of a flavor is counted under this
 flavor. All usage is also counted under the empty flavor, which means all nodes."""
@@ -25,8 +25,9 @@ Cost: TypeAlias = tuple[tuple[Key, Amount], ...]
 class BranchQuota:
     """The quota of a branch.
 
-    `guaranteed`, `kept`, `limit`: key -> amount. `kept` is the part of the guarantee that the queue does not lend. If a
-    key is missing in one of these mappings, the queue has no guarantee, keeps nothing, or has no limit for this key.
+    `guaranteed`, `kept`, `limit`: key (flavor, resource) -> amount. `kept` is the part of the guarantee that the queue
+    does not lend. If a key is missing in one of these mappings, the queue has no guarantee, keeps nothing, or has no
+    limit for this key.
     `stated`: the keys for which the settings of the queue itself state a guarantee below `MAX_AMOUNT`.
     `contested`: the keys for which a child has a guarantee; in `TIERED` order also the keys for which a child has a
     weight."""
@@ -73,7 +74,7 @@ class BranchQuota:
 
 
 def total_guaranteed(quotas: Mapping[str, BranchQuota]) -> dict[Key, int]:
-    """Return for each key the sum of the guarantees of these quotas."""
+    """Return for each (flavor, resource) the sum of the guarantees of these quotas."""
     total: dict[Key, int] = {}
     for quota in quotas.values():
         for key, amount in quota.guaranteed.items():
@@ -82,8 +83,8 @@ def total_guaranteed(quotas: Mapping[str, BranchQuota]) -> dict[Key, int]:
 
 
 def child_errors(name: str, quota: BranchQuota, children: Mapping[str, BranchQuota]) -> Iterator[str]:
-    """Yield an error for each key for which the guarantees of the children together exceed the guarantee that the queue
-    states."""
+    """Yield an error for each (flavor, resource) for which the guarantees of the children together exceed the guarantee
+    that the queue states."""
     below = total_guaranteed(children)
     for key in sorted(quota.stated):
         if below.get(key, 0) > quota.guaranteed[key]:
@@ -122,9 +123,9 @@ class Charge(NamedTuple):
 def gang_cost(
     gang: Gang, pods: Sequence[int], flavors: tuple[str, ...] = (), groups: tuple[ResourceGroup, ...] = ()
 ) -> Cost:
-    """Return the amounts that a queue is charged for `pods[role]` pods of each role, by key. Each amount is listed
-    under the empty flavor, which stands for all nodes. If a role has a flavor for the resource, the amount is also
-    listed under this flavor.
+    """Return the amounts that a queue is charged for `pods[role]` pods of each role, by (flavor, resource). Each amount
+    is listed under the empty flavor, which stands for all nodes. If a role has a flavor for the resource, the amount is
+    also listed under this flavor.
     `groups`: the resource groups of the queue."""
     if not flavors and gang.minimums == tuple(pods):
         return gang.due
@@ -157,7 +158,7 @@ class SubjectUsage:
 class QueueUsage:
     """The usage that is charged to a branch.
 
-    `total`: key -> usage of the queue and all queues below.
+    `total`: key (flavor, resource) -> usage of the queue and all queues below.
     `firm`: key -> the usage of jobs that are not preemptible, which is a part of `total`.
     `own`: key -> usage of the queue's own jobs; only counted if the queue has children and a queue of the tree keeps a
     part of its guarantee for itself.
@@ -191,7 +192,7 @@ class QueueUsage:
         return other
 
     def shown(self) -> tuple[object, ...]:
-        """Return all amounts that are not 0, as a value for comparing two usages."""
+        """Return a value that has all amounts that are not 0. Two usages are equal if these values are equal."""
         tallies = (
             {
                 name: (each.running, {key: used for key, used in each.used.items() if used})
@@ -204,7 +205,7 @@ class QueueUsage:
         return (*amounts, self.running, *tallies)
 
     def add(self, charge: Charge, sign: int) -> None:
-        """Add the charge to all amounts except `claimed` and `own` (`sign` 1), or subtract it from them (-1)."""
+        """Add the charge to all amounts except `claimed` and `own`. `sign`: 1 to add the charge, -1 to subtract it."""
         self.shares.clear()
         total, limits = self.total, self.limits
         for key, amount in charge.cost:

@@ -23,8 +23,8 @@ class ResourceGroup(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobLimits:
-    """The limits that apply to the users, groups and jobs of a queue. "On the path" means: of the queue itself or of a
-    queue above it.
+    """The limits that apply to the users, groups and jobs of a queue. The *path* of a queue is the queue itself and all
+    queues above it.
 
     `users`, `groups`, `jobs`: whether the queue itself has limits for each user, for each group, or for each job.
     `by_user`, `by_group`, `by_job`: whether any queue on the path has such a limit.
@@ -75,14 +75,14 @@ def bounds_jobs(limits: Limits) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueRules:
-    """The rules for the jobs of a queue. "On the path" means: of the queue itself or of a queue above it.
+    """The rules for the jobs of a queue. The *path* of a queue is the queue itself and all queues above it.
 
-    `starts_whole`: True if each of its jobs is placed as a whole; False if its jobs are placed pod by pod.
+    `starts_whole`: whether each of its jobs is placed as a whole; otherwise its jobs are placed pod by pod.
     `states`: the queues on the path whose state is not OPEN, the nearest first.
     `flavors`: the resource groups of the queue. If it has none, the resource groups of the nearest queue above with
     resource groups apply.
-    `by_factors`: True if a queue on the path orders jobs by Slurm's priority factors.
-    `preempts`: True if the queue's jobs may preempt other jobs at all. `reclaims`: True if they may preempt jobs of
+    `by_factors`: whether a queue on the path orders jobs by Slurm's priority factors.
+    `preempts`: whether the queue's jobs may preempt other jobs at all. `reclaims`: whether they may preempt jobs of
     other queues."""
 
     starts_whole: bool = True

@@ -42,7 +42,7 @@ class QueueTree:
     `stricts`: the names of strict queues.
     `trimmed`: the names of queues whose pods are evicted if the queue exceeds its limit for too long.
     `keeps_claimed`: branch -> the amounts that its children claim from it when no job runs.
-    `eased`: True if a charge was subtracted since the last plan, so that quota may have become free.
+    `eased`: whether a charge was subtracted since the last plan, so that quota may have become free.
     `charged`, `subjects`: the queues, and the users, groups and jobs, whose charges have changed since the headroom was
     last computed. The headroom is the amounts that may still be charged.
     `outdated`: queues that changed since the tree was built.
@@ -78,7 +78,7 @@ class QueueTree:
         return self.branches[queue].strict
 
     def charge(self, charge: Charge, sign: int) -> None:
-        """Add the charge to its queue and the queues above (`sign` 1), or subtract it from them (-1)."""
+        """Add the charge to its queue and to all queues above. `sign`: 1 to add the charge, -1 to subtract it."""
         own = self.branches[charge.queue]
         path = own.path
         if sign > 0:
@@ -209,8 +209,7 @@ def _join_arena(branch: Branch) -> None:
 
 
 def _request_class_queue(branch: Branch) -> str:
-    """Return the queue name that is part of the key of the request classes of the branch
-    (`Branch.request_class_queue`)."""
+    """Return the queue name for the keys of the branch's request classes (`Branch.request_class_queue`)."""
     plain = branch.unbounded and branch.order is not QueueOrder.MULTIFACTOR and not branch.rules.by_factors
     if branch.queue is None or not plain or branch.rules.preempts or not branch.rules.starts_whole:
         return branch.name
