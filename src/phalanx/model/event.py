@@ -79,7 +79,7 @@ class NodesKept:
 @dataclass(frozen=True, slots=True)
 class NodesNoted:
     """A message about the nodes for which a job waits. `text`: a phrase that becomes a part of the job's reason; empty
-    if nothing is known. `granted`: True if it is certain that the nodes will arrive."""
+    if nothing is known. `granted`: whether it is certain that the nodes will arrive."""
 
     job: str
     text: str
@@ -261,10 +261,11 @@ class Occupied:
     """A foreign pod holds amounts on a node. A pod is foreign if another scheduler has bound or nominated it, if it is
     static, or if it belongs to a DaemonSet.
 
-    `requests`: the exact amounts, including 1 of the resource `pods`. `devices`: the names of its devices.
-    `resident`: True for a static pod and a pod of a DaemonSet. A node that has only resident pods counts as empty. The
-    other fields have the same meaning as in `Shape`, because affinity terms of other pods may select the foreign pod,
-    and its own terms may select other pods."""
+    `requests`: the exact amounts that the pod holds, including 1 of the resource `pods`. `devices`: the names of its
+    devices.
+    `resident`: whether the pod is static or belongs to a DaemonSet. A node that has only resident pods counts as empty.
+    The other fields have the same meaning as in `Shape`, because affinity terms of other pods may select the foreign
+    pod, and its own terms may select other pods."""
 
     pod: str  # its uid
     node: str

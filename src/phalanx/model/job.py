@@ -22,8 +22,8 @@ from phalanx.model.reason import Reason
 
 
 class Slot(NamedTuple):
-    """A slot identifies the place of one pod in a job. A replacement of the pod has the same slot. `role`: the index in
-    `Job.roles`. `ordinal`: the number of the pod in the role."""
+    """A slot identifies the place of one pod in a job. A replacement of the pod has the same slot. `role`: the index
+    in `Job.roles`. `ordinal`: the number of the pod in the role."""
 
     role: int
     ordinal: int
@@ -68,8 +68,8 @@ class Group:
 
 
 class DependencyType(StrEnum):
-    """The state that another job must have reached so that a dependency on it is met (the types of Slurm's
-    `--dependency`)."""
+    """The state that another job must have reached so that a dependency on it is met (the types of
+    Slurm's `--dependency`)."""
 
     START = "start"  # the other job has started or ended
     OK = "ok"  # the other job has succeeded
@@ -128,7 +128,7 @@ class Job:
     `preemptible`, `preempts`: whether the job may be preempted, and whether it may preempt other jobs.
     `movable`: whether consolidation may move the job.
     `nodes_after_s`: how many seconds the job must wait before nodes are requested for it.
-    `last_victim`: True if the job is preempted only after all other jobs that may be preempted (YuniKorn's
+    `last_victim`: whether the job is preempted only after all other jobs that may be preempted (YuniKorn's
     allow-preemption: "false").
     `after`, `requires_any`: dependencies. If `requires_any` is True, one met dependency is enough; otherwise all must
     be met.

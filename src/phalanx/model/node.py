@@ -28,7 +28,7 @@ class Taint:
     """A taint. NoSchedule and NoExecute forbid pods without a matching toleration; PreferNoSchedule is only a
     preference.
 
-    `by_name`: True if a toleration must name the taint's key; a toleration of all taints then does not match this
+    `by_name`: whether a toleration must name the taint's key; a toleration of all taints then does not match this
     taint."""
 
     key: str
@@ -46,7 +46,7 @@ def taint_text(taint: Taint) -> str:
 class Device:
     """A device of a node. `resource`: the resource to which it belongs (such as `nvidia.com/gpu`). `zone`: its NUMA
     zone.
-    `counted`: True if the node only reports the number of its devices. A pod with a share of such a device holds it by
+    `counted`: whether the node only reports the number of its devices. A pod with a share of such a device holds it by
     name. For a pod with whole devices, only the number of devices is known."""
 
     name: str
@@ -69,12 +69,12 @@ class Node:
     """A node as the world describes it.
 
     `allocatable`: the node's allocatable amounts (not its capacity), including the resource `pods`.
-    `ready`: False if the node accepts no pods.
+    `ready`: whether the node accepts pods.
     `used`: the measured usage, for load-aware scores; empty if it is not measured.
     `part_of`: the name of the real node, if this node is only a reserved part of it. The amounts of this part are
     subtracted from the real node.
     `group`: the name of its node group; empty if no provider manages the node.
-    `protected`: True if an annotation forbids the removal of the node while it is empty."""
+    `protected`: whether an annotation forbids the removal of the node while it is empty."""
 
     name: str
     allocatable: Amounts
@@ -91,9 +91,9 @@ class Node:
 
 
 class OnDemand(NamedTuple):
-    """The jobs for which a group on demand adds nodes. `queue`: the queue of these jobs. `flavors`: each job must have
-    one of these flavors; if empty, any flavor is allowed. `resources`: each job must request one of these resources; if
-    empty, any resource is allowed."""
+    """The jobs for which another program adds nodes of a group on demand. `queue`: the queue of these jobs. `flavors`:
+    each job must have one of these flavors; if empty, any flavor is allowed. `resources`: each job must request one of
+    these resources; if empty, any resource is allowed."""
 
     queue: str
     flavors: tuple[str, ...] = ()
@@ -124,7 +124,7 @@ class NodeGroup:
     on_demand: OnDemand | None = None
 
     def node(self, name: str) -> Node:
-        """Return a node of the group that has not arrived yet."""
+        """Return a node of the group with this name. The node is not ready, because it has not arrived yet."""
         return replace(self.template, name=name, group=self.name, ready=False)
 
 
@@ -150,8 +150,8 @@ class TopologyRequest:
     `level`: the label key of a topology level; all pods are placed in one domain of this level.
     `required`: if False, and if no domain has enough capacity for all pods, coarser levels are tried, and finally any
     nodes.
-    `balanced`: True if the pods are spread evenly over the domains of the next finer level; False if they use as few of
-    these domains as possible.
+    `balanced`: whether the pods are spread evenly over the domains of the next finer level; otherwise they use as few
+    of these domains as possible.
     `slices`: the layers of slices, the largest first; a slice consists of whole slices of the next layer.
     `ranks`: pairs (label value of a domain of `level`, rank). Domains with a lower rank are tried first; domains
     without a rank come last."""

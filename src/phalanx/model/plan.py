@@ -100,7 +100,8 @@ class ReleaseNodes(NamedTuple):
     cancelled.
 
     `job`: always empty, because the nodes belong to no job.
-    `late`: True if the nodes did not arrive in time; no further nodes are requested from the group for a while."""
+    `late`: whether the nodes did not arrive in time. In this case no further nodes are requested from the group for a
+    while."""
 
     job: str
     group: str

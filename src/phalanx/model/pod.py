@@ -5,9 +5,9 @@ Requests are exact integers: cpu in millicores, other resources in whole units (
 pod do not name the resource `pods`, the pod requests 1 of it. The amounts that a queue is charged for a pod may include
 a part of a device. Such parts are exact fractions, so that no remainder is left when the charge is released.
 
-`shape_error` reports a shape that the Kubernetes API would not accept, for example a weight outside of 1 to 100, a
-`maxSkew` or `minDomains` below 1, or a port outside of 1 to 65535. It also reports a request for a share that no device
-can provide.
+`shape_error` reports a shape that the Kubernetes API would not accept, for example a weight outside of 1 to 100,
+a `maxSkew` or `minDomains` below 1, or a port outside of 1 to 65535. It also reports a request for a share that
+no device can provide.
 """
 
 from __future__ import annotations
@@ -103,9 +103,9 @@ class NodePreference:
 class PodAffinityTerm:
     """A term of pod affinity or anti-affinity, with the meaning of PodAffinityTerm in k8s.io/api/core/v1.
 
-    The term selects pods in `namespaces` (if empty: in the pod's own namespace) whose labels meet all requirements of
-    `selector` (In, NotIn, Exists, DoesNotExist). The nodes with the same value of the label key `topology` are one
-    domain."""
+    The term selects pods in `namespaces` (if empty: in the pod's own namespace) whose labels meet all requirements
+    of `selector` (In, NotIn, Exists, DoesNotExist). The nodes with the same value of the label key `topology` are
+    one domain."""
 
     topology: str
     selector: NodeTerm

@@ -41,7 +41,7 @@ class ScoringStrategy(StrEnum):
     BEST_FIT = "best-fit"
     # the node with the lowest dot product of free and requested amounts (Tetris in FGD's paper)
     DOT_PRODUCT = "dot-product"
-    DEVICE_PACKING = "device-packing"  # shared devices first, then used nodes, then empty nodes
+    DEVICE_PACKING = "device-packing"  # first a node whose shared devices suffice, then a used node
     DEVICE_CLUSTERING = "device-clustering"  # a node with pods that request the same number of devices
     RANDOM = "random"  # pseudo-random, but the same for the same cluster state
     # the node on which the fewest devices become fragmented or stranded (Phalanx's own score)
@@ -51,7 +51,7 @@ class ScoringStrategy(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriorityWeights:
     """The weights of Slurm's multifactor priority. Each factor of a job is between 0 and 1. `max_age_s`: the age at
-    which the age factor is 1. `size_relative_to_time`: the size is divided by the minutes of the time limit
+    which the age factor is 1. `size_relative_to_time`: whether the size is divided by the time limit in minutes
     (SMALL_RELATIVE_TO_TIME). `size_full_time_s`: only used if `size_relative_to_time` is True. A job that requests the
     whole cluster and has this time limit has the size 1. (In Slurm this limit is always one minute.)"""
 
@@ -69,7 +69,7 @@ class PriorityWeights:
 
 
 class FairShareFormula(StrEnum):
-    """The formula of Slurm that computes the fair-share factor from usage."""
+    """The Slurm formula by which the fair-share factor is computed from usage."""
 
     FAIR_TREE = "fair-tree"
     CLASSIC = "classic"
@@ -79,7 +79,8 @@ class FairShareFormula(StrEnum):
 class WaitingJob:
     """The data of a waiting job that a priority function gets.
 
-    `id`: `namespace/name`. `qos`, `nice`: Slurm's QOS and nice value. `priority`: the value of the job's PriorityClass.
+    `id`: `namespace/name`. `qos`, `nice`: the QOS and the nice value, as in Slurm. `priority`: the value of the job's
+    PriorityClass.
     `pods`: the number of pods of its minimum.
     `requests`: resource -> the amount that the pods of its minimum request together: `cpu` in cores, `memory` in bytes,
     other resources as plain numbers.
@@ -112,14 +113,14 @@ class PriorityFunction(Protocol):
 class Policy:
     """The policy of the whole cluster.
 
-    `default_queue`: the queue of jobs that name no queue; empty: there is none.
+    `default_queue`: the queue of jobs that name no queue; empty if there is no such queue.
     `backfill_depth`: with conservative backfill, the largest number of reservations in a cycle.
     `typical`: expected pod shapes with their frequencies, for scores by fragmentation; if empty, the pods of the known
     jobs are used.
     `factors`: the weights of `MULTIFACTOR` queues.
     `priority_function`: a function that computes the priorities in `MULTIFACTOR` queues instead of the weighted sum of
     factors.
-    `half_life_s`: the time after which past usage counts only half; 0: usage never decays.
+    `half_life_s`: the time after which past usage counts only half; 0 if usage never decays.
     `billing`: the price of one unit of each resource per second. Past usage is the sum of the prices of all amounts
     that were held."""
 

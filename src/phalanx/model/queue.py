@@ -36,7 +36,7 @@ class WithinQueue(StrEnum):
 
     NEVER = "never"
     LOWER = "lower"  # jobs of lower priority
-    LOWER_OR_NEWER = "lower-or-newer"  # jobs of lower priority, or of equal priority and submitted later
+    LOWER_OR_NEWER = "lower-or-newer"  # also jobs of equal priority that were submitted later
 
 
 class ReclaimWithinCohort(StrEnum):
@@ -88,17 +88,17 @@ class QueuePreemption:
 
     `within`, `reclaim`, `down_to`: the rules that decide which jobs the jobs of this queue may preempt. `victims`: the
     order in which victims are chosen.
-    `borrowing`: True if jobs may preempt even while their own queue borrows (Kueue's borrowWithinCohort). Victims must
+    `borrowing`: whether jobs may preempt even while their own queue borrows (Kueue's borrowWithinCohort). Victims must
     then have a lower priority than the preemptor and, if `borrowing_threshold` is set, at most this priority.
-    `reclaimable`: True if jobs of other queues may preempt jobs of this queue (Volcano's term).
+    `reclaimable`: whether jobs of other queues may preempt jobs of this queue (Volcano's term).
     `min_run_s`: jobs of this queue cannot be preempted before they have run for this time.
     `grace_s`: the grace period of victims' pods; None: each pod has its own grace period.
     `hourly_budget`: the largest number of jobs of the queue that may be preempted in any hour.
     `delay_s`: how long a job of this queue must wait for capacity before it may preempt, so that an autoscaler can
     react first.
-    `consolidate`: True if jobs of this queue may be moved to other nodes, and may cause other jobs to be moved, so that
+    `consolidate`: whether jobs of this queue may be moved to other nodes, and may cause other jobs to be moved, so that
     enough capacity is free on the same nodes.
-    `fence`: True if jobs of this queue, and of the queues below it, may preempt only jobs in these queues.
+    `fence`: whether jobs of this queue, and of the queues below it, may preempt only jobs in these queues.
     `excess_delay_s`: if the queue's limit is lowered below its usage, the excess usage is evicted after this time
     (YuniKorn's quota preemption); None: it is never evicted."""
 
@@ -196,12 +196,13 @@ class FlavorFungibility:
 
     borrow_before_next: bool = True  # borrow in this flavor before the next flavor is tried
     preempt_before_next: bool = False  # preempt in this flavor before the next flavor is tried
-    prefer_preemption: bool = False  # if every flavor requires borrowing or preemption: preempt
+    prefer_preemption: bool = False  # preempt if every flavor requires borrowing or preemption
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Limits of one user, group or job, or of the whole queue. None, or a resource without an entry, means no limit.
+    """Limits of one user, group or job, or of the whole queue. There is no limit if a field is None, or if a resource
+    has no entry.
 
     `running`: the number of started jobs.
     `submitted`: the number of live jobs, pending or started.
@@ -239,8 +240,8 @@ class Queue:
 
     `gang`: False if jobs are scheduled pod by pod, as kube-scheduler does. In that case, jobs that have started only in
     part may block each other for ever.
-    `strict`: True if the first job blocks the jobs behind it (Kueue's StrictFIFO), unless the first job can never fit.
-    `oversubscribed`: True if the guarantees of its children together may exceed its own guarantee. The guarantees of
+    `strict`: whether the first job blocks the jobs behind it (Kueue's StrictFIFO), unless the first job can never fit.
+    `oversubscribed`: whether the guarantees of its children together may exceed its own guarantee. The guarantees of
     each level of the tree are then checked independently (KAI). If False, larger guarantees of the children are an
     error, and no job of the queue or of a queue below it starts.
     `weight`: the queue's dominant share is divided by this weight before it is compared with the shares of its

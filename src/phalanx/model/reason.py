@@ -27,12 +27,12 @@ class ReasonCode(StrEnum):
     NEVER_FITS = "NeverFits"  # the job is larger than any node, or larger than all nodes together
     ROOM_KEPT = "RoomKept"  # the job would fit if Koordinator's Reservations reserved no parts of nodes
     NO_NODE_MATCHES = "NoNodeMatches"  # no ready node matches the selector, the affinity and the tolerations
-    WAITING_FOR_MEMBERS = "WaitingForMembers"  # a gang of several objects is not complete
+    WAITING_FOR_MEMBERS = "WaitingForMembers"  # the job is a gang of several objects, and some are missing
     QUOTA = "NamespaceQuota"  # a ResourceQuota of the namespace would refuse the pods
     HELD = "Held"
     QUEUE_HELD = "QueueHeld"  # the queue, or a queue above it, starts no jobs now
     QUEUE_CLOSED = "QueueClosed"  # the queue, or a queue above it, accepts no new jobs
-    QUEUE_MISCONFIGURED = "QueueMisconfigured"  # an error in the queue tree: a cycle, a missing parent
+    QUEUE_MISCONFIGURED = "QueueMisconfigured"  # the queue tree has an error, such as a cycle
     QUEUE_LIMIT = "QueueLimit"  # a limit on amounts or jobs of the queue, or of a queue above it, is reached
     QUEUE_QUOTA = "QueueQuota"  # the queue's guarantee is used, and no quota can be borrowed
     # the job is larger than the queue's limit, or larger than a limit for each job
@@ -86,8 +86,8 @@ SHORT = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
-    """A reason why a job waits. `more_nodes_help`: True if the job could start with more nodes, so that a cluster
-    autoscaler may react. `brief`: True if the reason usually applies only for seconds, so that it is not written on
+    """A reason why a job waits. `more_nodes_help`: whether the job could start with more nodes, so that a cluster
+    autoscaler may react. `brief`: whether the reason usually applies only for seconds, so that it is not written on
     objects immediately."""
 
     code: ReasonCode
@@ -97,7 +97,7 @@ class Reason:
     brief: bool = False
 
     def names(self, job: str) -> bool:
-        """Return whether the reason names the job as a holder of the missing amounts."""
+        """Return whether the reason names the job as one of those that hold the missing amounts."""
         return job in self.numbers.get("holders", ())
 
 
@@ -109,15 +109,15 @@ class ReasonDetails(Protocol):
         """Return the reason as a sentence that users read."""
 
     def numbers(self) -> Mapping[str, Any]:
-        """Return the numbers in the sentence."""
+        """Return the numbers that the sentence `text` contains."""
 
     def names(self, job: str) -> bool:
-        """Return whether the reason names the job as a holder of the missing amounts."""
+        """Return whether the reason names the job as one of those that hold the missing amounts."""
 
 
 class LazyReason(Reason):
-    """A reason whose text and numbers are created when they are first read. In all other respects it behaves like a
-    `Reason`."""
+    """A reason whose text and numbers are created when they are first read. In all other respects it behaves like
+    a `Reason`."""
 
     __slots__ = ("_numbers", "_text", "facts")
 
@@ -134,7 +134,7 @@ class LazyReason(Reason):
 
     @property
     def text(self) -> str:
-        """The sentence for people, created when it is first read."""
+        """The reason as a sentence for users, which is created when it is first read."""
         try:
             return self._text
         except AttributeError:
@@ -143,7 +143,7 @@ class LazyReason(Reason):
 
     @property
     def numbers(self) -> Mapping[str, Any]:
-        """The numbers in the sentence, created when they are first read."""
+        """The numbers in the sentence `text`, which are created when they are first read."""
         try:
             return self._numbers
         except AttributeError:
@@ -154,7 +154,7 @@ class LazyReason(Reason):
         return self.facts.names(job)
 
     def plain(self) -> Reason:
-        """Return a `Reason` with the same text and numbers, which no longer needs the facts."""
+        """Return a plain `Reason` with the same code, text and numbers."""
         return Reason(code=self.code, text=self.text, numbers=self.numbers, more_nodes_help=self.more_nodes_help)
 
     def __eq__(self, other: object) -> bool:

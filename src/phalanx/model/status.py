@@ -11,12 +11,12 @@ from phalanx.model.queue import QueueState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceUsage:
-    """The usage of a resource by a queue and all queues below it, on the nodes of one flavor. If `flavor` is empty, the
-    usage is that on all nodes.
+    """The usage of a resource by a queue and all queues below it, on the nodes of one flavor. If `flavor` is empty,
+    this is the usage on all nodes.
 
     `guaranteed`, `limit`: the guarantee and the limit; None if there is no bound.
     `lendable`: the unused part of the guarantee that other queues may use now.
-    `owned`: True if at least one queue of the tree has a guarantee of the resource, and the guarantee of this queue is
+    `owned`: whether at least one queue of the tree has a guarantee of the resource, and the guarantee of this queue is
     bounded. Only in this case can a part of the usage be borrowed."""
 
     flavor: str
