@@ -114,8 +114,8 @@ A_CPU = Shape(requests=((CPU, MILLI_CPU),))
 class Recipe:
     """The parameters of a workload whose jobs are drawn at random.
 
-    `jobs`: the number of jobs. `every_s`: the mean time between submissions. `swing`, `peak_s`: the daily cycle, as in
-    `next_arrival_s`.
+    `jobs`: the number of jobs. `every_s`: the mean time between submissions. `swing`, `peak_s`: the daily cycle, as
+    in `next_arrival_s`.
     `pods`: the distribution of the number of pods of a job. `pod`: the shape of each pod. `run_s`: the distribution of
     the run time.
     `limit_factor`: the distribution of the quotient (requested limit / run time); None if jobs have no limit.

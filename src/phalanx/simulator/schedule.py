@@ -75,7 +75,7 @@ class Fate:
 
 
 class Stint(NamedTuple):
-    """A span of time in which a task held the same pods. `works`: True if the task ran; False if pods were missing or
+    """A span of time in which a task held the same pods. `works`: whether the task ran; otherwise pods were missing or
     still starting."""
 
     task: int
@@ -104,7 +104,7 @@ class Schedule:
     `passes`: the number of scheduling passes. `decisions_s`: how long each decision took, in seconds.
     `wall_s`: how long the run took on this machine. `peak_rss_bytes`: the peak memory of the process until the end of
     the run.
-    `interrupted`: True if the run was stopped before its end."""
+    `interrupted`: whether the run was stopped before its end."""
 
     workload: Workload
     policy: str

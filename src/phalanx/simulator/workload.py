@@ -8,10 +8,10 @@ The second part of the module has the jobs and the cluster of the trace. A `Task
 time, which the scheduler does not know. Each workload has one *counted* resource: processors in a log of a parallel
 machine, GPUs in a GPU trace. Utilisation, the sizes of jobs, and fairness are measured in the counted resource.
 
-The third part of the module orders the jobs of a queue by a formula. Its inputs are the estimate, the size and the
-submission time of a job. *r* is the estimated run time in seconds (the requested limit, or the estimate of
-`--estimates`), *n* the size in processors or GPUs, and *s* the submission time in seconds since the beginning of the
-trace. The job with the lowest value of the formula comes first:
+The third part of the module orders the jobs of a queue by a formula. The inputs of the formula are the estimate, the
+size and the submission time of a job. In the formulas below, *r* is the estimated run time in seconds (the requested
+limit, or the estimate of `--estimates`), *n* the size in processors or GPUs, and *s* the submission time in seconds
+since the beginning of the trace. The job with the lowest value of the formula comes first:
 
     area  r n                        SAF, smallest area first (Carastan-Santos, de Camargo, Trystram, Zrigui, CCGRID'19)
     f1    log10(r) n + 870 log10(s)  F1, found by simulation and regression (Carastan-Santos, de Camargo, SC'17)
@@ -50,7 +50,7 @@ class SimulatedGroup:
 
     `refused`: the probability that the provider refuses a requested node; the refusal comes after the group's delay.
     `never`: the probability that a requested node never arrives.
-    `late`, `late_s`: the probability that a node arrives late, and the longest delay in seconds.
+    `late`, `late_s`: the probability that a requested node arrives late, and its longest delay in seconds.
     `lifetime_s`: the mean of the exponentially distributed time after which a node is lost like a spot node; 0 if nodes
     are never lost."""
 
@@ -98,12 +98,12 @@ class Task:
     `queue`: the queue, virtual cluster or partition in the trace.
     `waited_s`: the wait of the job that the trace states; None if the trace states none.
     `restart_s`: the seconds of work that the job loses when it is checkpointed, stopped and started again.
-    `active_s`: the time after its start at which the job fails, even if not all its pods ran (a Job's
-    `activeDeadlineSeconds`). `worth`: pairs of a time and the value of the job if it ends by this time. A job that has
-    only a deadline has the value 1 if it ends by the deadline.
-    `overruns`: True if the job may run longer than its limit, which is then only an estimate for the scheduler.
-    `follows`: the id of a preceding job. The task is submitted `think_s` after the end of the preceding job. If
-    `think_s` is None, the task is submitted when the preceding job ends, but not before `submitted_s`."""
+    `active_s`: the time after its start at which the job fails, even if not all its pods ran (a
+    Job's `activeDeadlineSeconds`). `worth`: pairs of a time and the value of the job if it ends by
+    this time. A job that has only a deadline has the value 1 if it ends by the deadline.
+    `overruns`: whether the job may run longer than its limit, which is then only an estimate for the scheduler.
+    `follows`: the id of a preceding job. The task is submitted `think_s` after the end of the preceding job.
+    If `think_s` is None, the task is submitted when the preceding job ends, but not before `submitted_s`."""
 
     job: Job
     run_s: float
@@ -252,8 +252,9 @@ class Formula(StrEnum):
     F1 = "f1"
 
     def priority(self, job: Job, counted: str, unit: int) -> int:
-        """Return the priority with which a job is submitted to the scheduler. `unit`: the amount of the resource
-        `counted` in one processor or GPU. Jobs without an estimate come last, in the order of their submission."""
+        """Return the priority with which a job is submitted to the scheduler. `unit`: the amount of the
+        resource `counted` in one processor or GPU. Jobs without an estimate come last, in the order of their
+        submission."""
         estimate_s = job.limit_s if job.estimate_s is None else job.estimate_s
         if estimate_s is None:
             return LAST

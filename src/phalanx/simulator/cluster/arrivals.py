@@ -9,7 +9,8 @@ For each job, the scheduler gets an estimate of the run time. The option `--esti
   Feitelson: "Backfilling using system-generated predictions rather than user runtime estimates", TPDS 2007). A job that
   runs longer than predicted gets a new prediction: the first prediction plus one minute. The following predictions add
   5, 15, 30 minutes, 1, 2, 5, 10, 20, 50 and 100 hours to the first prediction.
-- `xF` (F is a number, as in `x2`): F times the requested limit. `exact-xF`: F times the true run time (the *f-model*).
+- `xF`, where F is a number as in `x2`: the requested limit, multiplied by F. `exact-xF`: the true run time, multiplied
+  by F (the *f-model*).
 
 No job is stopped because of an estimate. A job is only stopped at the limit that its user requested, or at the limit of
 its queue."""
@@ -126,7 +127,7 @@ def estimator(name: str) -> Estimator:
 
 class Arrivals:
     """The submissions of all jobs. `checkpoint_s`: the interval at which jobs save their work; None if jobs never save
-    their work. `counted`: the counted resource and its unit, by which rounds and formulas measure the size of a job."""
+    their work. `counted`: the counted resource and its unit, in which rounds and formulas measure the size of a job."""
 
     def __init__(
         self,
@@ -165,8 +166,8 @@ class Arrivals:
         return job
 
     def expect_followers(self, job: str) -> None:
-        """Schedule the submissions of the jobs that follow `job`, which has just ended. Each is submitted after its
-        think time."""
+        """Schedule the submissions of the jobs that follow `job`, which has just ended. Each of these jobs is submitted
+        when its think time has passed."""
         now_s = self._agenda.now_s
         for fate in self._followers.pop(job, ()):
             task = fate.task

@@ -29,12 +29,12 @@ class Faults:
 
     `node_mtbf_s`, `node_repair_s`: the mean time until a node fails, and the mean time until it is repaired. The times
     themselves are exponentially distributed.
-    `slow_start`: the probability that the pods of a job start slowly: they then need a random time, at most
-    `slow_start_s`, until they run.
+    `slow_start`: the probability that the pods of a job start slowly: they then need a random time, at
+    most `slow_start_s`, until they run.
     `straggler`: the probability that a job runs `straggler_factor` times as long as in the trace.
     `late`: the probability that an event arrives late. Its delay is random, at most `late_s`.
-    `lost`: the probability that an event is lost. The scheduler learns of the change by the next full list of objects,
-    which it gets every `resync_s`.
+    `lost`: the probability that an event is lost. The scheduler learns of the change from the next full list of
+    objects, which it gets every `resync_s` seconds.
     `restart_every_s`: the mean time between restarts of the scheduler. After a restart, the scheduler gets a full list
     of all objects."""
 

@@ -1,10 +1,10 @@
 """Create pods at a limited rate, for several jobs at a time, as the controllers of a real cluster do.
 
-kube-controller-manager creates pods at a limited rate (`--kube-api-qps`), and its Job controller works on several jobs
-at a time (`--concurrent-job-syncs`), so pods of several jobs are created alternately. The simulated controllers create
-`batch` pods at a time, on average `per_s` per second. The controllers work on the first `side_by_side` jobs of their
-queue, and create one pod for each of these jobs in turn. When all pods of a job exist, the next job of the queue takes
-its place."""
+kube-controller-manager creates pods at a limited rate (`--kube-api-qps`), and its Job controller works on several
+jobs at a time (`--concurrent-job-syncs`), so pods of several jobs are created alternately. The simulated controllers
+create `batch` pods at a time, on average `per_s` per second. The controllers work on the first `side_by_side` jobs of
+their queue, and create one pod for each of these jobs in turn. When all pods of a job exist, the next job of the
+queue takes its place."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Creation:
 
 class Made(NamedTuple):
     """A created pod. `number`: the value of `UnfinishedJob.number` when the creation of the job's pods was requested.
-    `last`: True if no further pod of the job must be created."""
+    `last`: whether this is the last pod of the job."""
 
     job: str
     number: int

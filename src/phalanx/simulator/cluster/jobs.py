@@ -36,7 +36,7 @@ class SimulatedJobs:
     """The jobs of a run. `nodes`: the names of the present nodes. `live`: job id -> submitted job that has not ended.
     `running`: job id -> job that runs. `ended`: the number of ended jobs. `outcomes`: the outcomes of ended jobs, which
     a restarted scheduler needs. `cascades`: for each preemption, the length of the chain of preemptions that ends with
-    it. `has_changed`: True if a job was submitted or has ended since the last round."""
+    it. `has_changed`: whether a job was submitted or has ended since the last round."""
 
     def __init__(
         self,

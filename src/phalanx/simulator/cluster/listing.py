@@ -73,7 +73,7 @@ class UnfinishedJob:
             self.open.pop(Slot(placement.role, placement.ordinal), None)
 
     def release(self, slots: Iterable[Slot]) -> None:
-        """Remove the pods of the slots `slots`."""
+        """Remove the pods in these slots."""
         gone = set(slots)
         self.placed = tuple(placed for placed in self.placed if (placed.role, placed.ordinal) not in gone)
 

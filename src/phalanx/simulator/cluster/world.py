@@ -49,7 +49,7 @@ Happening: TypeAlias = Callable[[], Sequence[Event]]
 
 class SimulatedWorld:
     """The simulated cluster. `disturbance`: the faults; None if there are no faults. `checkpoint_s`: the interval at
-    which jobs save their work; None if jobs never save their work. `counted`: the counted resource and its unit, by
+    which jobs save their work; None if jobs never save their work. `counted`: the counted resource and its unit, in
     which rounds and formulas measure the size of a job."""
 
     def __init__(

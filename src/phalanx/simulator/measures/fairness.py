@@ -16,13 +16,13 @@ demand is the amount that its waiting and running jobs would use if they all ran
 part, which is at most the demand. The measures use the ratio `x = used / fair part`. If x is 1, the party got its fair
 part; if x is greater than 1, the party got more, at the cost of other parties.
 
-- `jain_fairness`: Jain's index of x over the parties with a fair part, as the mean over all rounds. `worst_...`: the
-  index in the worst round.
-- `share_gap`: the difference between the largest and the smallest x, as the mean over all rounds.
-- Finish-time fairness (Themis, NSDI'20): a job's completion time (end minus submission), divided by its completion time
-  if it ran alone on its party's part of the cluster. The party's part is 1/N for N parties or, with weights, in
-  proportion to its weight. The completion time alone is the run time of the job, multiplied by (size of the job / part)
-  if the job is larger than the part.
+- `jain_fairness`: the mean, over all rounds, of Jain's index of x for the parties with a fair part.
+  `worst_jain_fairness`: the index in the worst round.
+- `share_gap`: the mean, over all rounds, of the difference between the largest and the smallest x.
+- Finish-time fairness (Themis, NSDI'20): a job's completion time (end minus submission), divided by the completion time
+  that it would have alone on its party's part of the cluster. The party's part is 1/N for N parties or, with weights,
+  in proportion to its weight. The completion time alone is the run time of the job, multiplied by (size of the job /
+  part) if the job is larger than the part.
 
 The third part of the module measures dominant shares (Ghodsi et al., NSDI'11). A party's dominant share in a round is
 the largest fraction that it used of any resource of the cluster. The *gap* is the difference between the largest and
@@ -178,8 +178,8 @@ def rounds(
 
 
 def spread(into: list[Used], party: str, amount: float, start_s: float, end_s: float, round_s: float) -> None:
-    """Add to each round what the party used in it, if the party used `amount` from `start_s` to `end_s`. For each
-    round, this is the amount times the number of seconds of that time that lie in the round."""
+    """Divide the party's use of `amount` from `start_s` to `end_s` among the rounds. Each round gets the amount,
+    multiplied by the number of seconds of this time that lie in the round."""
     at = min(int(start_s // round_s), len(into) - 1)
     while start_s < end_s:
         until_s = end_s if at == len(into) - 1 else min(end_s, (at + 1) * round_s)

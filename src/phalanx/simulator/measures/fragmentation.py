@@ -154,7 +154,8 @@ def capacities(schedule: Schedule) -> Free:
 
 
 def fragmented(free: Free, shapes: list[tuple[dict[str, float], float]], counted: str) -> float:
-    """Return the free amount of the resource `counted` that a typical pod cannot use, as the mean over typical pods."""
+    """Return the free amount of the resource `counted` that a typical pod cannot use. The result is the mean over all
+    typical pods."""
     there = np.maximum(free[counted], 0.0)
     found = 0.0
     for asked, likelihood in shapes:

@@ -33,7 +33,7 @@ def deadlines(fates: Sequence[Fate]) -> dict[str, float]:
 
 
 def punctuality(due: Sequence[tuple[Fate, float]]) -> dict[str, float]:
-    """Return the measures of lateness. `due`: pairs of a job and its deadline, on the clock of the schedule."""
+    """Return the measures of lateness. `due`: pairs of a job and its deadline, which is a time of the schedule."""
     late = [fate.end_s - at_s for fate, at_s in due if fate.end_s is not None and fate.end_s > at_s]
     never = sum(fate.end_s is None for fate, _ in due)
     return {
@@ -75,8 +75,8 @@ OF_GROUPS = frozenset({"mean", "median", "p95", "p99"})
 
 
 def measure(schedule: Schedule) -> dict[str, Any]:
-    """Return all measures. The values are numbers or texts, except for `by_level`, `by_queue`, `by_size` and
-    `by_month`."""
+    """Return all measures. The values are numbers or texts, except for `by_level`, `by_queue`, `by_size`
+    and `by_month`."""
     done = list(schedule.finished())
     return {
         "trace": schedule.workload.name,
@@ -285,8 +285,9 @@ def by_month(schedule: Schedule) -> dict[str, object]:
 
 
 def size_class(size: float) -> str:
-    """Return the name of the class to which a job's size belongs; classes are powers of two: `1`, `2`, `3-4`, `5-8` …;
-    `<1` for shares of a device, `0` for jobs that request none of the counted resource."""
+    """Return the name of the class to which a job's size belongs, such as `1`, `2`, `3-4` or `5-8`. The largest size of
+    each class is a power of two. The class `<1` is for shares of a device, and the class `0` is for jobs that request
+    none of the counted resource."""
     if size < 1:
         return "<1" if size > 0 else "0"
     upper = 2 ** max(0, (round(size + 0.499999) - 1).bit_length())

@@ -4,8 +4,8 @@ none.
 Columns: `job_id,user,num_gpu,submit_time,iterations,model_name,duration,interval,expect_time_list,expect_value_list,
 best_effort,job_type`. All times are in seconds. The column `user` has the virtual cluster, which becomes the queue. A
 job that is not best effort has a deadline: the submission time plus the first value of `expect_time_list` (for soft
-deadlines the last value). Values of a list are separated by `-`. `expect_value_list`, if present, has for each time in
-`expect_time_list` the value of the job if it ends by this time."""
+deadlines the last value). Values of a list are separated by `-`. `expect_value_list`, if present, has for each time
+in `expect_time_list` the value of the job if it ends by this time."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Read the records of a trace file, and report errors with file, line and column.
 
-A *record* is a line of a log or a row of a table. An unreadable record is reported with its file, line and column. With
-`on_error` set to `skip`, the reader then counts the record and continues; with `stop`, the reader raises an error.
-Files that were compressed with gzip are recognised by their first bytes. A truncated file is reported like any other
-error.
+A *record* is a line of a log or a row of a table. An unreadable record is reported with its file, line and column.
+With `on_error` set to `skip`, the reader then counts the record and continues; with `stop`, the reader raises an
+error. Files that were compressed with gzip are recognised by their first bytes. A truncated file is reported like any
+other error.
 
 Times are at most `LONGEST_S`, because larger floats are too coarse to represent microseconds.
 

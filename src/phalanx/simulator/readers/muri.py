@@ -1,4 +1,5 @@
-"""The traces of Muri (Zhao et al., SIGCOMM'22), derived from Philly's: `job_id,num_gpu,submit_time,…,duration,…`.
+"""The traces of Muri (Zhao et al., SIGCOMM'22), derived from Philly's. Columns:
+`job_id,num_gpu,submit_time,…,duration,…`.
 
 `submit_time`, `duration` and `iteration_time` are milliseconds; `duration` is the product of iterations and iteration
 time. The columns about other resources (`resource_time_0` …) are ignored, because jobs of a Muri trace do not share

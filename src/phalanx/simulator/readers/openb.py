@@ -1,10 +1,10 @@
 """Alibaba's cluster-trace-gpu-v2023 ("openb"; Weng et al., ATC'23): a list of nodes, and lists of pods.
 
-Nodes: `sn,cpu_milli,memory_mib,gpu,model`. Pods: `name,cpu_milli,memory_mib,num_gpu,gpu_milli`. Most lists also have
-`gpu_spec, qos,pod_phase,creation_time,deletion_time,scheduled_time` (seconds). A pod with `gpu_milli` below 1000 gets
-only this part of one GPU, in thousandths. `gpu_spec` names the GPU models that the pod accepts, separated by `|`. The
-run time of a pod is the time from its scheduling in the trace (or from its creation, if it was never scheduled) to its
-deletion. In a list without times, one pod is submitted each second, and no pod ever ends."""
+Nodes: `sn,cpu_milli,memory_mib,gpu,model`. Pods: `name,cpu_milli,memory_mib,num_gpu,gpu_milli`. Most lists also
+have `gpu_spec, qos,pod_phase,creation_time,deletion_time,scheduled_time` (seconds). A pod with `gpu_milli` below
+1000 gets only this part of one GPU, in thousandths. `gpu_spec` names the GPU models that the pod accepts, separated
+by `|`. The run time of a pod is the time from its scheduling in the trace (or from its creation, if it was never
+scheduled) to its deletion. In a list without times, one pod is submitted each second, and no pod ever ends."""
 
 from __future__ import annotations
 

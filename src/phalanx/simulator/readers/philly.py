@@ -1,8 +1,9 @@
-"""Microsoft's Philly trace (Jeon et al., ATC'19) as a table of jobs: `timestamp,duration,num_gpus,gpu_time,cluster`.
+"""Microsoft's Philly trace (Jeon et al., ATC'19) as a table of jobs. Columns:
+`timestamp,duration,num_gpus,gpu_time,cluster`.
 
-`timestamp`: the submission (`YYYY-MM-DD HH:MM:SS`, read as UTC); `duration`: the run time in seconds; `cluster`: the
-virtual cluster, which becomes the queue. The trace does not state users, limits, waits or machines; the machines are
-set with `--cluster`."""
+`timestamp`: the time of the submission (`YYYY-MM-DD HH:MM:SS`, read as UTC); `duration`: the run time in
+seconds; `cluster`: the virtual cluster, which becomes the queue. The trace does not state users, limits, waits
+or machines; the machines are set with `--cluster`."""
 
 from __future__ import annotations
 

@@ -52,8 +52,8 @@ def read(
     size: int | None = None,
 ) -> Workload:
     """Return the workload of a log. `first`: the number of jobs after which reading stops; None for all jobs. `follow`:
-    True to use the preceding-job field. `size`: the machine's number of processors, which is used instead of the number
-    in the header. Raises `TraceError`."""
+    whether the preceding-job field is used. `size`: the machine's number of processors, which is used instead of the
+    number in the header. Raises `TraceError`."""
     source, header = SourceFile(path, on_error), dict[str, str]()
     tasks, seen = list[Task](), set[int]()
     for line, text in source.lines():
@@ -155,8 +155,8 @@ def job_of(values: list[int], count: int, limit_s: float | None) -> Job:
 
 
 def no_job(run: int, count: int, *, known: bool) -> str:
-    """Return the reason why a record is not the record of a job that ran; an empty text if the record is of such a job.
-    `known`: True if an earlier record has the same number."""
+    """Return why a record does not count as the record of a job that ran; an empty text if it does.
+    `known`: whether an earlier record has the same number."""
     if known:
         return "parts of a job that is recorded as a whole (status 2 to 4)"
     if run <= 0:

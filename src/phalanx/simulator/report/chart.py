@@ -1,9 +1,8 @@
 """Charts as inline SVG. The charts need no script, scale with the page, and take their colours from the page's style
 sheet, so they work in light and dark mode.
 
-Each chart is drawn in a box of the width `WIDTH`. `Axes` maps values to positions and draws ticks. Colours are given by
-CSS classes: `c0` … `c8` for areas and `l0` … `l8` for lines.
-The style sheet is in `page`."""
+Each chart is drawn in a box of the width `WIDTH`. `Axes` maps values to positions and draws ticks. The CSS classes `c0`
+… `c8` set the colours of areas, and `l0` … `l8` the colours of lines. The style sheet is in `page`."""
 
 from __future__ import annotations
 
@@ -130,7 +129,7 @@ def round_ticks(high: float, count: int = 4) -> list[float]:
 
 
 def time_ticks(span_s: float, count: int = 6) -> list[tuple[float, str]]:
-    """Return (seconds since the beginning, label) of about `count` ticks."""
+    """Return about `count` ticks, as pairs (seconds since the beginning, label)."""
     unit_s, name = next(
         ((unit_s, name) for unit_s, name in ((DAY_S, "d"), (HOUR_S, "h"), (MINUTE_S, "min")) if span_s >= 3 * unit_s),
         (1.0, "s"),
@@ -139,7 +138,7 @@ def time_ticks(span_s: float, count: int = 6) -> list[tuple[float, str]]:
 
 
 def duration(seconds: float) -> str:
-    """Return a duration as text: `3.2 d`, `1.5 h`, `12.0 min`, `40 s`."""
+    """Return a duration as text, such as `3.2 d`, `1.5 h`, `12.0 min` or `40 s`."""
     for unit_s, name in ((DAY_S, "d"), (HOUR_S, "h"), (MINUTE_S, "min")):
         if seconds >= unit_s:
             return f"{seconds / unit_s:.1f} {name}"

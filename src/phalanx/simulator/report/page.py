@@ -169,7 +169,7 @@ def comparison(pictures: Sequence[Picture], rows: Sequence[Mapping[str, object]]
 
 
 def best_of(rows: Sequence[Mapping[str, Any]], name: str, *, less: bool) -> float | None:
-    """Return the best value of a measure among all rows; None if all values are equal. `less`: True if a lower value is
+    """Return the best value of a measure among all rows; None if all values are equal. `less`: whether a lower value is
     better."""
     values: list[float] = [row[name] for row in rows if isinstance(row.get(name), int | float)]
     if len(set(values)) < 2:

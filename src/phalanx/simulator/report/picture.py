@@ -72,9 +72,9 @@ class Look:
 class Picture:
     """The data of one schedule. Amounts are in the workload's counted resource.
 
-    `used[party][bin]`: the mean used amount. `waiting[bin]`: the mean amount requested by waiting jobs. `queued[bin]`:
-    the mean number of waiting jobs.
-    `waits`: evenly spaced quantiles of the waits of all jobs, in seconds.
+    `used[party][bin]`: the mean amount that the party used in the bin. `waiting[bin]`: the mean amount requested by
+    waiting jobs. `queued[bin]`: the mean number of waiting jobs.
+    `waits`: evenly spaced quantiles of the waits of all jobs that ended, in seconds.
     `parties`: the parties in the order of their colours.
     `worst`: the jobs with the highest slowdown. `never`: some of the jobs that never ran. `never_count`: the number of
     all jobs that never ran."""

@@ -8,8 +8,8 @@ code of the real scheduler. The simulation assumes:
   it.
 - Evicted pods are gone when their grace period is over. A preempted job runs again later, from the beginning.
 - An elastic job with fewer pods than it can use grows when capacity is free. Its run time does not change.
-- A started gang with fewer pods than its minimum is stopped as a whole if its missing pods get no nodes within
-  `Assumptions.patience_s`.
+- A started gang with fewer pods than its minimum is stopped as a whole if its missing pods get no nodes
+  within `Assumptions.patience_s`.
 - Pods of other schedulers stay, and the nodes do not change, except for nodes that node groups add or remove.
 
 Job order, quota, backfill, reservations, dependencies and preemption have the same effect as in the real cluster. If
@@ -63,7 +63,7 @@ class ForwardEviction:
 class Course:
     """The simulated course of one job. Times are in seconds since the epoch.
 
-    `ran`: True if the job was running at the beginning of the simulation.
+    `ran`: whether the job was running at the beginning of the simulation.
     `waits_since_s`: when its present wait began; None if it does not wait.
     `starts_s`: the times of its starts; there may be several, because an evicted job starts again.
     `end_s`: the end of its last run; None if the job still waits.

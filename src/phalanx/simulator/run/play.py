@@ -85,7 +85,7 @@ def drawn(tasks: Sequence[Task], random: Random) -> Iterator[Task]:
 
 
 def staying(task: Task, at: int, *, copy: bool) -> Task:
-    """Return the task with the submission time `at` (seconds) and an infinite run time. `copy`: True to give the task a
+    """Return the task with the submission time `at` (seconds) and an infinite run time. `copy`: whether the task gets a
     new id."""
     name = f"{task.job.id}-{at}" if copy else task.job.id
     job = replace(alone(task.job), id=name, submitted_s=float(at), limit_s=None, deadline_s=None, begin_s=None)
