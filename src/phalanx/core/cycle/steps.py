@@ -141,8 +141,6 @@ class Cycle:
         if self.wants_nothing(head) or not self.field.may_be_tried(request_class):
             return False
         has_room = state.known.counted(found, state.grants)
-        if has_room and self.is_sure_to_start(request_class):
-            return True
         offers = state.offers(head)
         allowed = [offer for offer in offers if offer.short is None]
         if allowed and has_room and any(self.could_be_placed(head, offer) for offer in allowed):
@@ -157,14 +155,6 @@ class Cycle:
         if any(offer.short is None for offer in offers):
             return False
         return self.known.why_not(head.request_class, offers, ()).code in NEVER
-
-    def is_sure_to_start(self, request_class: RequestClass) -> bool:
-        """Return whether a class that fits by counting is certain to start: counting is exact for its gang, no
-        reservation exists, and its queue has enough quota."""
-        found, is_reserved = request_class.placement_class, self.reserving.reserved or self.cluster.reservations
-        if not found.single or is_reserved or not self.state.is_within_limits(request_class):
-            return False
-        return self.state.draft.ordinary_amounts(found.key.gang.demands[0])
 
     def could_be_placed(self, head: Candidate, offer: FlavorAssignment) -> bool:
         """Return whether the offer's gang could be placed now."""

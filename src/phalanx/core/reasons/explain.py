@@ -147,9 +147,12 @@ def holds(group: NodeGroup, demand: Demand) -> bool:
 def never(cluster: Cluster, draft: Draft, gang: Gang, near: Reason | None = None) -> Reason | None:
     """Return the reason why the gang would not fit even on empty nodes; None if it may fit. `near`: the reason of the
     failed attempt if no topology domain had enough capacity."""
-    required = ((gang.demands[at], gang.roles[at]) for at in gang.required_roles)
-    alone = (impossible(cluster, demand, role) for demand, role in required if role.minimum)
-    reason = next((each for each in alone if each), None)
+    reason = None
+    for at in gang.required_roles:
+        most = fit.empty_capacity(cluster.columns, gang.demands[at])
+        if most < gang.roles[at].minimum:
+            reason = impossible(cluster, gang.demands[at], gang.roles[at], most)
+            break
     if reason is None and near is not None and near.code is ReasonCode.NEVER_FITS:
         reason = near
     if reason is None and (gang.tree is not None or len(gang.roles) != 1 or not gang.demands[0].unconstrained):
@@ -229,11 +232,9 @@ def backoff(record: JobRecord, now_s: float) -> Reason:
     )
 
 
-def impossible(cluster: Cluster, demand: Demand, role: Role) -> Reason | None:
-    """Return the reason why the role alone would not fit even on empty nodes; None if it would fit."""
-    most = fit.empty_capacity(cluster.columns, demand)
-    if most >= role.minimum:
-        return None
+def impossible(cluster: Cluster, demand: Demand, role: Role, most: int) -> Reason:
+    """Return the reason why the role alone would not fit even on empty nodes. `most`: the number of its pods that empty
+    nodes could hold; less than the role's minimum."""
     rows = fit.matching(cluster.columns.attributes, demand.where).nonzero()[0]
     if not len(rows):
         return no_node_matches(cluster, demand, role)
