@@ -2,7 +2,8 @@
 
 The plug-ins run after defaulting and before validation, in the order of kube-apiserver. They may edit the object, or
 raise `StatusError`. They read other objects (the namespace, limit ranges, priority classes) through `Reader`. The lists
-at the end of the module assign plug-ins to kinds; for a kind without plug-ins, a write costs one look-up.
+at the end of the module assign plug-ins to kinds. A write of a kind without plug-ins costs only one look-up in a
+dictionary.
 
 Source: k8s.io/kubernetes/plugin/pkg/admission and k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle.
 """
@@ -337,7 +338,8 @@ def storage_object_in_use_protection(resource: Resource, obj: Object, old: Objec
 
 def volume_claim_resize(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
     """Check that a bound volume claim grows only if its class allows it. Raises `StatusError` 403."""
-    if old is None or (old.get("status") or {}).get("phase") != "Bound":  # otherwise validation checks the change
+    # validation checks the changes of a claim that is not bound
+    if old is None or (old.get("status") or {}).get("phase") != "Bound":
         return
     asked = (((one["spec"].get("resources") or {}).get("requests") or {}) for one in (obj, old))
     now, before = (quantity.of(one.get("storage", "0")) for one in asked)

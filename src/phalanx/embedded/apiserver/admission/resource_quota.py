@@ -1,14 +1,14 @@
 """ResourceQuota admission: refuse writes by which the usage of a namespace would exceed its quotas.
 
 Admission does not read the usage from the quota's field `status.used`, which may be out of date. At each create in a
-namespace with a quota, it takes the numbers of objects from the store's counts (`HeldQuota`), and sums up the amounts
-of pods (cpu, memory, ephemeral storage, extended resources), volume claims (storage, in total and for each class) and
-services (load balancers, node ports). So the usage is always exact. In a namespace without a quota nothing is computed.
-For an update, only the amounts that it adds are checked.
+namespace with a quota, it takes the numbers of objects from the store's counts (`HeldQuota`). It sums up the amounts of
+pods (cpu, memory, ephemeral storage, extended resources), of volume claims (storage, in total and for each class) and
+of services (load balancers, node ports). So the usage is always exact. In a namespace without a quota nothing is
+computed. For an update, only the amounts that it adds are checked.
 
 A quota may limit two resources that only Phalanx has; each of them counts the objects of all kinds in the namespace
-together. `phalanx.dev/objects` is the number of objects other than Events; a namespace may have the same number of
-Events in addition. `phalanx.dev/bytes` is the size of all objects as JSON.
+together. `phalanx.dev/objects` is the number of objects other than Events; in addition, the namespace may have as many
+Events as the quota allows objects. `phalanx.dev/bytes` is the size of all objects as JSON.
 
 Source: k8s.io/apiserver/pkg/admission/plugin/resourcequota, pkg/quota/v1/evaluator/core.
 """

@@ -3,9 +3,9 @@ controllers.
 
 `default` sets the defaults of Jobs and Queues. If a pod names Volcano's scheduler but no PodGroup, `default` also sets
 the name of a PodGroup, which `controllers.operators.volcano.pod_groups` creates. `check` and `check_deletion` refuse
-the same requests as Volcano's webhooks, with the same code 400. On other clusters, admission policies of the Volcano
-dialect check single objects. These plug-ins also read other objects, and so find missing queues, closed queues, and
-queues with children.
+the same requests as Volcano's webhooks, with the same code 400. On a real cluster, the admission policies of the
+Volcano dialect do a part of these checks, because a policy sees only the written object. These plug-ins also read other
+objects, and so find missing queues, closed queues, and queues with children.
 
 All writes pass these checks, including those of the control plane.
 
@@ -372,8 +372,8 @@ def _hierarchy(annotations: Mapping[str, str]) -> Iterator[str]:
 
 
 def _below(name: str, parent: str, reader: QueueReader) -> Iterator[str]:
-    """Yield an error if the queue cannot be a child of `parent`: the parent is the queue itself or one of its
-    descendants, it does not exist, it runs pods, or the queue would be too many levels deep."""
+    """Yield an error if the queue cannot be a child of `parent`. The parent must exist, must not be the queue itself or
+    one of its descendants, and must not run pods. The queue must not be too many levels deep."""
     if parent == name:
         yield f"the parent of queue {name} can not be itself"
         return

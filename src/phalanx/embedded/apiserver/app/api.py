@@ -1,9 +1,9 @@
-"""The steps in which a request is handled.
+"""Handle each request, and turn every error into a response.
 
 The server handles a request in these steps: it authenticates the user, parses the path, authorizes the request,
-negotiates the media type, and calls the handler. Every refusal is a `StatusError`, which is caught in one place and
-sent to the client as a Status object. Any other exception is a defect of Phalanx: the server responds with 500 and logs
-the traceback."""
+negotiates the media type, and calls the handler. Every refusal is raised as a `StatusError`. It is caught in one place
+and sent to the client as a Status object. Any other exception is a defect of Phalanx: the server responds with 500 and
+logs the traceback."""
 
 from __future__ import annotations
 

@@ -23,7 +23,8 @@ from phalanx.embedded.apiserver.storage.watch import Hub
 
 
 class Engine:
-    """These parts of one server. `numbers`: the Slurm job numbers that the server has given to users."""
+    """The parts of one server that handle stored objects. `numbers`: the Slurm job numbers that the server has given to
+    users."""
 
     def __init__(self, store: Store, registry: Registry, settings: StoreSettings) -> None:
         self.store, self.registry = store, registry

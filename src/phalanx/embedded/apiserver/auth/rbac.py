@@ -6,8 +6,8 @@ namespace. A user has the union of these rights; no rule denies a right. A rule 
 objects of every name. A rule with names applies only if the request's path (or a field selector by name) names the
 object.
 
-Users cannot grant rights that they do not have: a user who writes a role needs each of its rights (or the verb
-`escalate`), and a user who binds a role needs the same (or the verb `bind`).
+Users cannot grant rights that they do not have. A user who writes a role needs each of its rights, or the verb
+`escalate`. A user who binds a role needs each of its rights, or the verb `bind`.
 
 Sources: pkg/apis/rbac/v1/evaluation_helpers.go, pkg/registry/rbac (policybased), pkg/registry/rbac/validation.
 
@@ -37,8 +37,8 @@ Rule = Mapping[str, Any]
 
 
 class AccessRequest(NamedTuple):
-    """A request whose right is checked. `resource`: the plural name, with a subresource after a slash. `name`: the name
-    of the object; "" for no particular object."""
+    """A request, in the terms in which RBAC checks the right to it. `resource`: the plural name, with a subresource
+    after a slash. `name`: the name of the object; "" for no particular object."""
 
     verb: str
     group: str
@@ -54,8 +54,8 @@ class RbacObjects(Protocol):
 
 
 class Grants:
-    """The rules that apply to each user. They are remembered until `forget` is called, after a role or a binding has
-    changed."""
+    """The rules that apply to each user. They are remembered until `forget` is called, which happens when a role or a
+    binding changes."""
 
     def __init__(self, objects: RbacObjects) -> None:
         self._objects = objects
@@ -75,7 +75,7 @@ class Grants:
 
     def _remember(self, user: User, namespace: str, rules: tuple[Rule, ...]) -> None:
         """Remember the rules of a user. A request may name any namespace and any user, so the memory for these rules is
-        limited: without limits, 126,000 requests with long names took half a gigabyte."""
+        limited. Without limits, 126,000 requests with long names took half a gigabyte."""
         if len(namespace) > _LONGEST_NAMESPACE or len(user.name) + sum(map(len, user.groups)) > _LONGEST_USER:
             return
         if len(self._known) >= _KEPT:
@@ -88,7 +88,8 @@ class Grants:
         return self._objects.get(GROUP, "roles", namespace, reference["name"])
 
     def source(self, user: User, namespace: str, fits: Callable[[Rule], bool]) -> str:
-        """Describe the binding and role that give the user the first rule that fits; "" if no rule fits."""
+        """Find the first rule of the user for which `fits` returns True. Describe the binding and the role from which
+        the user has this rule; "" if there is no such rule."""
         for rule, binding in self._found(user, namespace):
             if fits(rule):
                 return _described(binding, user)

@@ -1,5 +1,5 @@
-"""The forms in which a response can show objects: JSON, YAML or protobuf, in another version of their kind, as a Table,
-or with their metadata only.
+"""The forms in which a response can show objects: as JSON, YAML or protobuf, in any served version of their kind, whole
+or with their metadata only, or as a Table.
 
 The server chooses one `Form` per request from its Accept header. JSON in the stored version needs no conversion: the
 server joins the stored bytes. For protobuf the server must encode each object of a list. So while it creates a long
@@ -59,8 +59,8 @@ class Form:
 def form_of(
     resource: Resource, request: HttpRequest, *, listing: bool = False, stream: bool = False, missing: bool = False
 ) -> Form:
-    """Return the form of the first media type in the Accept header in which the server can send the kind. `missing`:
-    the object does not exist. Raises `StatusError` 406."""
+    """Return the form of a response: the first in the Accept header that the server can send for this kind. `missing`:
+    True if the object does not exist. Raises `StatusError` 406."""
     for accept in request.accept:
         if stream and accept.media == YAML:
             continue

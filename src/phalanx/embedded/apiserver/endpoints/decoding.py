@@ -194,11 +194,11 @@ def _decode_fields(knowledge: Knowledge, resource: Resource, obj: Object, touche
 
 
 def _unshared(old: Object, touched: Collection[str]) -> Object:
-    """Return a stored object whose top-level fields in `touched` may be changed: these fields and the metadata are
-    copies, and all other fields are shared with readers.
+    """Return a copy of a stored object, in which the caller may change the metadata and the top-level fields in
+    `touched`. All other fields are shared with readers.
 
-    The caller must not edit the shared fields in place. The strategies of kinds never do: a stored object has its
-    defaults already, so setting defaults changes nothing in it, and a strategy restores an old value by sharing it
+    The caller must not edit the shared fields in place. The strategies of kinds never do. A stored object has its
+    defaults already, so setting defaults changes nothing in it. A strategy restores an old value by sharing it
     (`obj["status"] = old["status"]`). The managedFields are always shared, because they are often the largest part of
     an object and are never edited in place.
     """

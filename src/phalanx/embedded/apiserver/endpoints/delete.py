@@ -1,8 +1,8 @@
 """Delete objects: check preconditions, and handle grace periods, finalizers and dependents.
 
 The steps are those of registry.Store.Delete and rest.BeforeDelete in k8s.io/apiserver. The server does not change
-dependents. It writes the propagation policy (orphan, foreground, background) as a finalizer, on which the garbage
-collector, an ordinary client, acts.
+dependents. It writes the propagation policy (orphan, foreground, background) as a finalizer. The garbage collector, an
+ordinary client, reads the finalizer and acts on the dependents.
 
 The server records the user who deletes a pod or a job in an annotation of the terminating object. The last state that
 watches deliver has the annotation, too. So the node, the scheduler and the ledger can report that user. A deletion by a
@@ -131,8 +131,8 @@ def _decoded(body: Any) -> Object:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deleted:
-    """The result of a deletion. `gone`: True if the object is removed; False if it is only marked for deletion, and
-    stays until its finalizers are removed or its grace period has ended."""
+    """The result of a deletion. `gone`: True if the object is removed; False if it is only marked for deletion. A
+    marked object stays until its finalizers are removed or its grace period has ended."""
 
     stored: Stored
     gone: bool

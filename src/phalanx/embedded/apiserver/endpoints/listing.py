@@ -1,9 +1,9 @@
 """Get, list and watch objects.
 
-A list is a snapshot: its continue token carries the version of the first page and the last key on the page, so every
-page shows the objects at the same version. The store can provide this version as long as the store's history reaches
-back to it. A watch may begin with a list of the present objects. The server makes this list and opens the watch in one
-step of the event loop, so that the client neither misses a change between them nor gets one twice.
+All pages of a list show the objects at the same version. The continue token contains this version, and the key of the
+last object on the page. The store can provide this version as long as the store's history reaches back to it. A watch
+may begin with a list of the present objects. The server makes this list and opens the watch in one step of the event
+loop. So the client misses no change between the two, and gets no change twice.
 """
 
 from __future__ import annotations

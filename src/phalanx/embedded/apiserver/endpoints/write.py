@@ -187,7 +187,7 @@ class ObjectWriter:
         before = old.obj
         meta, old_meta = obj["metadata"], before["metadata"]
         objectmeta.keep_system_fields(meta, old_meta)
-        # the version shows validation that the object is not new
+        # validation recognizes an existing object by its version
         meta["resourceVersion"] = old_meta["resourceVersion"]
         strategy.default(obj)
         beneath = WHOLE if target.subresource is None else Beneath(name=target.sub)
@@ -269,8 +269,8 @@ class ObjectWriter:
             raise _Overtaken(error.code, error.reason, error.message, details=error.details)
 
     def _prepare(self, target: RouteTarget, obj: Object, before: Object) -> Callable[[], list[Cause]]:
-        """Restore the fields of `before` in `obj` that this write may not change. Return the function that validates
-        `obj`, which the caller calls after admission."""
+        """If `obj` changes fields that this write may not change, set them to their values in `before`. Return a
+        function that validates `obj`; the caller calls it after admission."""
         strategy = target.resource.strategy
         match target.sub, strategy:
             case "", _:
@@ -293,7 +293,8 @@ class ObjectWriter:
         resource = target.resource
         if intent.dry_run:
             return WrittenObject(stored=Stored(old.version, encode(obj), obj))
-        if obj == old.obj and _encode_sorted(obj) == _encode_sorted(old.obj):  # in Python True == 1, in JSON it is not
+        # Python's == treats True and 1 as equal, but their JSON differs
+        if obj == old.obj and _encode_sorted(obj) == _encode_sorted(old.obj):
             return WrittenObject(stored=old)
         if removable(obj):
             last = as_revision(old.obj)

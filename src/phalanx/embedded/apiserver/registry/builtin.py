@@ -1,10 +1,10 @@
 """The built-in kinds of this server, as discovery lists them.
 
 The server has the kinds that jobs, pods and nodes need. Most other kinds are missing, because no component would act on
-them. A few of these are stored all the same, because clients list or write them: daemon sets, HorizontalPodAutoscalers,
-network policies, and the kinds that drivers of volumes and devices publish. (The Cluster Autoscaler lists these before
-its first loop.) When a client creates an object of such a kind, the response has a warning that nothing acts on the
-object. Names, short names, categories and verbs are those of kube-apiserver 1.36.
+them. The server stores a few of these kinds all the same, because clients list or write them: DaemonSets,
+HorizontalPodAutoscalers, NetworkPolicies, and the kinds that drivers of volumes and devices publish. (The Cluster
+Autoscaler lists these before its first loop.) When a client creates an object of such a kind, the response has a
+warning that nothing acts on the object. Names, short names, categories and verbs are those of kube-apiserver 1.36.
 """
 
 from __future__ import annotations

@@ -2,15 +2,15 @@
 `kubectl explain`.
 
 `/openapi/v3` is an index of the documents with a hash of each, so that clients fetch only documents that have changed.
-A document has the schemas of its kinds with all schemas that these refer to, and one operation for each verb, with the
-query parameters of the verb. (The parameter `fieldValidation` shows kubectl that the server validates fields.) The
+A document has the schemas of its kinds, and all schemas to which they refer. It has one operation for each verb, with
+the query parameters of the verb. (The parameter `fieldValidation` shows kubectl that the server validates fields.) The
 schemas of built-in kinds are the published definitions, converted back from JSON Schema to OpenAPI. The schemas of
 custom resources come from their CustomResourceDefinitions. A document is built when a client first requests it, because
 the document of core/v1 has a megabyte.
 
-`/openapi/v2` exists because kubectl requests it for a file with `kind: List`, a kind that no document of v3 contains,
-and fails if the path does not exist. If that document has no schema of a kind, kubectl leaves the validation to the
-server. So the document is empty.
+`/openapi/v2` exists because of files with `kind: List`, a kind that no document of v3 contains. For such a file kubectl
+requests `/openapi/v2`, and fails if the path does not exist. If that document has no schema of a kind, kubectl leaves
+the validation to the server. So the document is empty.
 
 Source of the forms: k8s.io/kube-openapi/pkg/handler3 and builder3, KEP-2896. The form of v2 as protobuf is from
 openapi_v2.Document and Info of github.com/google/gnostic-models.

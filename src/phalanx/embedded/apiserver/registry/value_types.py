@@ -1,5 +1,5 @@
-"""The types that expressions see in the objects of a kind. The types are derived from the kind's published definition
-or from its structural schema.
+"""The types that the fields of objects have in CEL expressions. The types are derived from the kind's published
+definition or from its structural schema.
 
 Source: k8s.io/apiserver/pkg/cel/common (SchemaDeclType). If the name of a field is a reserved word of CEL, expressions
 can use the escaped name or the name itself.

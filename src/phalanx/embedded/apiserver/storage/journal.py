@@ -2,10 +2,10 @@
 
 A *revision* is an object as one write left it, under the resource version of that write. The newest row of an object's
 name is the live object, or records its deletion. Older rows are the history from which watches resume. So a write needs
-only one insert, which is always at the end of the table's B-tree: the new row is both the live object and the newest
-entry of the history. When the server starts, the live state is the newest row of each name. Rows are deleted when the
-history is trimmed: `Prune` names these rows. The same transaction also moves the *horizon*, the version after which the
-kept history begins.
+only one insert, because the new row is both the live object and the newest entry of the history. The insert is always
+at the end of the table's B-tree. When the server starts, the live state is the newest row of each name. Rows are
+deleted when the history is trimmed: `Prune` names these rows. The same transaction also moves the *horizon*, the
+version after which the kept history begins.
 
 Durability: the database uses WAL with synchronous=FULL, so a commit returns when the rows are on the disk. The rows of
 one batch are written with few multi-row INSERT statements, whose sizes are powers of two, so that a few prepared
@@ -115,7 +115,8 @@ class Journal:
         if loss is not None:
             self._refuse(str(loss))
             kept = loss.last.version
-            self.note("horizon", kept)  # so that a version that a client has seen is never used again
+            # new versions begin above all lost ones, so that no version that a client has seen is used again
+            self.note("horizon", kept)
         if loss is not None or not self._acknowledged.latest():
             self._acknowledged.reset(Receipt(kept, at_s, ""))
         if not counted:

@@ -1,14 +1,15 @@
 """The store of all objects. Readers read the objects from memory. A write is on the disk before the server responds to
 its writer.
 
-The store keeps every live object both decoded and as JSON bytes, so that it can build responses to GET and LIST and
-watch events by joining bytes. Code on the event loop checks each write against the *head* of its object, and accepts or
-refuses it. The head is the newest state, which includes accepted writes that are not on the disk yet. So a write whose
-resourceVersion is outdated is always refused, while readers see only writes that are on the disk.
+The store keeps every live object both decoded and as JSON bytes. Responses to GET and LIST and the events of watches
+are built by joining these bytes. Code on the event loop checks each write against the *head* of its object, and accepts
+or refuses it. The head is the newest state, which includes accepted writes that are not on the disk yet. So a write
+whose resourceVersion is outdated is always refused, while readers see only writes that are on the disk.
 
 Writes are committed in groups: a writer thread stores the writes of one iteration of the event loop in one transaction.
-Writes that are accepted during a commit form the next transaction. After a commit the store makes its writes visible in
-the order of their versions, passes their events to the subscribers, and then reports success to the writers.
+Writes that are accepted during a commit form the next transaction. After a commit the store makes the committed writes
+visible in the order of their versions, and passes their events to the subscribers. Then it reports success to the
+writers.
 
 If a commit fails (disk full, I/O error), its writes fail, and so do later writes to the same objects. Writes whose
 success was already reported are not affected. The next write tries the disk again. On a full disk the store accepts
@@ -360,7 +361,7 @@ class Store:
         self._thread.submit(run)
 
     def _frugal(self, batch: list[_Pending], now: float) -> tuple[list[JournalRow], Prune]:
-        """Return the rows to write and to delete on a full disk, where the store keeps no history: a write deletes the
+        """Return the rows to write and to delete on a full disk. The store keeps no history then: a write deletes the
         rows that it replaces, and a deletion leaves no row."""
         old = [one.base.stored.version for one in batch if one.base is not None and not one.base.gone]
         for past in self._past:

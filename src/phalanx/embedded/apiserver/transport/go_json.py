@@ -1,9 +1,9 @@
 """Provide the messages of Go's encoding/json about syntax errors and duplicate fields, and limit the depth and size of
 bodies.
 
-Clients see these messages in responses 400 and in warnings, and Python's decoders have different messages. For a valid
-body these functions are not called: `syntax_error` is called after decoding has failed, and `duplicates` if the number
-of keys before and after decoding differs.
+Clients see these messages in responses 400 and in warnings, and Python's decoders have different messages. These
+functions are not called for a valid body. `syntax_error` is called after decoding has failed. `duplicates` is called if
+the number of keys before and after decoding differs.
 
 The module also limits the depth of a body, and the expansion of aliases in YAML.
 

@@ -5,12 +5,12 @@ becomes a task, which calls the application, and the response is sent in one wri
 of the time of a pod's creation would be spent in that server: docs/decisions/0010.) The requests of one connection are
 handled in order, one at a time.
 
-A stream is sent in chunks, and waits while the client does not read (`pause_writing`), so a slow client fills only the
-buffer of its own watch. When a client disconnects, its stream ends, but a write that the server has already accepted is
-completed.
+A stream is sent in chunks. While the client does not read, the stream waits (`pause_writing`), so a slow client fills
+only the buffer of its own watch. When a client disconnects, its stream ends, but a write that the server has already
+accepted is completed.
 
 Connections and memory are limited (`HttpLimits`). The server calls `expire` every few seconds. `expire` closes a
-connection that is idle for too long, whose request stays incomplete for too long, or whose client does not read the
+connection if it is idle for too long, if its request stays incomplete for too long, or if its client does not read the
 response for too long. If all bodies together take too much memory, the connection whose body began first is closed."""
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _KEPT_HEADERS = frozenset({b"authorization", b"accept", b"content-type", b"user-
     b"impersonate-group",
     b"impersonate-uid",
 }
-_PASSED_ON = b"/proxy"  # occurs in the URL of each request that is forwarded to a pod with all headers
+_PASSED_ON = b"/proxy"  # a request whose URL contains this may be forwarded to a pod, so all its headers are kept
 _WRITE_HIGH_WATER_BYTES = 2**20
 _PIPELINE_LIMIT = 16
 _HEADERS_LIMIT_BYTES = 64 * 1024  # the limit on the headers together with the URL

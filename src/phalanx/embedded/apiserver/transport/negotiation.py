@@ -43,7 +43,7 @@ class Accept:
 
 @cached(512)
 def accepted(header: str) -> tuple[Accept, ...]:
-    """Return those forms in an Accept header that the server has, in the client's order of preference. Raises
+    """Return those forms in an Accept header that the server can send, in the client's order of preference. Raises
     `StatusError` 406 if there are none."""
     if not header:
         return (Accept(),)

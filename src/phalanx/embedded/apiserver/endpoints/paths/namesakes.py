@@ -3,8 +3,8 @@ group.
 
 `kubectl get queue` requests the queues of the first group in discovery that has a kind of this name. So discovery lists
 groups without objects last. But kubectl caches discovery for hours, and may still request the wrong group. If the
-requested object does not exist in that group but exists in another one, the response has a warning with the full name
-of the other kind.
+requested object does not exist in that group but exists in another group, the response has a warning. It contains the
+full name of the other kind.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ arguments, directories, file names and environments are hidden. Of each pod, eve
 and the time of its end, and no other field.
 
 The user of a job is stored in an annotation that the user wrote. If a namespace belongs to a user, the server replaces
-the annotation's name and ids by those of the owner, so that no user can pretend to be another.
+the name and the ids in the annotation by those of the owner. So no user can pretend to be another.
 """
 
 from __future__ import annotations
@@ -181,8 +181,8 @@ def _asks(obj: Object) -> Iterator[tuple[str, str]]:
 
 
 def _job(obj: Object, owner: Mapping[str, object], *, whole: bool) -> Object:
-    """Return the Job as it is shown to its reader; the owner of the namespace is always its user. `whole`: True for all
-    fields; False for the fields that every user may see."""
+    """Return the fields of the Job that the reader may see. If the namespace has an owner, the owner is shown as the
+    Job's user. `whole`: True for all fields; False for the fields that every user may see."""
     meta, status = obj["metadata"], obj.get("status") or {}
     notes, labels = meta.get("annotations") or {}, meta.get("labels") or {}
     shown = {key: text for key, text in notes.items() if whole or key in _NOTES}

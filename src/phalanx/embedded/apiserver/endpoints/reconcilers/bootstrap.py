@@ -1,6 +1,5 @@
 """Create the objects of a new cluster: namespaces, system priority classes, the default user roles (`cluster-admin`,
-`admin`, `edit`, `view`), and roles for discovery and for reviews of one's own access, which are bound to the groups of
-all users."""
+`admin`, `edit`, `view`), and roles that all users have (for discovery, and for reviews of their own access)."""
 
 from __future__ import annotations
 
@@ -150,9 +149,9 @@ async def _ensure(
 
 
 async def _settled(write: Awaitable[object]) -> None:
-    """Wait for a write, and ignore the refusal (5xx) of a webhook that does not respond. The server starts all the
-    same, because the webhook's pods cannot run before the server does; the next start tries the write again. Raises
-    `StatusError` for other refusals."""
+    """Wait for a write, and ignore an error 5xx: it means that a webhook does not respond. The start must not fail
+    then, because the pods of the webhook can run only after the start of the server. The next start tries the write
+    again. Raises `StatusError` for other errors."""
     try:
         await write
     except StatusError as error:

@@ -141,8 +141,8 @@ def _served(definition: Object) -> list[Resource]:
 
 
 def _any_kind(definition: Object) -> Resource:
-    """Return a kind by which the objects of the definition can be deleted, even if no version of the definition is
-    served."""
+    """Return a kind of the definition, even if no version of the definition is served. It is needed for the deletion of
+    the definition's objects."""
     versions = [{**version, "served": True} for version in definition["spec"]["versions"]]
     return resources_of({**definition, "spec": {**definition["spec"], "versions": versions}})[0]
 

@@ -1,9 +1,9 @@
 """Find type errors in the expressions of ValidatingAdmissionPolicies, and write them into `status.typeChecking`.
 
-When a user writes a policy, the server checks its expressions without the type of `object`. Afterwards, once for each
-generation of its spec, this controller checks the policy's validations with the type of each kind in its rules, and
-with the type of its parameters. The errors are written into the status for the author of the policy, and have no other
-effect.
+When a user writes a policy, the server checks its expressions without the type of `object`. This controller checks the
+policy's validations afterwards, once for each generation of its spec. It uses the types of the kinds that the rules of
+the policy name, and the type of its parameters. The errors are written into the status for the author of the policy,
+and have no other effect.
 
 Source: k8s.io/kubernetes/pkg/controller/validatingadmissionpolicystatus and
 k8s.io/apiserver/pkg/admission/plugin/policy/validating/typechecking.go, which define the limits: no rules with a `*`
@@ -90,8 +90,8 @@ class TypeChecking:
 
 
 def warnings(spec: Object, registry: Registry) -> Iterator[tuple[str, str]]:
-    """Yield (field path, error) for each expression in the validations that has type errors. The error has one line for
-    each mistake in each kind."""
+    """Yield (field path, error) for each expression with type errors in the policy's validations. The error lists the
+    mistakes for each kind of object."""
     kinds, params = _kinds(spec, registry), _params(spec, registry)
     of_params = None if params is None else type_of_kind(params)
     said: dict[str, list[str]] = {}

@@ -1,7 +1,7 @@
 """Forward requests to another process on this machine, as kube-apiserver forwards them to an aggregated API server.
 
-The paths are Kueue's visibility API (only the scheduler knows the order of jobs), paths of Phalanx (`NUMBERS`), and
-`/ws/v1/`, which belongs to no API group, for YuniKorn's dashboards. Roles grant these paths by `nonResourceURLs`. A
+The paths are Kueue's visibility API (only the scheduler knows the order of jobs), some paths of Phalanx (`NUMBERS`),
+and `/ws/v1/` for YuniKorn's dashboards, which belongs to no API group. Roles grant these paths by `nonResourceURLs`. A
 role can grant two rights: to read a path, and to post a configuration file, which the other process only checks.
 
 The API server authenticates and authorizes the user as for any other path, and forwards the request to a Unix socket in

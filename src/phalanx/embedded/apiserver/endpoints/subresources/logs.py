@@ -6,8 +6,8 @@ The path on the node is that of the kubelet, /containerLogs/NAMESPACE/POD/CONTAI
 A node keeps the logs of deleted pods for a while (`phalanx.embedded.node.container.log.kept`). Users read these logs by
 two additions to Kubernetes' API, for which they need the right to read logs. `pods/-/log` lists the deleted pods with
 kept logs as JSON (no pod can have the name `-`). `pods/NAME/log?uid=UID` returns the log of the pod with that uid,
-whether it still exists or not. In a namespace, users see only pods that ended after the namespace was created, because
-an earlier namespace of another user may have had the same name.
+whether it still exists or not. Pods that ended before their namespace was created are hidden, because an earlier
+namespace of another user may have had the same name.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ class Logs:
     # --- logs of deleted pods -----------------------------------------------------------------------------------------
 
     async def _kept(self, namespace: str) -> list[Object]:
-        """Return a description of each ended pod of the namespace whose logs a node still keeps. The field `node` names
-        that node."""
+        """Return a description of each ended pod in the namespace, if a node still keeps the pod's logs. The field
+        `node` names this node."""
         made_s = self._made_s(namespace)
         found: list[Object] = []
         for node in self._agents():

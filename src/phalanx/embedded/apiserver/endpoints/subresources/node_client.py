@@ -60,7 +60,7 @@ class NodeClient:
 
     @property
     def session(self) -> aiohttp.ClientSession:
-        """Return the pool of connections. Only connecting has a time limit."""
+        """Return the pool of connections. There is a time limit for connecting, but none for the response."""
         import aiohttp
 
         if self._session is None:

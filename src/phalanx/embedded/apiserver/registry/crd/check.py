@@ -126,8 +126,8 @@ def _stored_causes(obj: Json, old: Json | None) -> Iterator[Cause]:
 
 
 def _migration_causes(obj: Json, old: Json) -> Iterator[Cause]:
-    """Yield an error for a change of the storage version if objects may be stored in another version, and only a
-    webhook could convert them. This server does not call conversion webhooks."""
+    """Yield an error if only a webhook could convert the stored objects to the new storage version. This server does
+    not call conversion webhooks."""
     spec, before = obj.get("spec") or {}, old.get("spec") or {}
     storage = _storage(spec)
     stored = [name for name in (old.get("status") or {}).get("storedVersions") or () if name != storage]

@@ -127,8 +127,8 @@ class DefinitionStrategy(ResourceStrategy):
 
 
 def _unknown_formats(obj: Object) -> Iterator[str]:
-    """Yield the unknown formats in the schemas of a definition, each as often as kube-apiserver reads it: a part that
-    is the same in all versions is read once."""
+    """Yield the unknown formats in the schemas of a definition. A schema that is the same in all versions is read only
+    once, as in kube-apiserver."""
     schemas = [(version.get("schema") or {}).get("openAPIV3Schema") or {} for version in _versions(obj)]
     alike = all(one == schemas[0] for one in schemas)
     for schema in schemas[:1] if alike else schemas:

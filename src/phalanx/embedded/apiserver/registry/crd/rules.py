@@ -177,8 +177,8 @@ def _message(rule: Mapping[str, Any], variables: Mapping[str, object]) -> str:
 
 @cached(4096, RULE)
 def _view(texts: tuple[str, ...]) -> CelView:
-    """Return a function-like view that keeps only the parts of a value that these rules read. Only these parts are
-    converted for CEL, because converting the whole value would cost more than evaluating the rules."""
+    """Return a view of the parts of a value that these rules read. Only these parts are converted for CEL, because
+    converting the whole value would cost more than evaluating the rules."""
     return CelView(texts)
 
 

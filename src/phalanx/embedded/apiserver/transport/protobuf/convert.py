@@ -36,8 +36,8 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
 class SizeBudget:
-    """The number of values that may still be read from a message. The limit is needed because a value can have as few
-    as two bytes."""
+    """The number of values that may still be read from a message. The limit is needed because a value takes only two
+    bytes or more, so a small body could contain millions of values."""
 
     __slots__ = ("left",)
 

@@ -357,8 +357,8 @@ def generated_selector(found: Found, job: Spec) -> None:
 
 
 def last_host_name(found: Found, job: Spec) -> None:
-    """Check that the name of the last pod of an Indexed Job is a DNS label, because the host name of a pod consists of
-    the Job's name and the pod's index."""
+    """Check that the host name of the last pod of an Indexed Job is a DNS label. The host name consists of the Job's
+    name and the pod's index, so the last pod has the longest one."""
     completions, name = job["spec"].get("completions") or 0, job["metadata"].get("name", "")
     if job["spec"].get("completionMode") != "Indexed" or completions < 1:
         return

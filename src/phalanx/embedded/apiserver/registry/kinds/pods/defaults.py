@@ -77,8 +77,8 @@ _IMAGE_NAME_BYTES = 255 - len("docker.io/library/")
 
 @cached(4096)
 def pull_policy(image: str) -> str:
-    """Return the default pull policy of an image: `Always` for the tag latest or for no tag; `IfNotPresent` for another
-    tag, for a digest, or for an invalid reference."""
+    """Return the default pull policy of an image: `Always` for the tag `latest` or for no tag, and `IfNotPresent`
+    otherwise (another tag, a digest, or an invalid image name)."""
     found = _IMAGE.fullmatch(image)
     if found is None or len(found["name"]) > _IMAGE_NAME_BYTES:
         return "IfNotPresent"

@@ -125,8 +125,8 @@ def _tokens_need_an_account(found: Found, spec: Spec) -> None:
 
 
 def pod_spec(found: Found, spec: Spec, path: str, *, of_pod: bool) -> None:
-    """Check the `PodSpec` of a pod or of a template. A valid spec is remembered and not checked again, because pods are
-    created from templates, and the template of a Job is checked at each write of the Job."""
+    """Check the `PodSpec` of a pod or of a template. A valid spec is remembered and not checked again. The same spec
+    occurs often: in the pods of one template, and at each write of a Job."""
     content = (_encode(spec), of_pod)
     if content in _SOUND:
         return

@@ -1,8 +1,8 @@
 """The strategy of webhook configurations: their defaults, and the errors for which a write is refused.
 
-Source: k8s.io/kubernetes/pkg/apis/admissionregistration (v1 defaults, validation). The server also refuses rules for
-which it would never call a webhook, instead of storing and ignoring them: rules for the group events.k8s.io, and
-webhooks that accept no reviews of version v1.
+Source: k8s.io/kubernetes/pkg/apis/admissionregistration (v1 defaults, validation). The server would never call a
+webhook for the group events.k8s.io, or a webhook that accepts no reviews of version v1. It refuses such configurations,
+instead of storing and ignoring them.
 """
 
 from __future__ import annotations

@@ -216,8 +216,8 @@ def status_counts(found: Found, status: Object, kind: str) -> None:
 
 
 def _content(value: object) -> object:
-    """Return the part of an immutable field that is compared with the old one. An empty value equals a missing one. Of
-    volume claims only the metadata and the spec are compared, because older versions of this server stored claims
+    """Return the part of an immutable field that is compared with the old one. An empty value equals a missing one. For
+    volume claims, only the metadata and the spec are compared, because older versions of this server stored claims
     without a kind, a status and a volume mode."""
     if not isinstance(value, list):
         return value or None
@@ -281,7 +281,7 @@ _DEFAULTS = {
     "daemonset": _daemon_set,
     "replicaset": _replica_set,
 }
-# The kind in the message about a deadline: kube-apiserver checks a Deployment as its ReplicaSet.
+# The kind that the message about `activeDeadlineSeconds` names. For a Deployment, kube-apiserver names the ReplicaSet.
 _DEADLINES = {
     "deployment": "ReplicaSet",
     "replicaset": "ReplicaSet",
