@@ -7,8 +7,8 @@ of services (load balancers, node ports). So the usage is always exact. In a nam
 computed. For an update, only the amounts that it adds are checked.
 
 A quota may limit two resources that only Phalanx has; each of them counts the objects of all kinds in the namespace
-together. `phalanx.dev/objects` is the number of objects other than Events; in addition, the namespace may have as many
-Events as the quota allows objects. `phalanx.dev/bytes` is the size of all objects as JSON.
+together. `phalanx.dev/objects` is the number of objects other than Events; `count/events` limits the Events.
+`phalanx.dev/bytes` is the size of all objects as JSON.
 
 Source: k8s.io/apiserver/pkg/admission/plugin/resourcequota, pkg/quota/v1/evaluator/core.
 """

@@ -91,7 +91,7 @@ def refusal(raw: RawRequest, error: StatusError) -> Response:
 
 
 def require_form(target: RouteTarget, verb: str, request: HttpRequest) -> None:
-    """Check that the client accepts a media type that the server has. Raises `StatusError` 406."""
+    """Check that the client accepts a media type that the server can send. Raises `StatusError` 406."""
     if not request.accept:
         if target.resource.custom:
             raise negotiation.no_such_form()

@@ -73,8 +73,8 @@ def form_of(
 
 
 def _check_partial(resource: Resource, as_kind: str, listing: bool) -> None:
-    """Check a request that accepts only metadata. The kind that it names must fit the response: one object, or a list.
-    Raises `StatusError` 406."""
+    """Check an Accept header that requests only metadata. The kind in the header must fit the response: one object, or
+    a list. Raises `StatusError` 406."""
     kind = f"{type_package(resource)}.{resource.kind}{'List' if listing else ''}"
     if listing and as_kind == "PartialObjectMetadata":
         why = f"is a list (*{kind})"

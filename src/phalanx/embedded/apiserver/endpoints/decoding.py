@@ -183,7 +183,7 @@ def _decode_fields(knowledge: Knowledge, resource: Resource, obj: Object, touche
     part = {key: obj[key] for key in ("kind", "apiVersion", *touched) if key in obj}
     try:
         unknown = knowledge.decode(resource, part)
-    except StatusError as error:  # the schema of a custom resource is violated
+    except StatusError as error:  # the object violates the schema of its custom kind
         raise DecodeError(error.message.partition(": ")[2]) from None
     for key in touched:
         if key in part:

@@ -260,7 +260,7 @@ def _parse_token(token: str) -> tuple[int, tuple[str, str]]:
         raise _no_token(f"json: cannot unmarshal {kind} into Go value of type storage.continueToken") from None
     if raw.v != _FORMAT:
         raise _no_token(f"server does not recognize this encoded version {raw.v}")
-    if not raw.rv:  # the token of a 410 has a negative version
+    if not raw.rv:  # only the token in a response 410 has a negative version
         raise _no_token(f"incorrect encoded start resourceVersion (version {_FORMAT})")
     if not raw.start:
         raise _no_token(f"encoded start key empty (version {_FORMAT})")

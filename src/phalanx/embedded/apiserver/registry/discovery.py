@@ -6,8 +6,7 @@ Both formats are computed only from the served resources, so clients can request
 
 Sources: k8s.io/apiserver/pkg/endpoints/discovery (and /aggregated), KEP-3352.
 
-The module also provides the documents about the API itself (discovery and OpenAPI), each of which is encoded once for
-each change of the served kinds.
+The module also provides the encoded documents about the API itself (discovery and OpenAPI).
 
 Clients read these documents at every start, and the documents change only when a CustomResourceDefinition changes. So a
 document is created at its first request, and kept as bytes until the registry's generation changes. Every document has

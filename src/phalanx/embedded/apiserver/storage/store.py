@@ -171,7 +171,8 @@ class Store:
         self.version = self.horizon
         self._load()
         self._next = self.version
-        self._leftover: list[int] = []  # rows that a prune should have deleted, but whose commit failed
+        # rows that the next prune must delete, because the commit of an earlier prune failed
+        self._leftover: list[int] = []
 
     def _load(self) -> None:
         newest: dict[Place, JournalRow] = {}
@@ -285,10 +286,9 @@ class Store:
     # --- writing -------------------------------------------------------------------------------------------------
 
     def put(self, key: Key, namespace: str, name: str, obj: Object) -> asyncio.Future[Stored]:
-        """Store `obj`, set its resourceVersion, and return a future of the stored revision, which is done when the
-        revision is durable. The store takes over `obj`: the caller must not change it any more. The caller must have
-        checked the head in the same step of the event loop. Raises `StatusError` 413 for an object that is too
-        large."""
+        """Store `obj`, and set its resourceVersion. Return a future that gets the stored revision as soon as this is on
+        the disk. The store takes over `obj`: the caller must not change it any more. The caller must have checked the
+        head in the same step of the event loop. Raises `StatusError` 413 for an object that is too large."""
         version = self._take_version(obj)
         data = encode(obj)
         if len(data) > OBJECT_BYTES:
@@ -483,8 +483,8 @@ class Store:
         return Prune(versions=versions, horizon=horizon)
 
     def forget_past(self) -> None:
-        """Begin the history at the present version, so that no watch can resume from the first moments of a new server.
-        The call blocks, so only the start of the server may use it."""
+        """Begin the history at the present version. So no watch can resume from a version at which the server had not
+        created all objects of a new cluster. The call blocks, so only the start of the server may use it."""
         self._past.clear()
         self._past_bytes = 0
         self.horizon = self.version

@@ -112,8 +112,8 @@ class Watch:
         return line
 
     def send(self, line: bytes) -> None:
-        """Append a rendered line, unless the watch has ended. (After events were dropped, a bookmark would wrongly tell
-        the client that it has received the dropped events.)"""
+        """Append a rendered line, unless the watch has ended. (If the watch has dropped events, a bookmark would
+        wrongly confirm to the client that it has received them.)"""
         if self._over:
             return
         self._buffer.append(line)

@@ -77,9 +77,8 @@ Application = Callable[[RawRequest], Awaitable[Response]]
 class HttpLimits:
     """The limits of a connection. `held_bytes`: the limit on the total size of all request bodies to which the server
     has not responded yet, over all connections. A connection whose bodies have fewer than `small_bytes` bytes is not
-    closed because of this limit.
-    `request_s`: the longest time from the first byte of a request to its last. `unread_s`: the longest time for which a
-    client may read nothing of its response."""
+    closed because of this limit. `request_s`: the longest time from the first byte of a request to its last.
+    `unread_s`: how long a client may leave its response unread."""
 
     body_bytes: int
     held_bytes: int = 256 * 2**20
@@ -230,7 +229,7 @@ class Upgrade:
         self._tunnel = tunnel
 
     def receive(self, data: bytes) -> bool:
-        """Pass the bytes on. Return False if the connection still has the protocol HTTP."""
+        """Pass the bytes on. Return False if the connection still uses HTTP."""
         if self._tunnel is not None:
             self._pass_on(self._tunnel, data)
         elif self._listener is not None:

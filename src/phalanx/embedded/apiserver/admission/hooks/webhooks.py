@@ -3,9 +3,9 @@ responses.
 
 After the admission plug-ins and policies, the server calls every mutating webhook whose rules, selectors and conditions
 match the request. The configurations are ordered by name, and their webhooks by position. Each webhook gets the object
-as the previous one changed it. If a webhook has changed the object, the plug-ins and policies run again. Then the
-server once more calls those webhooks with `reinvocationPolicy: IfNeeded` that ran before the change. Validating
-webhooks are called concurrently, with the valid object that will be stored. If a call fails, the webhook's
+with the changes of the previous webhooks. If a webhook has changed the object, the plug-ins and policies run again.
+Then the server once more calls those webhooks with `reinvocationPolicy: IfNeeded` that ran before the change.
+Validating webhooks are called concurrently, with the valid object that will be stored. If a call fails, the webhook's
 `failurePolicy` decides whether the failure is ignored or the request is refused.
 
 While the server waits for a webhook, it handles other requests, and these may change the objects that the write depends
@@ -156,8 +156,8 @@ class Webhooks:
         return await self.validate(review) is not None or bool(concerned)
 
     async def _asked(self, hook: _Hook, form: Resource, review: Review, warnings: list[str]) -> list[object]:
-        """Return the patch that the webhook demands; an empty patch if the call failed and the failure policy is
-        Ignore. Raises `StatusError`."""
+        """Call the webhook, and return the patch in its response; an empty patch if the call failed and the failure
+        policy is Ignore. Raises `StatusError`."""
         try:
             mutation = await self._caller.call(hook.said, review, form)
         except CallFailed as error:

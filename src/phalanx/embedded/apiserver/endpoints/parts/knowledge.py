@@ -180,7 +180,9 @@ class Knowledge:
         kind, and set defaults. Raises `StatusError`."""
         obj.clear()
         obj.update(decode(encode(changed)))
-        if resource.to_stored is None:  # otherwise webhooks get and return objects in the stored form
+        # if the kind has `to_stored`, webhooks get and return the stored form, to which the schema of the kind does not
+        # apply
+        if resource.to_stored is None:
             self.check_schema(resource, obj)
         resource.strategy.default(obj)
 

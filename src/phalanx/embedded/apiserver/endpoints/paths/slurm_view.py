@@ -208,7 +208,7 @@ def _job(obj: Object, owner: Mapping[str, object], *, whole: bool) -> Object:
     }
 
 
-_AMOUNTS = ("cpu", "memory", "nvidia.com/gpu")  # the requests of other users' pods that every user may see
+_AMOUNTS = ("cpu", "memory", "nvidia.com/gpu")  # the resource requests of a pod that every user may see
 
 
 def _pod(obj: Object) -> Object:

@@ -58,7 +58,7 @@ class Metrics:
         return await answers.many(resource, request, await self._of(resource, owners), {})
 
     async def _of(self, resource: Resource, owners: Iterable[Object]) -> list[Stored]:
-        """Return the metrics of these pods or nodes. A pod or node without metrics is left out."""
+        """Return the metrics of `owners`, which are pods or nodes. A pod or node without metrics is left out."""
         by_node: dict[str, list[Object]] = {}
         for owner in owners:
             name = owner["spec"].get("nodeName") if resource.namespaced else owner["metadata"]["name"]

@@ -162,8 +162,8 @@ def _group_causes(spec: Json) -> Iterator[Cause]:
 
 
 def _approval_causes(obj: Json, spec: Json, old: Json | None) -> Iterator[Cause]:
-    """Yield the causes for a new definition in a group of the Kubernetes project without the project's approval
-    (KEP-1111)."""
+    """Yield an error for a new definition in a group of the Kubernetes project (`*.k8s.io`, `*.kubernetes.io`), if it
+    lacks the annotation of the project's approval (KEP-1111). An update may not remove the annotation."""
     group, annotations = spec.get("group") or "", (obj.get("metadata") or {}).get("annotations") or {}
     if not group.endswith((".k8s.io", ".kubernetes.io")) or annotations.get(_APPROVED):
         return

@@ -180,8 +180,8 @@ def resources_of(definition: Object) -> list[Resource]:
 
 
 def _served(definition: Object) -> list[Object]:
-    """Return the versions that the server serves: the versions that the definition marks as served, except those to
-    which objects would have to be converted."""
+    """Return the versions that the server serves, of those that the definition marks as served. If the definition has a
+    conversion webhook, this is only the storage version."""
     alone = calls_for_webhook(definition.get("spec") or {})
     return [one for one in _versions(definition) if one.get("served") and (one.get("storage") or not alone)]
 

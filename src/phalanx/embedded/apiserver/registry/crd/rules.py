@@ -130,8 +130,8 @@ def _is_due(rule: Mapping[str, Any], value: object, old: object, path: str) -> b
 
 
 def _sees_all(text: str) -> bool:
-    """Return True if the rule can share the scope of other rules: it uses no escaped names, and the size of the scope
-    is irrelevant for the limits on its evaluation."""
+    """Return True if the rule can share the scope of other rules. Such a rule uses no escaped names, and the limit on
+    its evaluation does not depend on the size of the scope."""
     try:
         return "__" not in text and not compiled(text).grows
     except ExpressionError:

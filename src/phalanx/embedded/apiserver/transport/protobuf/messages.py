@@ -18,8 +18,9 @@ package. The file does not repeat types, lists and maps, which the published def
 kinds, all of which have metadata=1 and items=2.
 
 `~Name=2` is a struct that Go embeds: in protobuf it is a nested message, and in JSON its fields are those of the outer
-object. `!` marks a number, text or boolean whose zero is significant (a pointer in Go, or a field without `omitempty`).
-The zeros of other fields that are not pointers are omitted in JSON, although Go writes them to protobuf."""
+object. `!` marks a number, string or boolean whose zero value is significant (a pointer in Go, or a field without
+`omitempty`). Other fields that are not pointers are omitted in JSON if their value is zero, although Go writes them to
+protobuf."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class PrinterColumn:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Printer:
     """The columns of a table, and the function for its rows. `cells(object, now_s)` returns one value for each column.
-    `now_s`: the present in seconds since the epoch."""
+    `now_s`: the present time in seconds since the epoch."""
 
     columns: tuple[PrinterColumn, ...]
     cells: Cells

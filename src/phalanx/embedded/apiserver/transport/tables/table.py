@@ -1,5 +1,5 @@
 """Tables (meta.k8s.io/v1 Table): the server creates the rows that `kubectl get` prints, so that every client shows the
-same.
+same table.
 
 A built-in kind has a printer (`printers.py`), and a custom resource has the `additionalPrinterColumns` of its
 definition. All other kinds show their name and their time of creation. Each row contains the metadata of its object,
@@ -46,8 +46,8 @@ def as_table(
     """Return a Table of the objects. `include_object`: the query parameter includeObject, which is Metadata (or empty),
     Object or None; another value raises `StatusError` 400. `version`: the API version of the Table, `v1` or `v1beta1`.
 
-    `now_s`: the present in seconds since the epoch, from which ages are computed. `metadata`: the metadata of the Table
-    itself (resourceVersion, continue).
+    `now_s`: the present time in seconds since the epoch, from which ages are computed. `metadata`: the metadata of the
+    Table itself (resourceVersion, continue).
     """
     if include_object not in ("", "Metadata", "Object", "None"):
         raise bad_request(

@@ -1,4 +1,4 @@
-"""Lists of indexes in the form of Jobs, such as `0,2-4,7`. Source: validateIndexesFormat of
+"""Lists of completion indexes in the notation of Jobs, such as `0,2-4,7`. Source: validateIndexesFormat of
 pkg/apis/batch/validation."""
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ def _each(
     key: str = "",
 ) -> None:
     """Check a list: it must have at most `most` values, and each value must pass `check`. No two values may have the
-    same value of the field `key`. If `key` is "", the values are texts, and no two may be equal."""
+    same value of the field `key`. If `key` is "", the values are strings, and no two may be equal."""
     values = values or ()
     if len(values) > most:
         found.append(too_many(path, len(values), most))

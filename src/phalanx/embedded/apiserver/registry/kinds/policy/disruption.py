@@ -71,7 +71,8 @@ class BudgetStrategy(SpecAndStatus):
 def allow(pod: Object, budgets: Iterable[Object], now: str) -> Object | None:
     """Return the changed budget that must be stored before the pod is evicted: it allows one disruption fewer, and
     names the pod in `disruptedPods`. Return None if no budget needs a change. `budgets`: all budgets of the pod's
-    namespace. `now`: the present as an RFC 3339 time. Raises StatusError if a budget forbids the eviction."""
+    namespace. `now`: the present time in the format of RFC 3339. Raises StatusError if a budget forbids the
+    eviction."""
     status = pod.get("status") or {}
     if status.get("phase") in ("Pending", "Succeeded", "Failed") or pod["metadata"].get("deletionTimestamp"):
         return None
@@ -127,8 +128,8 @@ def _disrupted(budget: Object, pod: str, now: str) -> Object:
 
 
 def evicted(pod: Object, now: str) -> Object | None:
-    """Return the pod with the condition of an eviction, which the podFailurePolicy of a Job may match; None if the pod
-    already has the condition."""
+    """Return the pod with the condition DisruptionTarget, which the podFailurePolicy of a Job may match; None if the
+    pod already has this condition."""
     status = pod.get("status") or {}
     why = {"reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting"}
     condition = {"type": "DisruptionTarget", "status": "True", "lastProbeTime": None, **why}
@@ -157,6 +158,7 @@ def too_many_requests(why: str, retry_after_s: int | None = None) -> StatusError
 
 
 def eviction_name_matches(name: str, eviction: Object) -> bool:
-    """Return True if the name in the Eviction is `name`, the pod's name in the request's path, and is a valid name."""
+    """Return True if the Eviction has the name `name`, and this is a valid name. `name`: the pod's name in the path of
+    the request."""
     given = (eviction.get("metadata") or {}).get("name", "")
     return given == name and not formats.dns_subdomain(name)
