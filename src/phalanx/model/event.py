@@ -176,8 +176,8 @@ class OutcomeTold:
 
 @dataclass(frozen=True, slots=True)
 class RunTold:
-    """The run time of a job that has ended: `run_s` seconds. After a restart, one event is sent for each ended job that
-    the world still knows, in the order in which they ended. The core learns run times from these events."""
+    """The run time (`run_s` seconds) of a job that has ended. After a restart, one event is sent for each ended job
+    that the world still knows, in the order in which they ended. The core learns run times from these events."""
 
     job: Job
     run_s: float

@@ -86,7 +86,7 @@ class Dependency:
 
 
 class Outcome(StrEnum):
-    """How a finished job ended."""
+    """The outcome of a finished job."""
 
     SUCCEEDED = "succeeded"
     FAILED = "failed"
@@ -335,8 +335,8 @@ def slice_errors(name: str, layers: Sequence[SliceLayer]) -> Iterator[str]:
 
 
 def group_errors(roles: Sequence[Role], groups: Sequence[Group]) -> Iterator[str]:
-    """Yield the errors in the groups: names that are missing, used twice or not declared, groups that contain
-    themselves or are nested too deeply, and minimums that the number of members does not allow."""
+    """Yield the errors in the groups: a name that is missing, used twice or not declared, a group that contains itself
+    or is nested too deeply, or a minimum that is impossible with the number of members."""
     counted = Counter(group.name for group in groups)
     twice = [name for name, count in counted.items() if count > 1 or not name]
     if twice:

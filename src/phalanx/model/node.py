@@ -1,8 +1,8 @@
 """The values that describe nodes: nodes, topologies, flavors, advance reservations and node groups.
 
-*Topology.* A hierarchy of levels. Each level is a key of node labels. The levels are ordered from coarse to fine (zone,
-block, rack, NVLink domain, host). A *domain* of a level is a set of nodes that have the same values of the level's key
-and of the keys of all coarser levels (Kueue's Topology-Aware Scheduling, KEP-2724).
+*Topology.* A hierarchy of levels. Each level is the key of a node label. The levels are ordered from coarse to fine
+(zone, block, rack, NVLink domain, host). A *domain* of a level is a set of nodes with equal labels for the level's key
+and for the keys of all coarser levels (Kueue's Topology-Aware Scheduling, KEP-2724).
 
 *Flavor.* A named class of nodes with quotas of its own (Kueue's ResourceFlavor). A pod whose queue has several resource
 groups gets one flavor of each group. The names of these flavors are then joined by `+`, because no name of an object
@@ -147,9 +147,9 @@ class SliceLayer(NamedTuple):
 class TopologyRequest:
     """The required or preferred closeness of the pods of a job, group or role (like Kueue's TopologyRequest).
 
-    `level`: the label key of a topology level; all pods are placed in one domain of this level.
-    `required`: if False, and if no domain has enough capacity for all pods, coarser levels are tried, and finally any
-    nodes.
+    `level`: the label key of a topology level; all pods are to be placed in one domain of this level.
+    `required`: whether all pods must be placed in one domain of this level. Otherwise, if no domain has enough capacity
+    for all pods, coarser levels are tried, and finally any nodes.
     `balanced`: whether the pods are spread evenly over the domains of the next finer level; otherwise they use as few
     of these domains as possible.
     `slices`: the layers of slices, the largest first; a slice consists of whole slices of the next layer.

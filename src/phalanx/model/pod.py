@@ -93,7 +93,7 @@ class Toleration:
 
 @dataclass(frozen=True, slots=True)
 class NodePreference:
-    """A preferred node affinity: nodes that match `term` score `weight` (1 to 100) more."""
+    """A preferred node affinity: the score of nodes that match `term` is higher by `weight` (1 to 100)."""
 
     weight: int
     term: NodeTerm
@@ -206,8 +206,8 @@ def bounded_amounts(requests: Amounts) -> Amounts:
 def with_device_share(asks: Amounts, share: DeviceShare) -> Costs:
     """Return the amounts that count against quota for a pod with these requests and this share of devices.
 
-    A share in bytes of memory counts as a whole device, because its fraction depends on the memory of the chosen
-    device, and quota is checked before a device is chosen."""
+    A share in bytes of memory counts as a whole device. Its fraction depends on the memory of the chosen device, but
+    quota is checked before a device is chosen."""
     part = Fraction(max(0, share.milli), 1000) if share.milli and not share.memory_bytes else Fraction(1)
     costs: dict[str, Amount] = dict(asks)
     costs[share.resource] = costs.get(share.resource, 0) + min(Fraction(MAX_AMOUNT), part * max(0, share.count))

@@ -82,8 +82,8 @@ class WaitingJob:
     `id`: `namespace/name`. `qos`, `nice`: the QOS and the nice value, as in Slurm. `priority`: the value of the job's
     PriorityClass.
     `pods`: the number of pods of its minimum.
-    `requests`: resource -> the amount that the pods of its minimum request together: `cpu` in cores, `memory` in bytes,
-    other resources as plain numbers.
+    `requests`: resource -> the amount that the pods of its minimum request together, with `cpu` in cores, `memory` in
+    bytes, and other resources as plain numbers.
     `waited_s`: the time since the submission of the job, or since its begin time if that is later (seconds).
     `limit_s`: the time limit of the job or, if it has none, of its queue; None if there is no limit.
     `estimate_s`: the expected run time if it is known, otherwise the time limit; None if neither is known."""
@@ -115,8 +115,8 @@ class Policy:
 
     `default_queue`: the queue of jobs that name no queue; empty if there is no such queue.
     `backfill_depth`: with conservative backfill, the largest number of reservations in a cycle.
-    `typical`: expected pod shapes with their frequencies, for scores by fragmentation; if empty, the pods of the known
-    jobs are used.
+    `typical`: expected pod shapes with their frequencies, which are used to score nodes by fragmentation; if empty, the
+    pods of the known jobs are used.
     `factors`: the weights of `MULTIFACTOR` queues.
     `priority_function`: a function that computes the priorities in `MULTIFACTOR` queues instead of the weighted sum of
     factors.

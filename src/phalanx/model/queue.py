@@ -4,10 +4,11 @@ Kueue's ClusterQueue and Cohort, Volcano's and KAI's Queue, YuniKorn's queues.ya
 queues of this tree. Jobs may be submitted to any queue. Queues without a `parent` are children of an unnamed root,
 whose quota is the whole cluster.
 
-For each flavor and resource, a queue has a guarantee (Kueue's nominal quota), a limit on the usage of this queue and
-all queues below it together, and a lending limit on its unused guarantee. The limit is like Kueue's borrowing limit,
-but it states the total amount instead of the amount above the guarantee. Amounts that are guaranteed to no queue are
-divided in proportion to the weights of the queues. A quota does not limit resources that it does not name.
+For each flavor and resource, a queue has a guarantee (Kueue's nominal quota), a limit, and a lending limit on its
+unused guarantee. The limit applies to the usage of the queue and all queues below it together. It is like Kueue's
+borrowing limit, but it states the total amount instead of the amount above the guarantee. Amounts that are guaranteed
+to no queue are divided in proportion to the weights of the queues. A quota does not limit resources that it does not
+name.
 
 The available amount of a queue is the sum of two amounts (KEP-79 of Kueue, "hierarchical cohorts"). The first is the
 part of its guarantee that it does not lend. The second is the available amount of its parent, or the amount that its
@@ -32,7 +33,7 @@ ENTRY_S = 300.0  # Kueue's default; Slurm updates usage at the same interval
 
 
 class WithinQueue(StrEnum):
-    """The jobs of the same queue that a job may preempt (Kueue's withinClusterQueue)."""
+    """The rule that decides which jobs of its own queue a job may preempt (Kueue's withinClusterQueue)."""
 
     NEVER = "never"
     LOWER = "lower"  # jobs of lower priority
@@ -40,8 +41,8 @@ class WithinQueue(StrEnum):
 
 
 class ReclaimWithinCohort(StrEnum):
-    """The jobs that a job may preempt in other queues that use more than their guarantee (Kueue's
-    reclaimWithinCohort)."""
+    """The rule that decides which jobs of other queues a job may preempt (Kueue's reclaimWithinCohort). The rule
+    applies only to queues that use more than their guarantee."""
 
     NEVER = "never"
     LOWER = "lower"  # jobs of lower priority
@@ -144,7 +145,7 @@ class QueueOrder(StrEnum):
     # Volcano)
     TIERED = "tiered"
     FILL = "fill"  # the child with the highest priority (`priority`, `fenced`), then the least full child (YuniKorn)
-    MULTIFACTOR = "multifactor"  # Slurm's sum of age, size, fair share, queue, QOS and nice (`Policy.factors`)
+    MULTIFACTOR = "multifactor"  # Slurm's weighted sum of age, size, fair share, queue, QOS and nice (`Policy.factors`)
     # first the account with the lowest past usage relative to its shares; the jobs of an account are ordered by
     # priority
     USAGE = "usage"
@@ -161,7 +162,7 @@ class QueueState(StrEnum):
 
 
 class BorrowingPolicy(StrEnum):
-    """The jobs of a queue that may use more than the queue's guarantee."""
+    """The rule that decides which jobs of a queue may use more than the queue's guarantee."""
 
     ALL = "all"
     PREEMPTIBLE = "preemptible"  # only preemptible jobs (KAI)

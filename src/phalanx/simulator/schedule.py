@@ -1,8 +1,8 @@
 """The result of a run: when each job started and ended, and which nodes it had.
 
-The result has one `Fate` for each task (a job of the trace), in the order of the trace, and one `Stint` for each span
-of time in which a job held the same pods on the same nodes. After the run, all measures are computed from the fates and
-stints.
+The result has one `Fate` for each task (a job of the trace), in the order of the trace. It has one `Stint` for each
+span of time in which a job held the same pods on the same nodes. After the run, all measures are computed from the
+fates and stints.
 
 The module also computes the bill: the price of all nodes of node groups, and which part of their capacity was used.
 
@@ -36,7 +36,7 @@ class Fate:
     """The result of one task.
 
     `work_s`: the run time that the task needs if it has all its pods, including any delay by a simulated fault.
-    `ran_s`: the run time until the task ended or was stopped at its requested limit, without lost run time.
+    `ran_s`: the run time until the task ended or was stopped at its requested limit; lost run time is not included.
     `start_s`, `end_s`: the times of its first start and its end; None if it never started or never ended.
     `lost_s`: the run time that was lost by preemptions and failures. `preemptions`: how often the whole job was
     preempted.
@@ -244,7 +244,7 @@ class SweepWait(NamedTuple):
 
 
 def sizes(schedule: Schedule) -> list[float]:
-    """Return the total request of each task, in the counted resource."""
+    """Return the total amount of the counted resource that each task requests."""
     workload, of_roles, found = schedule.workload, dict[int, float](), list[float]()
     device_bytes = workload.device_bytes
     for fate in schedule.fates:
@@ -271,7 +271,7 @@ def held(schedule: Schedule) -> list[float]:
 
 
 def capacity(schedule: Schedule) -> float:
-    """Return the sum of the counted resource over all nodes that the cluster had at any time."""
+    """Return the total amount of the counted resource on all nodes that the cluster had at any time."""
     workload = schedule.workload
     return sum(dict(node.allocatable).get(workload.counted, 0) for node in schedule.nodes) / workload.unit
 

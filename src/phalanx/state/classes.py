@@ -208,8 +208,8 @@ class InternTable:
 
 
 class AffinityClass:
-    """A class of pods that have the same namespace, labels and affinity terms. Affinity terms of other pods cannot
-    distinguish them."""
+    """A class of pods that have the same namespace, labels and affinity terms. No affinity term of another pod can
+    distinguish between these pods."""
 
     __slots__ = ("__weakref__", "away", "labels", "namespace", "near")
 

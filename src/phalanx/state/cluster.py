@@ -408,9 +408,9 @@ def read(cluster: Cluster, known: RunningPods, job: str) -> None:
 
 
 def spare_pods(record: JobRecord) -> list[int]:
-    """Return for each role the number of pods that can be evicted one by one without breaking the gang: pods above the
-    minimum, and all pods of optional members of a group. All numbers are 0 if the job's size is not elastic, or if the
-    job is being stopped."""
+    """Return for each role the number of pods that can be evicted one by one without breaking the gang. These are the
+    pods above the minimum, and all pods of optional members of a group. All numbers are 0 if the job's size is not
+    elastic, or if the job is being stopped."""
     roles = record.job.roles
     if record.job.size not in (GangSize.ELASTIC, GangSize.IN_TURN) or record.phase is Phase.STOPPING:
         return [0] * len(roles)
@@ -478,10 +478,10 @@ def whole_slices(gang: Gang, at: int, role: Role) -> int:
 
 
 def is_growth(record: JobRecord, slot: Slot) -> bool:
-    """Return whether a pod in this slot would be growth: the job has its minimum even without this pod, because the
-    role has its minimum or the gang can run without the role. Nominated pods count towards the minimum (rule R2). If n
-    pods are missing for the minimum of a role, the n slots of the role that were opened last belong to the minimum, and
-    its other open slots are growth."""
+    """Return whether a pod in this slot would be growth, because the job has its minimum even without this pod. This is
+    the case if the role has its minimum, or if the gang can run without the role. Nominated pods count towards the
+    minimum (rule R2). If n pods are missing for the minimum of a role, the n slots of the role that were opened last
+    belong to the minimum. The other open slots of the role are growth."""
     least, placed = record.minimums[slot.role], record.kept()[slot.role]
     wanted = record.open
     if record.nominated and slot not in record.nominated:

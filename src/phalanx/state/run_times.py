@@ -28,9 +28,10 @@ weights, the probability of a gap is proportional to the weight of the value at 
 weight 1. The first gap begins at the time x(0) that the job has already run, and the last gap ends at its limit x(n +
 1). Within a gap all values are equally likely. So with few observations, the forecast intervals are wide.
 
-The memory is bounded: run times are stored under the `KINDS` most recently used keys, the last `KEPT` for each kind and
-each user, and the last `KEPT_OF_ALL` for all users together. Neither part is stored on disk. A scheduler that has just
-started receives the event `RunTold` for each run that is still recorded in an object of the cluster or in the ledger.
+The memory is bounded. Run times are stored only under the `KINDS` most recently used keys. These are the last `KEPT`
+run times for each kind and each user, and the last `KEPT_OF_ALL` for all users together. Neither part is stored on
+disk. A scheduler that has just started receives the event `RunTold` for each run that is still recorded in an object of
+the cluster or in the ledger.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ FEWEST = 16  # a window has at least this number of submissions
 
 
 class Window(NamedTuple):
-    """A span of time (seconds since the epoch) in which every submission is known. `jobs`: the jobs that were submitted
-    in this span, in the order of their submission."""
+    """A span of time (seconds since the epoch) for which all submissions are known. `jobs`: the jobs that were
+    submitted in this span, in the order of their submission."""
 
     since_s: float
     until_s: float
@@ -81,7 +82,7 @@ class RecentJobs:
             self.dropped_s = max(self.dropped_s, first.submitted_s)
 
     def window(self, live: Iterable[Job], now_s: float) -> Window | None:
-        """Return the longest span up to now in which every submission is known; None if it has fewer than `FEWEST`
+        """Return the longest span up to now for which all submissions are known; None if it has fewer than `FEWEST`
         submissions. `live`: the live jobs."""
         first_s = min((job.submitted_s for job in self._ended.values()), default=inf)
         since_s = max(self.dropped_s, first_s)

@@ -10,8 +10,8 @@ removed.
 
 *Expected ends.* A job with a time limit ends at the latest when the limit has passed. The end of a job without a limit
 is unknown. A job that is being stopped is expected to end at once. A job is inserted into the sorted list when it
-starts and removed when it ends, so that no decision has to sort the running jobs. The same object also has the run
-times of finished jobs, which forecasts use.
+starts and removed when it ends, so that no decision has to sort the running jobs. The object with this list
+(`ExpectedEnds`) also has the run times of finished jobs, which forecasts use.
 
 *Largest consumers.* The reason of a waiting job names the jobs that hold most of the missing resource. To find these
 jobs without reading all running jobs, there is a heap of (-amount, job) for each resource. It is created when the
@@ -88,8 +88,8 @@ class RunningPods:
         return self._entries[name][: self.used]
 
     def of_jobs(self, name: str) -> NDArray[Any]:
-        """Return the column `name` of the jobs, by job number. The value of a number that no job has at present is
-        meaningless."""
+        """Return the column `name` of the jobs, by job number. For a number that no job has at present, the column has
+        a meaningless value."""
         return self._jobs[name][: len(self.ids)]
 
     def movable(self) -> Ints:
@@ -279,7 +279,7 @@ class ExpectedEnds:
 class LargestConsumers:
     """The amounts that jobs hold of each resource. The class finds the jobs that hold most.
 
-    `held`: resource -> job -> amount."""
+    `held`: resource -> job -> amount that the job holds."""
 
     def __init__(self) -> None:
         self.held: dict[str, dict[str, Amount]] = {}

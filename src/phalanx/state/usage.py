@@ -1,8 +1,8 @@
 """The past usage of each user in each queue, for fair shares. It is measured in billed units times seconds. Usage
 decays: after one half-life, only half of it counts.
 
-For each user in each queue, the module stores the usage at one time, and the amounts that the user has held since then.
-A formula computes the usage at any later time from these values, so there is no periodic update. With the rate r
+For each user in each queue, the module stores the usage at a certain time, and the amounts that the user has held since
+then. A formula computes the usage at any later time from these values, so there is no periodic update. With the rate r
 (billed units) and the half-life H, the usage after t seconds is
 
     usage(t) = usage(0) * 2^(-t/H) + r * H/ln 2 * (1 - 2^(-t/H))        (H = 0: nothing decays, usage(0) + r * t)
@@ -90,7 +90,7 @@ class DecayedUsage:
         self.default = Price()
         self.prices: dict[str, Price] = {}
         self.associations: dict[str, dict[str, AssociationUsage]] = {}
-        self._idle = 0  # the number of associations that lost their last job since the last removal of unused ones
+        self._idle = 0  # the number of associations that lost their last job since unused ones were last removed
 
     def enter(self, queue: str, user: str) -> None:
         """Record that the user has one more live job in the queue."""
@@ -161,9 +161,9 @@ class DecayedUsage:
         meter.rate = meter.price.rate(held) if meter.price.billing and held else 0.0
 
     def tell(self, queue: str, user: str, usage: float, at_s: float, now_s: float) -> None:
-        """Replace the usage by a reported value, which is the usage at `at_s`. The present amounts of the user
-        count from `at_s` on. A negative or impossibly large usage is replaced by 0, and a time `at_s` in the future
-        by `now_s`."""
+        """Replace the usage by a reported value, which is the usage at `at_s`. The amounts that the user holds now are
+        treated as held since `at_s`. A negative or impossibly large usage is replaced by 0, and a time `at_s` in the
+        future by `now_s`."""
         meter = self.meter(queue, user)
         meter.usage = usage if 0 <= usage <= MOST else 0.0
         meter.at_s = meter.told_s = min(at_s, now_s) if math.isfinite(at_s) else now_s

@@ -2,13 +2,14 @@
 
 For each job, the scheduler gets an estimate of the run time. The option `--estimates` selects the kind of estimate:
 
-- `user`: the limit that the user requested, as in the trace. A job without a limit in the trace has no estimate.
+- `user`: the limit that, according to the trace, the user requested. A job without a limit in the trace has no
+  estimate.
 - `exact`: the true run time, which no real scheduler knows. Results with this estimate show what perfect predictions
   could achieve.
-- `last-two`: the mean of the last two run times of the user's ended jobs, at most the requested limit (Tsafrir, Etsion,
-  Feitelson: "Backfilling using system-generated predictions rather than user runtime estimates", TPDS 2007). A job that
-  runs longer than predicted gets a new prediction: the first prediction plus one minute. The following predictions add
-  5, 15, 30 minutes, 1, 2, 5, 10, 20, 50 and 100 hours to the first prediction.
+- `last-two`: the mean of the last two run times of the user's ended jobs, but at most the requested limit (Tsafrir,
+  Etsion, Feitelson: "Backfilling using system-generated predictions rather than user runtime estimates", TPDS 2007). A
+  job that runs longer than predicted gets a new prediction: the first prediction plus one minute. The following
+  predictions add 5, 15, 30 minutes, 1, 2, 5, 10, 20, 50 and 100 hours to the first prediction.
 - `xF`, where F is a number as in `x2`: the requested limit, multiplied by F. `exact-xF`: the true run time, multiplied
   by F (the *f-model*).
 
@@ -45,7 +46,7 @@ class Estimator:
 
     def outlived(self, task: Task, corrections: int) -> float | None:
         """Return a new estimate for a task that runs longer than its last estimate; None if the estimator makes no new
-        estimate. `corrections`: how many new estimates the task got before."""
+        estimate. `corrections`: how many new estimates the task has already got."""
         return None
 
 
@@ -65,9 +66,9 @@ class Scaled(Estimator):
 
 
 class LastTwo(Estimator):
-    """Estimate the run time as the mean of the user's last two run times. If a job ends at the moment when another job
-    is submitted, its run time is not used for that submission, because submissions are handled before ends of the same
-    time."""
+    """Estimate the run time as the mean of the user's last two run times. Submissions are handled before ends of the
+    same time. So if a job ends at the moment when another job is submitted, its run time is not used for that
+    submission."""
 
     def __init__(self) -> None:
         self._ran: dict[str, tuple[float, ...]] = {}  # user -> the last two run times

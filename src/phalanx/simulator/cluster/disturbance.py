@@ -2,9 +2,9 @@
 
 A random number depends only on the seed, the kind of fault, the subject of the fault (a node or a job), and how many
 numbers were drawn before for the same kind and subject. So under every policy the same nodes fail at the same times,
-and the same jobs are stragglers (run longer than in the trace). This makes a comparison of policies under equal faults
-possible. All distributions are computed from numbers of `random.Random` with a text as its seed, because such numbers
-are the same in every version of Python.
+and the same jobs are stragglers (run longer than in the trace). This makes it possible to compare policies under equal
+faults. All distributions are computed from numbers of `random.Random` with a text as its seed, because such numbers are
+the same in every version of Python.
 
 `UndeliveredEvents` passes the events to the scheduler. If there are faults, some events arrive late, but events about
 the same subject always arrive in the order in which they happened."""

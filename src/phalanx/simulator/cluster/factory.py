@@ -68,7 +68,8 @@ class Factory:
 class PodController:
     """Creates the pods of started jobs. `creation`: the rate at which pods are created; None if all are created at
     once. `live`: the jobs, by id. `tell`: a function that takes an event about a job, and returns the events that reach
-    the scheduler at once. `ready`: a function that is called when all pods of a job with placements exist."""
+    the scheduler at once. `ready`: a function that is called when a job was started with placements and all of its pods
+    exist."""
 
     def __init__(
         self,

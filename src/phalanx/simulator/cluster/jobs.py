@@ -196,9 +196,9 @@ class SimulatedJobs:
         return events
 
     def lose_node(self, node: str) -> Sequence[Event]:
-        """Stop each job that has a pod on the lost node: all pods of the job are stopped, and the job waits again. A
-        job that was stopped by failures of nodes `GIVEN_UP_AFTER` times without saving any work in between is deleted,
-        as if by its user."""
+        """Stop each job that has a pod on the lost node: all pods of the job are stopped, and the job waits again. If
+        failures of nodes have stopped a job `GIVEN_UP_AFTER` times, and the job saved no work in between, the job is
+        deleted, as if by its user."""
         events: list[Event] = []
         for live in list(self.live.values()):
             if any(placed.node == node for placed in live.placed):

@@ -35,7 +35,7 @@ class JobWork:
         self._tell, self._over = tell, over
 
     def go_on(self, live: UnfinishedJob) -> None:
-        """Compute how fast the job works with its present pods, and plan the end of the job for the resulting time."""
+        """Compute how fast the job works with its present pods and when it will end, and plan this end."""
         live.plan += 1
         live.rate, live.since_s = live.pace(), self._agenda.now_s
         end_s = inf if live.rate <= 0 else live.since_s + (live.fate.work_s - live.worked_s) / live.rate

@@ -5,11 +5,11 @@ between jobs by fair start times.
 the last end (the *window*) is divided into *rounds* of one day. A window of less than ten days is divided into ten
 shorter rounds, and a window of more than ten thousand days into ten thousand longer rounds.
 
-The first part of the module computes each party's max-min fair part of the cluster, by the weights of the queue tree.
-The fair part of a queue is divided among its children in proportion to their weights. A child gets at most its demand;
-the rest of its part is divided among its siblings. A party that is not a queue of the policy (a user, or a queue of the
-trace under a policy with one queue) counts as a child of the root with weight 1. Guarantees and limits are ignored,
-because they are settings of the policy whose fairness is measured.
+The first part of the module computes each party's max-min fair part of the cluster, using the weights of the queue
+tree. The fair part of a queue is divided among its children in proportion to their weights. A child gets at most its
+demand; the rest of its part is divided among its siblings. A party that is not a queue of the policy counts as a child
+of the root with weight 1. (Such a party is a user, or a queue of the trace if the policy has only one queue.)
+Guarantees and limits are ignored, because they are settings of the policy whose fairness is measured.
 
 The second part of the module measures the amount that each party got, divided by its fair part. In a round, a party's
 demand is the amount that its waiting and running jobs would use if they all ran. The function `due` computes the fair

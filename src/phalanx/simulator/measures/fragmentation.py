@@ -9,10 +9,10 @@ fragmented amount is averaged over typical pods, summed over the nodes, and divi
 measure is the mean of the result over `SAMPLES` evenly spaced times of the run. Free parts of a shared device count as
 free amounts.
 
-*Stranded* is the part of the free amount of the counted resource that cannot be used, because the other free resources
-of the node are too small. The amount of another resource that is needed for one unit of the counted resource is
-computed from the requests of the workload's pods. (The authors of Borg, EuroSys'15, use the word for resources that are
-unusable because another resource of the machine is fully allocated.)
+*Stranded* is the free amount of the counted resource that cannot be used, because too little of the node's other
+resources is free. The amount of another resource that is needed for one unit of the counted resource is computed from
+the requests of the workload's pods. (The authors of Borg, EuroSys'15, use the word for resources that are unusable
+because another resource of the machine is fully allocated.)
 
 *Closeness* measures on how many nodes, and in how many domains of each topology level, the pods of a gang were placed.
 
@@ -27,10 +27,10 @@ the levels of the first topology are considered.
 *Cell compaction* is the smallest part of the cluster's nodes onto which the running jobs could have been packed.
 
 The authors of Borg compare schedulers by this measure (Verma et al., EuroSys'15, section 5.1). All jobs that ran at the
-busiest time of the schedule are packed again with the same policy on fewer nodes, to find the smallest number of nodes
-on which all these jobs fit. The nodes are removed in a random order; the result is the 90th percentile over several
-orders. When jobs are packed again, all jobs are in one queue without limits, in the order of their submission, and each
-job has the same number of pods as at the busiest time. The smallest number of nodes is found by bisection, which
+busiest time of the schedule are packed again with the same policy on fewer nodes. So the smallest number of nodes is
+found on which all these jobs fit. The nodes are removed in a random order; the result is the 90th percentile over
+several orders. When jobs are packed again, all jobs are in one queue without limits, in the order of their submission.
+Each job has the same number of pods as at the busiest time. The smallest number of nodes is found by bisection, which
 assumes that jobs that fit on some nodes also fit on more nodes."""
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The data of a schedule that a page draws. The process that runs the simulation computes these data and sends them to
 the process that draws the page, because the data are much smaller than the schedule.
 
-Time is cut into `BINS` equal bins. The *parties* (`fairness.parties`: queues, or users) with the highest demand are
-drawn with their names, and have the same colour under every policy; all other parties are drawn as one party. The Gantt
-chart is called the *closer look*. For a long schedule, the chart shows only the time around the longest queue, with at
-most `LOOK_STINTS` bars."""
+Time is cut into `BINS` equal bins. The *parties* (queues or users, see `fairness.parties`) with the highest demand are
+drawn with their names. Each of them has the same colour under every policy. All other parties are drawn as one party.
+The Gantt chart is called the *closer look*. For a long schedule, the chart shows only the time around the longest
+queue, with at most `LOOK_STINTS` bars."""
 
 from __future__ import annotations
 

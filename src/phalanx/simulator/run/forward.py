@@ -142,12 +142,12 @@ class JobTimers:
         self._number[job] += 1
 
     def report_in(self, after_s: float, job: str, event: Event, kind: AgendaKind = AgendaKind.POD) -> None:
-        """Plan a report of the event in `after_s` seconds."""
+        """Plan that the event is reported after `after_s` seconds."""
         self.call_in(after_s, job, lambda: (event,), kind)
 
     def call_in(self, after_s: float, job: str, what: Happening, kind: AgendaKind = AgendaKind.POD) -> None:
-        """Plan a call of `what` in `after_s` seconds. The call is cancelled if the job starts again or is evicted
-        before that time."""
+        """Plan that `what` is called after `after_s` seconds. The call is cancelled if the job starts again or is
+        evicted before that time."""
         number = self._number[job]
         self.agenda.put(self.now_s + after_s, kind, lambda: what() if self._number[job] == number else ())
 

@@ -10,11 +10,11 @@ program: a policy takes the first of several nodes with equal score, so in the o
 nodes of one kind before the nodes of the next kind. The function `allocated` measures which part of the cluster is
 allocated at a given demand.
 
-The second part of the module measures the run itself: how long each decision takes, from the events to the plan, and
-the peak memory (the highest resident set of the process so far). The stopwatch is a wrapper around the simulated world,
-so it does not count the time that the world itself takes. The measured times depend on the machine, but have no effect
-on decisions and are not part of the schedule's hash. The stopwatch measures elapsed time and not processor time,
-because reading the processor time costs a system call.
+The second part of the module measures the run itself: the time of each decision, from the events to the plan, and the
+peak memory (the highest resident set of the process so far). The stopwatch is a wrapper around the simulated world, so
+it does not count the time that the world itself takes. The measured times depend on the machine, but have no effect on
+decisions and are not part of the schedule's hash. The stopwatch measures elapsed time and not processor time, because
+reading the processor time costs a system call.
 
 The third part of the module runs the simulation. The caller passes the function `phalanx.loop.step` of the real
 scheduler, which schedules the simulated cluster.
@@ -94,7 +94,7 @@ def staying(task: Task, at: int, *, copy: bool) -> Task:
 
 def allocated(schedule: Schedule, demand: float) -> float:
     """Return the allocated fraction of the cluster at the time when the submitted pods together request `demand` times
-    the cluster's capacity. If the pods never request this amount, return the fraction at the end."""
+    the cluster's capacity. If the pods never request this amount, return the fraction at the end of the schedule."""
     workload, has = schedule.workload, capacity(schedule)
     came, placed, device_bytes = 0.0, 0.0, workload.device_bytes
     for fate in schedule.fates:

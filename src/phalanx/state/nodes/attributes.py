@@ -66,7 +66,7 @@ class NodeAttributes:
 
     @property
     def remembered(self) -> int:
-        """Return how many label values and sets of taints have a code. This includes values and sets that no node has
+        """Return the number of stored label values and sets of taints. This includes values and sets that no node has
         any more."""
         return len(self.values) + len(self.taint_sets)
 

@@ -9,9 +9,9 @@ For some pods it is unknown which whole devices they hold: for pods of other sch
 before the node listed its devices. The number of their devices is subtracted from the node's count. So fewer devices of
 the node can be shared.
 
-If a share is requested in thousandths of a device, the pod also holds the same fraction of the device's memory. If it
-is requested in bytes, the pod also holds the same fraction of the thousandths. Both conversions round down, so the sum
-of all shares never exceeds the device.
+If a share is requested in thousandths of a device, the pod also holds the same fraction of the device's memory. If a
+share is requested in bytes, the pod also holds the same fraction of the device's thousandths. Both conversions round
+down, so the sum of all shares never exceeds the device.
 
 If a pod is aligned to a NUMA zone, the name of the zone is in its list of devices, written `zone/NAME`. The zones of
 all other pods on the node are unknown, so their requests are subtracted from each zone. This estimate is pessimistic,

@@ -31,7 +31,7 @@ class FailedRequest(NamedTuple):
     """The last failed request for nodes of a group. All times are in seconds since the epoch.
 
     `nodes`: the number of requested nodes that did not arrive.
-    `retry_s`: the time before which no more nodes are requested from the group.
+    `retry_s`: the earliest time at which nodes are requested from the group again.
     `times`: the number of failed requests in a row.
     `text`: the provider's reason; empty if the nodes did not arrive in time and the provider gave no reason."""
 

@@ -105,7 +105,7 @@ class Branch:
 
     def usage_within_guarantee(self, account: QueueUsage) -> Mapping[Key, Amount]:
         """Return the usage that counts against the guarantee. A job that may not borrow can start only if this usage
-        and the charge of the job are together within the guarantee."""
+        plus the charge of the job is within the guarantee."""
         return account.firm if self.counts_firm else account.total
 
     def relation_to(self, other: Branch) -> QueueRelation:

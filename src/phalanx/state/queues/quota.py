@@ -1,8 +1,8 @@
 """The quota of a queue, the charges of its jobs, and its usage, which is the sum of these charges.
 
 `BranchQuota` has the guarantees and limits of a queue. A `QueueUsage` has the amounts that a queue is charged for its
-jobs, the amounts that the queue's children claim from it (`state.queues.tree` defines claims), and the usage of single
-users, groups and jobs.
+jobs, and the amounts that its children claim from it (`state.queues.tree` defines claims). It also has the usage of
+single users, groups and jobs.
 
 Amounts are stored by `Key`, which is (flavor, resource). The usage of a pod on nodes of a flavor is counted under this
 flavor. All usage is also counted under the empty flavor, which means all nodes."""
@@ -105,8 +105,8 @@ def _sane(amount: int) -> int:
 
 
 class Charge(NamedTuple):
-    """The charge of a started or nominated job. It is added to the usage of the job's queue and of all queues above it,
-    and in each of these queues to the usage of the job's user and group.
+    """The charge of a started or nominated job. It is added to the usage of the job's queue and of all queues above it.
+    In each of these queues, it is also added to the usage of the job's user and group.
 
     `jobs`: the number of running jobs that the charge adds: 1 for a job, 0 for further pods of a started job.
     `preemptible`: whether the job may be preempted."""
@@ -159,7 +159,7 @@ class QueueUsage:
     """The usage that is charged to a branch.
 
     `total`: key (flavor, resource) -> usage of the queue and all queues below.
-    `firm`: key -> the usage of jobs that are not preemptible, which is a part of `total`.
+    `firm`: key -> usage of the jobs that are not preemptible; it is a part of `total`.
     `own`: key -> usage of the queue's own jobs; only counted if the queue has children and a queue of the tree keeps a
     part of its guarantee for itself.
     `claimed`: key -> usage of the queue's own jobs plus the claims of its children (`state.queues.tree`).
