@@ -194,8 +194,8 @@ DAY_S = 86_400
 
 
 def format_time(at_s: float, now_s: float) -> str:
-    """Return the time in the form `02:28:23 UTC`. If the time is not on the day of `now_s`, its date is put in
-    front."""
+    """Return the time in the form `02:28:23 UTC`. If the time is not on the day of `now_s`, the date is written before
+    the time."""
     if not isfinite(at_s):
         return "never" if at_s > 0 else "at once"
     days = int(at_s) // DAY_S

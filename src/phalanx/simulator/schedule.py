@@ -153,9 +153,10 @@ HOUR_S = 3600.0
 def bill(schedule: Schedule) -> dict[str, float]:
     """Return the measures of the bill; empty if the cluster has no node groups.
 
-    `bill`: the price of all nodes of groups, from arrival to removal. `node_hours`: the sum of the times between
-    arrival and removal, in hours. `nodes_added`: the number of nodes that arrived. `paid_use_ratio`: the amount of the
-    counted resource that jobs held on nodes of groups, divided by the paid amount (both multiplied by hours)."""
+    `bill`: the price of all nodes of node groups, for the time from arrival to removal. `node_hours`: the sum of the
+    times between arrival and removal, in hours. `nodes_added`: the number of nodes that arrived. `paid_use_ratio`: the
+    amount of the counted resource that jobs held on nodes of groups, divided by the paid amount (both multiplied by
+    hours)."""
     workload = schedule.workload
     if not workload.groups:
         return {}
@@ -248,7 +249,7 @@ def sizes(schedule: Schedule) -> list[float]:
     workload, of_roles, found = schedule.workload, dict[int, float](), list[float]()
     device_bytes = workload.device_bytes
     for fate in schedule.fates:
-        roles = fate.task.job.roles  # many tasks share one tuple; its identity is a fast key
+        roles = fate.task.job.roles  # many tasks share one tuple of roles, so its identity is a fast key
         size = of_roles.get(id(roles))
         if size is None:
             size = of_roles[id(roles)] = of_resource(roles, workload.counted, device_bytes) / workload.unit

@@ -20,9 +20,9 @@ part; if x is greater than 1, the party got more, at the cost of other parties.
   `worst_jain_fairness`: the index in the worst round.
 - `share_gap`: the mean, over all rounds, of the difference between the largest and the smallest x.
 - Finish-time fairness (Themis, NSDI'20): a job's completion time (end minus submission), divided by the completion time
-  that it would have alone on its party's part of the cluster. The party's part is 1/N for N parties or, with weights,
-  in proportion to its weight. The completion time alone is the run time of the job, multiplied by (size of the job /
-  part) if the job is larger than the part.
+  that it would have alone on its party's part of the cluster. With N parties, the party's part is 1/N or, if the
+  parties have weights, proportional to its weight. The completion time alone is the run time of the job, multiplied by
+  (size of the job / part) if the job is larger than the part.
 
 The third part of the module measures dominant shares (Ghodsi et al., NSDI'11). A party's dominant share in a round is
 the largest fraction that it used of any resource of the cluster. The *gap* is the difference between the largest and

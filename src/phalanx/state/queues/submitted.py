@@ -30,7 +30,7 @@ class SubmitLimit(NamedTuple):
 
 
 class SubmittedJobs:
-    """For each limit, the live jobs that count against it, the earliest submitted first."""
+    """For each limit, the live jobs that count against it, in the order of their submission."""
 
     def __init__(self) -> None:
         self.lists: dict[SubmitLimit, list[SubmitOrder]] = {}
