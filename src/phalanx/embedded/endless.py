@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 log = logging.getLogger(__name__)
 
 _FIRST_S, _MOST_S = 1.0, 60.0
-_WELL_S = 300.0  # after this time without an error, the next pause is the shortest pause again
+_WELL_S = 300.0  # after this time without an error, the pause is reset to the shortest pause
 
 
 async def endless(name: str, work: Callable[[], Awaitable[None]], *, first_s: float = _FIRST_S) -> None:

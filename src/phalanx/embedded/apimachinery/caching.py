@@ -1,8 +1,8 @@
 """A cache for functions whose arguments come from users. It holds a limited number of results, and does not store
-results for long texts.
+results for long strings .
 
-`functools.lru_cache` limits the number of entries, not their bytes. But a text in a request may have megabytes. Without
-the limit on the length of texts, a user could fill the memory with long keys of cached results.
+`functools.lru_cache` limits the number of entries, not their bytes. But a string in a request may have several
+megabytes. Without the limit on the length of strings, a user could fill the memory with long cache keys.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from functools import lru_cache, wraps
 from typing import ParamSpec, TypeVar
 
 _LONG = 256
-# The longest text that is cached if only administrators can write it, such as an expression of a definition or a
-# policy.
+# The value of `longest` for strings that only administrators can write, such as the expressions in a
+# CustomResourceDefinition or an admission policy.
 RULE = 16_384
 
 P = ParamSpec("P")
@@ -22,7 +22,7 @@ R = TypeVar("R")
 
 def cached(most: int, longest: int = _LONG) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Return a decorator that caches at most `most` results of a function with positional arguments. If an argument is
-    a text of more than `longest` characters, the result is computed at each call and not stored."""
+    a string of more than `longest` characters, the result is computed at each call and not stored."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         kept = lru_cache(maxsize=most, typed=True)(function)

@@ -3,9 +3,9 @@ get none.
 
 Each user has a limit on connections (and on watches, each of which has its own connection). If a user exceeds the
 limit, the server closes the user's longest idle connection. If the whole process reaches its limit, the server closes a
-connection of the user with the most connections; connections without a known user count as those of one user. The
-memory for unread responses is also limited for each user. If a user exceeds this limit, the server closes the
-connection whose client has not read for the longest time.
+connection of the user with the most connections; all connections without a known user count together, as the
+connections of one user. The memory for unread responses is also limited for each user. If a user exceeds this limit,
+the server closes the connection whose client has not read for the longest time.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _MOST, _MOST_OF_ONE, _UNREAD_BYTES = 16_384, 1024, 256 * 2**20
 
 
 class Client(Protocol):
-    """A connection. `user`: its user; "" if unknown. `limited`: True if the limits apply to the user. `active_s`: the
-    time of its last use. `unread_bytes`: the bytes of responses that the client has not read, since the time
-    `unread_s`."""
+    """A connection. `user`: the user of the connection; "" if unknown. `limited`: True if the limits apply to the user.
+    `active_s`: the time at which the connection was last used. `unread_bytes`: the number of response bytes that the
+    client has not read yet. `unread_s`: the time since which there are unread bytes."""
 
     user: str
     limited: bool

@@ -40,7 +40,7 @@ class TooManyRequests(Exception):
 
 
 class FlowAccount:
-    """The recent usage of a user: time on the event loop, in seconds."""
+    """The recent usage of a user: the time of the user's requests on the event loop, in seconds."""
 
     def __init__(self) -> None:
         self._used_s, self._at_s = 0.0, 0.0

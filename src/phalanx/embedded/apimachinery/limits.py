@@ -1,7 +1,7 @@
 """Limits on the depth and the size of an object in a request, so that no request takes longer than about a second.
 
-Functions process objects by recursion, so the server checks their depth first. Kube-apiserver accepts 10,000 levels of
-JSON, but no kind of Kubernetes has as many as 50.
+Many functions process objects recursively, so the server checks the depth of an object first. Kube-apiserver accepts
+10,000 levels of JSON, but no kind of Kubernetes has as many as 50.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ DEPTH = 200
 # The largest definitions in use (for example of RayJobs) have 30,000 values. The server needs half a second to read,
 # check and store such a definition.
 VALUES = 50_000
-CAUSES = 100  # the maximum number of causes in the Status of a refusal
-OBJECT_BYTES = 3 * 2**20  # the largest object as JSON, and the largest request (as in kube-apiserver)
+CAUSES = 100  # the maximum number of causes in the Status of a refused request
+OBJECT_BYTES = 3 * 2**20  # the maximum size of an object in JSON, and of a request (as in kube-apiserver)
 
 
 def extent(value: object, most: int) -> tuple[int, int]:

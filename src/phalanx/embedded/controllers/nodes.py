@@ -146,8 +146,8 @@ class NodeHealth:
 
 
 def unknown_conditions(node: Object, now: str) -> list[dict[str, Any]]:
-    """Return the changed conditions of a lost node: all conditions that do not have the status Unknown yet, with this
-    status."""
+    """Return the conditions of a lost node that must change: every condition whose status is not Unknown yet, with the
+    status Unknown."""
     changed = []
     for kind in _HEALTH:
         entry = condition(node, kind)

@@ -78,8 +78,8 @@ def account_of(uid: int, gid: int) -> LoginAccount:
 
 
 def token_for(path: Path, account: LoginAccount) -> str:
-    """Return the token of the account in the token file. If there is none, write a new one. The line in the file gets
-    the present groups of the user.
+    """Return the token of the account in the token file. If there is none, write a new one. The groups in the token's
+    line are replaced by the user's present groups.
 
     Raises OSError. Only one process may write the file."""
     rows = [row for row in csv.reader(path.read_text().splitlines()) if row]
@@ -165,8 +165,9 @@ def alike(*fields: str) -> str:
     )
 
 
-# With these fields, a user who may change a ConfigMap could make it unusable. With `immutable`, no client could change
-# it again. With an owner that does not exist, the garbage collector would delete it.
+# Users who may change the data of a ConfigMap must not change these metadata fields or `immutable`, because they could
+# make the ConfigMap unusable. For example, no client could change an immutable ConfigMap again, and the garbage
+# collector would delete a ConfigMap whose owner does not exist.
 META = tuple(f"metadata.{field}" for field in ("labels", "annotations", "ownerReferences", "finalizers"))
 DATA_ALONE: dict[str, object] = {
     "expression": alike("immutable", "binaryData", *META),
@@ -175,9 +176,9 @@ DATA_ALONE: dict[str, object] = {
 }
 
 # For clusters whose API server does not assign job numbers (deploy/components/slurm). The commands of users increase
-# the number in a ConfigMap, at most by the size of the largest array. The component contains the ConfigMap without a
-# number, so that applying the component again does not change the number. The first job of the cluster writes the first
-# number.
+# the number in a ConfigMap, each by at most the size of the largest array. The component contains the ConfigMap without
+# a number, so that applying the component again does not change the number. The first job of the cluster writes the
+# first number.
 _NUMBERS = "slurm-numbers.phalanx.dev"
 NUMBERS: dict[str, object] = {
     "metadata": {"name": _NUMBERS},

@@ -14,9 +14,10 @@ restrict these patches:
 - In the site's ConfigMap, coordinators may change only the keys of their accounts. A path that they write must be the
   path of the account above plus the name. So no coordinator can move a foreign account below one of their accounts, or
   move one of their accounts out of its limits.
-- Of the queues, coordinators may change only those of their accounts: the shares of users and, for accounts below the
-  account that names them, also weight, limits and parent. The limits of queues above apply in any case.
-- In the binding, coordinators may make only changes that remove no named coordinator.
+- Coordinators may change only the queues of their accounts. They may change the shares of users and, if the account is
+  below an account that names them, also the queue's weight, limits and parent. The limits of the parent queues still
+  apply.
+- In the binding, coordinators may not remove a user whom the site's ConfigMap names as a coordinator.
 
 The policies apply to users who may patch the site's ConfigMap but may not replace it (`update`). Operators have both
 rights, and other users have neither. So no policy needs a list of the coordinators, and a former coordinator who still

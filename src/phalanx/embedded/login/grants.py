@@ -2,7 +2,7 @@
 rights in a namespace of the user's own, within a quota (`quota`).
 
 The roles are written at each start, so a newer version of Phalanx replaces older roles. Only admins may write
-namespaces, so only admins decide as which Unix user the pods of a namespace run
+namespaces, and the namespace determines the Unix user of its pods. So only admins choose this user
 (`phalanx.embedded.node.machine.owners`)."""
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ _READ = ["get", "list", "watch"]
 _WRITE = [*_READ, "create", "update", "patch", "delete"]
 _SEES, _OWNS = "phalanx:sees", "phalanx:owns"
 _ROLES = Kind(group=_GROUP, plural="roles", name="Role")
-# Users of Slurm's commands read the site. `sacctmgr` adds users to the roles of operators and administrators.
+# Users of Slurm's commands read the site's ConfigMap. `sacctmgr` adds users to the roles of operators and
+# administrators.
 _SLURM, _OPERATES, _ADMINISTERS = "phalanx:slurm", "phalanx:slurm-operator", "phalanx:slurm-administrator"
 _SITE, _NUMBER, _USAGE = coordinators.SITE, "phalanx-slurm-number", "phalanx-usage"
 _SYSTEM = "kube-system"

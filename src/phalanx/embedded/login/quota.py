@@ -29,8 +29,8 @@ _NAME, _SYSTEM, _FORBIDDEN, _NOT_FOUND = "phalanx", "kube-system", 403, 404
 
 
 def parse_quota(text: str) -> dict[str, str]:
-    """Return the default quota, changed by the amounts in a text such as `pods=100,phalanx.dev/objects=50k`. Raises
-    PhalanxError."""
+    """Return the default quota, with the amounts replaced that `text` contains, such as
+    `pods=100,phalanx.dev/objects=50k`. Raises PhalanxError."""
     found = dict(DEFAULT)
     for part in text.split(","):
         name, _, said = part.partition("=")
@@ -74,7 +74,7 @@ async def give_quota(api: Connection, namespace: str, quota: Mapping[str, str]) 
     if await _lacks(api, _RANGES, namespace) and (share := slot_share((await api.list(NODES))["items"])):
         try:
             await api.create(_RANGES, _range(share), namespace)
-        except ApiRefusal as error:  # a full namespace gets the quota at a later login
+        except ApiRefusal as error:  # namespace is full: a later login sets the quota
             if error.code != _FORBIDDEN:
                 raise
     if await _lacks(api, _QUOTAS, namespace):

@@ -3,9 +3,10 @@ write in CEL.
 
 A policy defines its mutations or validations, and the requests to which they apply (`matchConstraints`,
 `matchConditions`). A policy takes effect only through bindings that name it. The `matchResources` of a binding may
-restrict the policy to fewer requests. Mutating policies run first. An ApplyConfiguration is merged into the object by
-the merge keys of the object's kind, and a JSONPatch is applied as it is. At the end of admission, the object must
-satisfy every validation. The binding determines whether a violation denies the request or only causes a warning.
+restrict the policy to fewer requests. Mutating policies run first. An ApplyConfiguration is merged into the object, and
+its lists are merged by the merge keys of the object's kind. A JSONPatch is applied unchanged. At the end of admission,
+the object must satisfy every validation. The binding determines whether a violation denies the request or only causes a
+warning.
 
 A kind may be served in several versions, and a rule names some of them. With `matchPolicy: Equivalent`, the default, a
 rule matches requests in any version, and expressions get the object in the version that the rule names. A write to a
@@ -35,12 +36,12 @@ _CODES = {"Invalid": 422, "Forbidden": 403, "Unauthorized": 401, "RequestEntityT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Review:
-    """A request under admission. `obj`: the object to store; None for DELETE. `namespace`: the Namespace object of its
-    namespace.
+    """A request under admission. `obj`: the object to store; None for DELETE. `namespace`: the Namespace object of the
+    object's namespace.
 
-    `forms`: all served versions of the kind, including `resource`. `part`: the written kind, if it is a subresource of
-    another kind (Binding, Scale). `rights`: the rights of the user; None if they are unknown, so that expressions about
-    rights cannot be evaluated."""
+    `forms`: all served versions of the kind, including `resource`. `part`: the kind in the request body if it is not
+    the kind of the object, as in a write to a subresource (Binding, Scale). `rights`: the rights of the user; None if
+    they are unknown, so that expressions about rights cannot be evaluated."""
 
     resource: Resource
     forms: tuple[Resource, ...] = ()
@@ -74,10 +75,11 @@ def _has_form(form: Resource, obj: Object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class BoundPolicy:
-    """A policy with its binding. `view`: the fields that its expressions read. `form`: the version of the kind that the
-    policy's rule names. It is None if the kind and the operation alone do not determine whether the policy applies to a
-    request. `asked`: the fields that the conditions of all policies for this kind and operation read. It is None if the
-    conditions of this policy also read parameters or variables of the policy."""
+    """A policy with one of its bindings. `view`: the fields that the policy's expressions read. `form`: the version of
+    the kind that the policy's rule names; None if the policy's rules and selectors must be checked for each request,
+    because the kind and the operation do not decide whether the policy applies. `asked`: the fields that the match
+    conditions of all policies for this kind and operation read; None if the match conditions of this policy also read
+    its parameters or variables."""
 
     policy: Object
     binding: Object
@@ -129,7 +131,7 @@ class PolicyReader:
 
 
 def kind_of(review: Review) -> tuple[str, ...]:
-    """Return the properties of a request that rules match, except the name of the object."""
+    """Return the properties of a request that the policies' rules compare, except the name of the object."""
     of = review.resource
     scope = "Namespaced" if of.namespaced else "Cluster"
     return of.group, of.version, of.plural, scope, review.subresource, review.operation
@@ -155,7 +157,7 @@ def _conditions(policy: Object) -> list[str]:
 
 
 def _are_plain(conditions: Iterable[str]) -> bool:
-    """Return True if the conditions read only the request, and no parameters or variables of the policy."""
+    """Return True if the match conditions read only the request, and no parameters or variables of the policy."""
     return not any("variables" in text or "params" in text for text in conditions)
 
 
@@ -219,7 +221,7 @@ class _Case:
     form: Resource
     params: Object | None = None
     broken: str = ""  # the reason why the policy cannot be evaluated, which counts as a violation
-    _scope: CelScope | None = None  # the scope of the object `_seen`
+    _scope: CelScope | None = None  # the scope that was created for the object `_seen`
     _seen: Object | None = None
     _shown: Object | None = None
     _computed: bool = False
@@ -238,8 +240,8 @@ class _Case:
         return spec
 
     def shown(self) -> Object | None:
-        """Return the object as expressions get it. Each call returns the same Python object, because results for this
-        Python object are cached."""
+        """Return the object in the form in which expressions read it. Each call returns the same Python object, because
+        results for this Python object are cached."""
         if self._shown is None:
             self._shown = self.review.shown(self.form, self.review.obj)
         return self._shown
@@ -331,7 +333,8 @@ def validate(review: Review, reader: PolicyReader) -> list[str]:
 
 
 def _cases(plural: str, review: Review, reader: PolicyReader) -> Iterator[_Case]:
-    """Yield every pair of a policy and a binding that the request matches, including the match conditions."""
+    """Yield every pair of a policy and a binding that applies to the request. The match conditions are checked as
+    well."""
     if review.resource.group == GROUP:
         return  # policies do not apply to policies, so that users can always correct a wrong policy
     # All policies share these scopes, because passing an object to the CEL library costs more than evaluating an
@@ -415,7 +418,7 @@ def _rule_matches(rule: Mapping[str, Any], review: Review, form: Resource) -> bo
 
 
 def _about(rule: Mapping[str, Any], review: Review, resource: Resource) -> bool:
-    """Return True if a rule matches the request in all fields other than the names of objects."""
+    """Return True if a rule matches the request. The names of objects in the rule are not compared."""
     scope = rule.get("scope", "*")
     return (
         _listed(rule.get("operations"), review.operation)

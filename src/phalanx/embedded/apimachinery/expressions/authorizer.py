@@ -2,9 +2,9 @@
 
     authorizer.group("").resource("configmaps").namespace("kube-system").name("site").check("update").allowed()
 
-Each call returns a map with the parts of the request that are known so far, and `check` adds the decision. The
-functions `serviceAccount` and `requestResource` and the selectors are not supported: an expression that uses them
-fails. Source: k8s.io/apiserver/pkg/cel/library/authz.go.
+Each function in this chain returns a map with all arguments so far. `check` adds the decision to the map. The functions
+`serviceAccount` and `requestResource` and the selectors are not supported: an expression that uses them fails. Source:
+k8s.io/apiserver/pkg/cel/library/authz.go.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ AUTHORIZER: Check = {}
 
 
 class AuthorizationQuestion(NamedTuple):
-    """A question about a right. `resource`: the resource, with a slash and the subresource if there is one. `path`: the
-    path, if the question is not about a resource. `namespace`: empty for the cluster scope."""
+    """The attributes of an access check. `resource`: the resource, with a slash and the subresource if there is one.
+    `path`: the path, if the question is not about a resource. `namespace`: empty for the cluster scope."""
 
     verb: str
     group: str = ""

@@ -4,10 +4,10 @@ in CustomResourceDefinitions.
 A library evaluates the expressions (`common-expression-language`, the Rust implementation). This module adds some of
 Kubernetes' extensions. Struct literals (`JSONPatch{op: "add"}`, `Object{spec: Object.spec{…}}`) are rewritten into maps
 before parsing, because the library does not have these types. The module also adds the string and list functions of
-k8s.io/apiserver/pkg/cel/library, `jsonpatch.escapeKey`, and the comparisons of quantities (whose values are texts in
-this module), of addresses and of URLs (`functions`). The library does not limit the cost of an expression, so
-`metering` adds a counter to every comprehension. Optional types (`.?x`, `[?x]`) are not supported: a policy with such
-an expression is refused when it is written.
+k8s.io/apiserver/pkg/cel/library, `jsonpatch.escapeKey`, and the comparisons of quantities, of addresses and of URLs
+(`functions`). In this module, the value of a quantity is a string. The library does not limit the cost of an
+expression, so `metering` adds a counter to every comprehension. Optional types (`.?x`, `[?x]`) are not supported: a
+policy with such an expression is refused when it is written.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from phalanx.embedded.apimachinery.expressions.pattern import compiled as regula
 from phalanx.embedded.apimachinery.schema.quantity import QuantityParseError
 from phalanx.embedded.apimachinery.schema.quantity import parse as parse_quantity
 
-# The longest text or list that an expression may create. If an expression cannot make texts and lists grow by more than
-# the factor `_SMALL_GROWTH`, the size of its variables is not checked.
+# The length of the longest string or list that an expression may create. If an expression cannot make strings and lists
+# grow by more than the factor `_SMALL_GROWTH`, the size of its variables is not checked.
 MOST_SIGNS, _SMALL_GROWTH = 32 * 2**20, 8
 _WORDS = frozenset({"in", "true", "false", "null"})
 _PARSE_ERROR = re.compile(r"Failed to parse expression '.*?': (?=ERROR: )", re.DOTALL)
@@ -39,7 +39,7 @@ _LITERAL = re.compile(r"""(?P<quote>["'])[^"'\\]*(?P=quote)""")
 
 
 class ExpressionError(Exception):
-    """Raised for an expression that cannot be compiled, or whose evaluation fails. The text is the reason."""
+    """Raised for an expression that cannot be compiled, or whose evaluation fails. The message states the reason."""
 
 
 _CALL_ERROR = re.compile(
@@ -103,7 +103,7 @@ def _join(values: list[str], separator: str = "") -> str:
 
 
 def _within(signs: int) -> None:
-    """Check the length of a text before it is created. Raises ValueError if it is longer than `MOST_SIGNS`."""
+    """Check the length of a string before it is created. Raises ValueError if it is longer than `MOST_SIGNS`."""
     if signs > MOST_SIGNS:
         raise ValueError(EXCEEDED)
 
@@ -144,8 +144,8 @@ def _bool(value: object) -> bool:
 
 
 def _quantity(text: str) -> str:
-    """Check that a text is a quantity, and return it unchanged. The functions of quantities compare these texts. Raises
-    ValueError."""
+    """Check that a string is a quantity, and return it unchanged. The functions that compare quantities parse these
+    strings. Raises ValueError."""
     parse_quantity(text)
     return text
 
@@ -191,8 +191,8 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
 
 @cache
 def _library() -> ModuleType:
-    """Import the library at the first expression, and return it. Its command line is not imported, because that import
-    takes five times as long as the rest (a third of the server's start)."""
+    """Import the library at the first expression, and return it. The library's command line is not imported, because
+    importing it takes five times as long as importing the rest (a third of the time in which the server starts)."""
     sys.modules.setdefault("cel.cli", ModuleType("cel.cli"))
     import cel
 
@@ -200,7 +200,7 @@ def _library() -> ModuleType:
 
 
 def optional(*value: object) -> object:
-    """Return an optional value: with the one argument as its value, or without a value."""
+    """Return a CEL optional that holds the argument; without an argument, return an empty optional."""
     kind = _library().OptionalValue
     return kind.of(value[0]) if value else kind.none()
 
@@ -381,10 +381,10 @@ def paths_of(text: str) -> frozenset[tuple[str, ...]]:
 
 
 def _looked_at(path: list[str], before: list[str], after: list[str]) -> tuple[str, ...]:
-    """Return the path that an expression reads by a dotted name. `before` and `after`: the tokens around the name, at
-    most three on either side. If the expression reads one key of a map, the path includes only that key. If the
-    expression only tests whether a key exists, the path ends with an empty key. The name of a called function is not a
-    field: `object.spec.exists(…)` reads (object, spec)."""
+    """Return the path of the field that a dotted name in an expression reads. `path`: the parts of the name. `before`
+    and `after`: up to three tokens before and after the name. If the expression reads one key of a map, the path
+    includes only that key. If the expression only tests whether a key exists, the path ends with an empty key. The name
+    of a called function is not a field: `object.spec.exists(…)` reads (object, spec)."""
     match before, after:
         case _, ["(", *_]:
             return tuple(path[:-1] if len(path) > 1 else path)
@@ -403,8 +403,8 @@ def without_structs(text: str) -> str:
     """Return the expression in which each struct literal `Name.of.type{field: value}` is replaced by a map `{"field":
     value}`.
 
-    A brace after a dotted name opens a struct. Its field names are the names that follow the brace, or a comma at the
-    same depth. Strings and comments are not searched."""
+    A brace after a dotted name opens a struct. Each name directly after this brace, or after a comma at the same depth,
+    is a field name. Strings and comments are not searched."""
     found: list[str] = []
     structs: list[bool] = []  # for each open bracket: True if it opens a struct
     name_starts = -1  # the index in `found` at which a dotted name began; -1 if there is none

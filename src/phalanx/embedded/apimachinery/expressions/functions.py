@@ -1,6 +1,6 @@
 """Functions of Kubernetes' CEL libraries for addresses, networks and URLs, and the names of all functions.
 
-Like quantities, addresses, networks and URLs have their texts as values in this module. Source:
+In this module, the value of an address, of a network or of a URL is a string, as for quantities. Source:
 k8s.io/apiserver/pkg/cel/library (`ip.go`, `cidr.go`, `urls.go`), with the rules of Go's net/netip and net/url."""
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _UNESCAPED = "/$&+,:;=@!'()*~-._%"
 
 
 def _address(text: str) -> Address:
-    """Return the address in a text. Raises ValueError for a text that is not an address, for an address with a zone,
-    and for an IPv4 address in the form of IPv6."""
+    """Parse an address. Raises ValueError for a string that is not an address, for an address with a zone, and for an
+    IPv4-mapped IPv6 address."""
     try:
         found = ip_address(text)
     except ValueError:
@@ -32,7 +32,7 @@ def _address(text: str) -> Address:
 
 
 def _network(text: str) -> Network:
-    """Return the network in a text. Raises ValueError."""
+    """Parse a network in CIDR notation. Raises ValueError."""
     address, slash, bits = text.partition("/")
     if not slash or not bits.isdigit() or (len(bits) > 1 and bits[0] == "0"):
         raise ValueError(f"network address parse error during conversion from string: {text}")
@@ -41,12 +41,13 @@ def _network(text: str) -> Network:
 
 
 def _host(text: str) -> Address:
-    """Return the address in a text that is an address or a network."""
+    """Parse an address or a network, and return the address."""
     return _address(text.partition("/")[0])
 
 
 def _url(text: str) -> SplitResult:
-    """Return the parts of a URL. Raises ValueError for a text that is neither an absolute URL nor an absolute path."""
+    """Return the parts of a URL. Raises ValueError for a string that is neither an absolute URL nor an absolute
+    path."""
     found = urlsplit(text)
     bad = any(sign <= " " or sign == "\x7f" for sign in text) or _BAD_ESCAPE.search(text)
     if not text or bad or not (_SCHEME.match(text) or text.startswith("/")):
@@ -72,7 +73,7 @@ def _contains(network: str, other: str) -> bool:
 
 
 def _text_of(read: Callable[[str], Any]) -> Callable[[str], str]:
-    """Return a function that checks a text with `read`, and returns it unchanged."""
+    """Return a function that parses a string with `read` only to check it, and returns the string unchanged."""
 
     def convert(text: str) -> str:
         read(text)

@@ -5,8 +5,8 @@ A CEL expression always terminates, but the costs of nested comprehensions multi
 thousand items take a million steps. The library has no limit. So this module adds a counter to every comprehension:
 `l.all(x, P)` becomes `l.all(x, tick() ? (P) : false)`. `tick` raises an error when the budget of steps or of processor
 time is used up. Processor time is limited, too, because the library copies the whole result at each step of `map` and
-`filter` (50,000 items took three minutes). `+` and literals make texts and lists grow, and comprehensions multiply this
-growth. `growth` returns an upper bound of the growth.
+`filter` (50,000 items took three minutes). Strings and lists grow by `+` and by literals, and comprehensions multiply
+this growth. `growth` returns an upper bound of the growth.
 
 The limits are from RuntimeCELCostBudget and PerCallLimit of k8s.io/apiserver/pkg/apis/cel (10,000,000 and 1,000,000
 units; a step of a comprehension costs about five to ten units). The messages are those of cel-go.
@@ -34,7 +34,7 @@ _TOKEN = re.compile(
 )
 _COMPREHENSIONS = frozenset({"all", "exists", "exists_one", "filter", "map"})
 _WORDS = frozenset({"in", "true", "false", "null"})
-# The names of types, and the prefixes of groups of functions.
+# The names of types, and the prefixes of function names, such as `math` in `math.greatest`.
 _TYPES = frozenset(
     {
         "bool",
@@ -69,8 +69,8 @@ _TYPES = frozenset(
 
 
 class Budget:
-    """The number of steps of comprehensions that are left, and the processor time of this thread at which the
-    evaluation must end. The time starts with the first step."""
+    """The budget of an evaluation: the number of comprehension steps that are left, and the processor time of this
+    thread at which the evaluation must end. The time starts with the first step."""
 
     __slots__ = ("_end_s", "left")
 
@@ -107,10 +107,10 @@ def metered(text: str) -> str:
         return text
     words = tokens(text)
     found: list[str] = []
-    # For each open bracket, the text that closes the first argument after the variable of a comprehension; None for
-    # other brackets.
+    # For each open bracket, the text to insert after its present argument, which ends a counter; None if there is
+    # nothing to insert.
     open_: list[str | None] = []
-    bodies: list[bool] = []  # for each open bracket: True if the next token is the variable of its comprehension
+    bodies: list[bool] = []  # for each open bracket: True if it opens a comprehension whose variable is read next
     for number, (kind, word) in enumerate(words):
         if word in ("(", "[", "{"):
             opens = word == "(" and _calls_comprehension(words, number)
@@ -140,8 +140,8 @@ def _calls_comprehension(words: Sequence[tuple[str, str]], bracket: int) -> bool
 
 @cached(1024, RULE)
 def growth(text: str) -> int:
-    """Return the largest factor by which texts and lists can grow in comprehensions. For each comprehension, the number
-    of parts that one step joins is counted; the result is the product of these numbers."""
+    """Return the largest factor by which strings and lists can grow in comprehensions. For each comprehension, the
+    number of parts that one step joins is counted; the result is the product of these numbers."""
     product, parts = 1, list[int]()  # `parts`: the number of joined parts for each open comprehension
     words = tokens(text)
     opened: list[bool] = []
@@ -209,7 +209,8 @@ def _names_something_else(words: list[tuple[str, str, int]], number: int) -> boo
 
 
 def located(text: str, at: int, what: str) -> str:
-    """Return the text of an error at an offset: the message `what`, the line, and a mark below the place."""
+    """Return the text of an error at the offset `at`: the message `what`, the line of the expression, and a mark below
+    the offset."""
     line = text.count("\n", 0, at)
     start = text.rfind("\n", 0, at) + 1
     column = at - start

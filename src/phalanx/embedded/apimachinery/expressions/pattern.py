@@ -1,9 +1,9 @@
-"""Regular expressions that users write, and that are matched against values of users. The library RE2 executes them. It
-has the syntax and the speed of Go's regular expressions.
+"""Regular expressions. Users write both the expressions and the values that are matched. The library RE2 executes them.
+It has the syntax and the speed of Go's regular expressions.
 
-Python's own engine tries so many ways to match `(a+)+$` that it may never end. The time of RE2 is proportional to the
-length of the text (github.com/google/re2). Syntax that RE2 lacks, such as look-ahead, is not available in Go either.
-"""
+Python's own engine tries so many ways to match `(a+)+$` that it may never end. The time that RE2 needs is proportional
+to the length of the value (github.com/google/re2). Syntax that RE2 lacks, such as look-ahead, is not available in Go
+either."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from phalanx.embedded.apimachinery.caching import cached
 
 
 class PatternError(ValueError):
-    """Raised for a text that is not a regular expression. The message states the reason, and begins like Go's
+    """Raised for a string that is not a regular expression. The message states the reason, and begins like Go's
     message."""
 
 

@@ -1,12 +1,11 @@
 """Infer the types in CEL expressions, as far as they are certain. If an operator does not exist for any possible types
 of its operands, the user gets cel-go's error when writing the expression, before any evaluation.
 
-The check reads the tokens of the expression once, by the precedence of operators, and gives each part a type. A part
-whose type is not known (a value without a schema, a struct, some function calls) has the type `dyn`, which every
-operator accepts. So the check refuses no expression that cel-go would accept. If the check cannot read an expression to
-its end, it reports nothing. The check also reports fields that a type does not have. Source: cel-go
-`checker/checker.go` and `checker/standard.go`, with the comparisons of numbers of different types that k8s.io/apiserver
-allows.
+The check reads the tokens of the expression once, by operator precedence, and gives each part a type. A part whose type
+is not known (a value without a schema, a struct, some function calls) has the type `dyn`, which every operator accepts.
+So the check refuses no expression that cel-go would accept. If the check cannot read an expression to its end, it
+reports nothing. The check also reports fields that a type does not have. Source: cel-go `checker/checker.go` and
+`checker/standard.go`, with the comparisons of numbers of different types that k8s.io/apiserver allows.
 """
 
 from __future__ import annotations
@@ -84,7 +83,7 @@ class _Unread(Exception):
 @dataclass(frozen=True, slots=True)
 class TypeChecked:
     """The result of a check. `type`: the type of the whole expression; `dyn` if there are errors. `errors`: the
-    messages of cel-go, each with its place in the expression."""
+    messages of cel-go, each with its position in the expression."""
 
     type: Type
     errors: tuple[str, ...] = ()
@@ -109,7 +108,7 @@ class _Reader:
     variables: dict[str, Type]
     words: Sequence[tuple[str, str, int]] = field(init=False)
     at: int = 0
-    place: int = 0  # the offset that cel-go gives to the part of the expression that was read last
+    place: int = 0  # the offset of the part that was read last, as cel-go counts it in messages
     errors: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -215,8 +214,8 @@ class _Reader:
         return _RESULTS.get(name, DYN)
 
     def each(self, name: str, on: Type, place: int) -> Type:
-        """Read the arguments of a comprehension over `on`, and return its type. The variable has the type of the
-        elements of `on`."""
+        """Read the arguments of a comprehension over a value of the type `on`, and return the type of the result. The
+        variable has the type of the elements of `on`."""
         kind, variable, _ = self.words[self.at]
         self.at += 1
         if kind != "name" or not self.takes(","):
@@ -315,8 +314,8 @@ class _Reader:
             raise _Unread
 
     def wrong(self, place: int, name: str, applied: str, *types: Type) -> Type:
-        """Report an operator or call that does not exist for its operands, if the names of all types in it are
-        known."""
+        """Report that no operator or function `name` exists for the operand types `types`. Nothing is reported if one
+        of the types is an object type, whose name is not known."""
         if not any(_has_object(one) for one in types):
             what = f"found no matching overload for '{name}' applied to '{applied}'"
             self.errors.append(located(self.text, place, what))
@@ -371,7 +370,7 @@ def _of_lists_and_maps(operator: str, one: Type, other: Type) -> Type | None:
 
 
 def _alike(one: Type, other: Type) -> bool:
-    """Return True if a value could have the one type as well as the other."""
+    """Return True if one value could have both types."""
     if DYN in (one, other) or isinstance(one, TypeShape) or isinstance(other, TypeShape):
         return True
     if isinstance(one, str) or isinstance(other, str):

@@ -2,9 +2,8 @@
 an update makes.
 
 Source: k8s.io/apimachinery/pkg/api/validation/objectmeta.go and the name functions of each kind's strategy. On an
-update, kube-apiserver checks metadata twice (in rest.BeforeUpdate, and again in the kind's own validation), so a
-response 422 contains the same causes two or three times. Clients compare these causes, so this module repeats them,
-too.
+update, kube-apiserver checks metadata twice (in rest.BeforeUpdate, and again in the kind's own validation), so a 422
+response contains the same causes two or three times. Clients compare these causes, so this module repeats them, too.
 """
 
 from __future__ import annotations
@@ -40,9 +39,9 @@ NAME_FORMATS: Mapping[tuple[str, str], Callable[[str], Problems]] = {
     ("rbac.authorization.k8s.io", "rolebindings"): formats.path_segment,
 }
 
-# How often the validation of a kind checks metadata on an update, in addition to rest.BeforeUpdate. The first number
-# counts checks by the rules for an update, the second number checks by the rules for a create. For most kinds both
-# numbers are 1; admission policies and webhooks are exceptions (see `_own_rounds`).
+# How many times a kind's own validation repeats the metadata checks on an update, after those of rest.BeforeUpdate. The
+# first number is for the checks of an update, the second for the checks of a create. For most kinds both numbers are 1;
+# admission policies and webhooks are exceptions (see `_own_rounds`).
 _OWN_ROUNDS: Mapping[tuple[str, str], tuple[int, int]] = {
     ("", "events"): (0, 0),
     ("", "limitranges"): (0, 1),
@@ -77,7 +76,7 @@ def name_format(resource: Resource) -> Callable[[str], Problems]:
 
 
 def validate_create(resource: Resource, obj: Object) -> list[Cause]:
-    """Return the errors in the metadata of a new object. A name from `generateName` has been set before."""
+    """Return the errors in the metadata of a new object. The caller has already replaced `generateName` by a name."""
     meta = obj.get("metadata") or {}
     return [*validate(meta, resource.namespaced, name_format(resource)), *_unqualified_finalizers(resource, meta)]
 
@@ -111,8 +110,7 @@ def validate(
 
 
 def _collections(meta: Mapping[str, Any], path: str) -> list[Cause]:
-    """Return the errors in labels, annotations and owners. A create and an update check
-    these fields."""
+    """Return the errors in labels, annotations and owners. These fields are checked on create and on update."""
     causes: list[Cause] = []
     if labels := meta.get("labels"):
         causes += label_causes(labels, f"{path}.labels")
@@ -175,7 +173,8 @@ def finalizer_causes(finalizers: Sequence[str], path: str) -> list[Cause]:
 
 
 def _unqualified_finalizers(resource: Resource, meta: Mapping[str, Any]) -> list[Cause]:
-    """Return an error for each finalizer of a built-in kind that has no domain and is not a standard finalizer."""
+    """Return an error for each finalizer that has no domain and is not a standard finalizer. Only objects of built-in
+    kinds are checked."""
     if resource.custom or resource.group in _ANY_FINALIZER:
         return []
     text = "name is neither a standard finalizer name nor is it fully qualified"

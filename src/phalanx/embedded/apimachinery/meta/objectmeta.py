@@ -1,4 +1,4 @@
-"""Set the metadata fields that belong to the server, and keep the fields that an update cannot change.
+"""Set the metadata fields that only the server may set, and restore the fields that an update cannot change.
 
 The rules are those of k8s.io/apiserver/pkg/registry/rest (FillObjectMetaSystemFields, BeforeCreate, BeforeUpdate).
 `metadata.py` validates metadata.
@@ -43,7 +43,7 @@ def time_text(at: dt.datetime) -> str:
 
 
 def later_text(at: dt.datetime, seconds: int) -> str:
-    """Return the time `seconds` after `at`, or the last time that can be written."""
+    """Return the time `seconds` after `at`, or the latest time that the format allows."""
     try:
         return time_text(at + dt.timedelta(seconds=seconds))
     except OverflowError:
@@ -52,8 +52,8 @@ def later_text(at: dt.datetime, seconds: int) -> str:
 
 def new_uid() -> str:
     """Return a random UUID (version 4). This function is faster than uuid.uuid4, which creates an object for each UUID.
-    A UUID must be unique but not secret, so a generator that the kernel seeded is enough. A call of the kernel for each
-    UUID would release the interpreter lock. Under load, the journal's thread would then keep the lock for a long
+    A UUID must be unique but not secret, so a generator that the kernel seeded is enough. A system call for each UUID
+    would release the interpreter lock. Under load, the journal's thread would then take the lock and hold it for a long
     time."""
     raw = bytearray(random.getrandbits(128).to_bytes(16))
     raw[6] = raw[6] & 0x0F | 0x40
@@ -123,8 +123,8 @@ _DOUBLE_OWNERS = (
 
 
 def keep_system_fields(meta: Meta, old: Meta) -> None:
-    """Restore the old values of the fields that an update cannot change and for which Kubernetes ignores a change
-    instead of refusing it (`rest.BeforeUpdate`)."""
+    """Restore the old values of the fields whose changes Kubernetes ignores on an update, instead of refusing the
+    update (`rest.BeforeUpdate`)."""
     for name in ("creationTimestamp", "deletionTimestamp"):
         if old.get(name):
             meta[name] = old[name]

@@ -1,11 +1,11 @@
 """The server's view of a kind: a `Resource` (its names) and a `ResourceStrategy` (its rules).
 
-All kinds share the pipeline of writes (`write.py`); the differences between kinds are in their `ResourceStrategy`.
+All kinds share one write pipeline (`write.py`); the differences between kinds are in their `ResourceStrategy`.
 k8s.io/apiserver has the same separation (rest.RESTCreateStrategy). So the rules of each kind are in one file, without
 HTTP, storage or watches.
 
-Order of a create: decode, schema (unknown fields, types), `default`, `prepare_create`, admission, `validate`, store.
-Order of an update or patch: decode or patch, schema, `default`, `prepare_update`, admission, `validate` +
+Steps of a create: decode, schema (unknown fields, types), `default`, `prepare_create`, admission, `validate`, store.
+Steps of an update or patch: decode or patch, schema, `default`, `prepare_update`, admission, `validate` +
 `validate_update`, store. Objects are plain JSON values (dicts as decoded by msgspec). Every hook edits `obj` in place
 or returns causes. A hook keeps no reference to its arguments, and does not change `old`.
 """
@@ -56,7 +56,7 @@ class ResourceStrategy:
     # True if the response to DELETE is the object (Pod, Service …), False if it is a Status (ConfigMap, Secret, Node,
     # Job …).
     delete_returns_object: bool = False
-    # True if the start of a deletion that waits for finalizers sets a grace period and increments the generation.
+    # True if a DELETE of an object with finalizers sets deletionGracePeriodSeconds and increments the generation.
     deletion_counts: bool = True
     # The policy for the dependents if a DELETE names no propagationPolicy: "background", or "orphan" (batch/v1 Job).
     default_propagation: str = "background"
@@ -134,9 +134,9 @@ class Resource:
     strategy: ResourceStrategy = field(default_factory=ResourceStrategy)
     custom: bool = False  # True if a CustomResourceDefinition defines the kind
     deprecation: str = ""  # the warning in each response about this deprecated version; "" for none
-    # For a version that shows the stored objects of another group (events.k8s.io/v1 shows the Events of core v1): the
-    # group and version in which they are stored, and the functions that convert to and from it. Strategies get the
-    # stored form.
+    # Some kinds are stored in the form of another API group: an Event of events.k8s.io/v1 is stored as an Event of core
+    # v1. For these kinds: the group and version of the stored form, and the functions that convert to and from this
+    # form. Strategies get the stored form.
     storage: tuple[str, str] | None = None
     to_stored: Callable[[Object], Object] | None = None
     from_stored: Callable[[Object], Object] | None = None

@@ -1,4 +1,4 @@
-"""Parse label and field selectors. The text in a query becomes a function that tests objects.
+"""Parse label and field selectors. A selector from the query of a request becomes a function that tests objects.
 
 The grammar is that of k8s.io/apimachinery/pkg/labels (`a=b`, `a!=b`, `a in (x,y)`, `a notin (x,y)`, `a`, `!a`, `a>1`,
 `a<1`, joined by commas) and pkg/fields (`a=b`, `a==b`, `a!=b`). A selector is parsed once for each request and compiled

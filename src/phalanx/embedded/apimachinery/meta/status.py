@@ -51,7 +51,7 @@ class StatusError(Exception):
         # an unknown path.
         self.details = None if details is None else dict(details)
         self.retry_after_s = retry_after_s
-        # metadata of the Status: `continue`, with which the client can continue an expired list
+        # the metadata of the Status; after an expired list, it has the token `continue` for the next page
         self.metadata = dict(metadata or {})
 
     def status(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Server-side apply: a manager sends the fields of an object that it sets, and the server records the manager of each
+"""Server-side apply: a manager sends only the fields that it wants to set, and the server records the manager of each
 field.
 
 The sent configuration is merged into the live object. If another manager has set one of the fields to another value,
@@ -125,8 +125,8 @@ def _seen(change: Comparison, reset: Node) -> Comparison:
 
 
 def _pruned(wanted: Object, owned: Node, former: Node, kind: Type) -> Object:
-    """Return the object without the fields that this manager applied before (`former`) and no longer applies, and that
-    no other manager owns (`owned`)."""
+    """Return the object without the fields that this manager applied before (`former`) and no longer applies. Fields
+    that another manager owns (`owned`) are kept."""
     last = with_named_fields(former, kind)
     all_fields = with_named_fields(field_set(wanted, kind), kind)
     stripped = _left(without(wanted, last, kind))

@@ -1,9 +1,9 @@
 """Apply JSON patches (RFC 6902) and JSON merge patches (RFC 7386) as kube-apiserver does.
 
-Kube-apiserver uses the fourth major version of the Go library evanphx/json-patch, and clients depend on its differences
-from the RFC: `replace` creates a missing field, `test` with null succeeds for a missing field, and a negative index
-counts from the end. The Python libraries follow the RFC, and first copy the whole document. This module never changes
-the document. The result shares with the document all parts that the patch does not change.
+Kube-apiserver uses version 4 of the Go library evanphx/json-patch, and clients depend on the differences of this
+library from the RFC: `replace` creates a missing field, `test` with null succeeds for a missing field, and a negative
+index counts from the end. The Python libraries follow the RFC, and first copy the whole document. This module never
+changes the document. The result shares with the document all parts that the patch does not change.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _cost(document: object, operation: Mapping[str, object]) -> int:
     cost, at = len(path), document
     for number, part in enumerate(path, 1):
         cost += len(at) if isinstance(at, list | dict) else 0
-        if number < len(path):  # the last part may name a place after the items of a list
+        if number < len(path):  # the last part may be the index after the last item of a list
             at = _step(at, part) if isinstance(at, list | dict) else None
     moved = op in ("copy", "move")
     value = _get(document, _parts(operation["from"])) if moved else operation.get("value")
@@ -85,7 +85,7 @@ def _apply(document: object, operation: Mapping[str, object]) -> object:
             return _add(_remove(document, source), path, _get(document, source))
         case "copy":
             held = msgspec.json.encode(_get(document, _parts(operation["from"])))
-            # decode a copy, because later operations may change the value at only one of the two places
+            # copy the value, because a later operation may change it at only one of the two paths
             return _add(document, path, msgspec.json.decode(held))
         case "test" if _equal(_get(document, path), operation.get("value")):
             return document
@@ -104,8 +104,8 @@ def _parts(pointer: object) -> list[str]:
 
 
 def _index(items: list[object], part: str, *, end: int) -> int:
-    """Return the index that `part` names. A negative number counts from the end. `end`: the lowest index that is too
-    large."""
+    """Return the index that `part` names. A negative number counts from the end. `end`: the first index after the valid
+    ones."""
     place = int(part) if _INDEX.fullmatch(part) else None
     if place is None or not -end <= place < end:
         raise _DoesNotApply
@@ -128,7 +128,8 @@ def _get(document: object, path: list[str]) -> object:
 
 
 def _with(container: Any, part: str, value: object) -> Any:
-    """Return a copy of the container with another value at a valid place. In an object every field name is valid."""
+    """Return a copy of the container with another value at `part`. The caller has checked that `part` is valid; in an
+    object, every field name is valid."""
     if isinstance(container, list):
         place = _index(container, part, end=len(container))
         return [*container[:place], value, *container[place + 1 :]]
@@ -205,8 +206,8 @@ def _merged(current: object, patch: dict[str, object]) -> dict[str, object]:
 
 
 def without_nulls(value: object) -> object:
-    """Return a new value without the nulls in its objects, because a new object has no fields that they could
-    remove."""
+    """Return a new value without the nulls in its objects. In a merge patch, a null removes a field, and a new value
+    has no fields to remove."""
     if isinstance(value, dict):
         return {key: without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""`metadata.managedFields`: which managers own the fields of an object, and how a write changes that.
+"""`metadata.managedFields`: the managers that own the fields of an object, and the effect of a write on this ownership.
 
 An entry belongs to a manager, an operation (Apply or Update) and a subresource. An Update makes its manager the only
 owner of the fields that it changes. Removed fields have no owner. An object without managedFields is not *tracked*. The
@@ -53,9 +53,9 @@ _METADATA = "#/$defs/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 
 class FieldOwner(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry of managedFields. If a manager applies another API version of the kind, its entry is kept; if it updates
-    in another version, a new entry is created. (The class is a Struct, because every write creates some entries, and a
-    dataclass would cost ten times as much.)"""
+    """An entry of managedFields. When a manager applies another API version of the kind, its entry for applies is used
+    again. When it updates the object in another API version, a new entry is created. (The class is a Struct, because
+    every write creates some entries, and a dataclass would take ten times as long.)"""
 
     manager: str
     operation: str
@@ -136,8 +136,8 @@ def _owner(entry: Mapping[str, Any]) -> FieldOwner:
 
 
 def write(owners: Iterable[FieldOwner]) -> list[Object]:
-    """Return the entries in the form of the metadata, in kube-apiserver's order. Entries without fields are left
-    out."""
+    """Return the entries as the JSON value of `metadata.managedFields`, in kube-apiserver's order. Entries without
+    fields are left out."""
     kept = [owner for owner in owners if owner.fields]
     if all(owner.time for owner in kept):
         kept.sort(key=lambda one: (one.operation, one.time, one.manager, one.api_version, one.subresource))
@@ -206,8 +206,8 @@ def _custom_type(found: Mapping[str, Any]) -> Type:
 
 @lru_cache(maxsize=256)
 def empty_object(schema_name: str) -> Object:
-    """Return an object of a built-in kind that has no fields except the structs by value, which Go always prints.
-    Callers must not edit the object."""
+    """Return an object of a built-in kind without any set fields. It has only the fields that Go prints even if they
+    are empty (structs that are not pointers). Callers must not edit the object."""
     found: Object = {}
     if schema_name:
         schema.decode(schema.type_of(schema_name), found)
@@ -265,7 +265,7 @@ def _born(kind: Type, schema_name: str, key: str, value: object) -> Node:
     empty = empty_object(schema_name)
     change = compare({key: empty[key]} if key in empty else {}, {key: value}, kind)
     written = difference(change.written, STRIPPED)
-    # in Go `spec` is never a pointer, so no manager owns the field itself
+    # in Go, `spec` is a struct and never a pointer, so no manager owns the field `spec` itself
     if schema_name and isinstance(spec := written.get("f:spec"), dict):
         written = {**written, "f:spec": {name: node for name, node in spec.items() if name != SELF}}
     return written
@@ -337,7 +337,7 @@ def _less(owner: FieldOwner, gone: Node) -> FieldOwner:
 
 def entered(owners: Iterable[FieldOwner], mine: FieldOwner) -> list[FieldOwner]:
     """Return the owners after the fields of `mine` were added to the entry of its manager. If there are too many
-    entries by Update, the oldest ones are joined."""
+    entries with the operation Update, the oldest ones are merged."""
     former, others = _split(owners, mine)
     if mine.fields:
         fields = mine.fields
@@ -348,7 +348,7 @@ def entered(owners: Iterable[FieldOwner], mine: FieldOwner) -> list[FieldOwner]:
 
 
 def capped(owners: list[FieldOwner]) -> list[FieldOwner]:
-    """Return the owners with at most ten entries by Update. The oldest ones are joined into one entry,
+    """Return the owners with at most ten entries of the operation Update. The oldest ones are merged into one entry,
     `ancient-changes`."""
     updaters = sorted((o for o in owners if o.operation == "Update" and o.fields), key=lambda owner: owner.time)
     excess = len(updaters) - MAX_UPDATE_MANAGERS

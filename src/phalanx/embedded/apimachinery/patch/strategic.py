@@ -274,7 +274,7 @@ def _fresh(value: object) -> Any:
 
 
 def _failure(message: str) -> StatusError:
-    """Return an error 500. Kube-apiserver returns it for an error that has no reason of its own."""
+    """Return an error 500, as kube-apiserver does for an error without a reason."""
     return StatusError(500, "", message)
 
 

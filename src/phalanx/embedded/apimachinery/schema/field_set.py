@@ -115,8 +115,8 @@ def intersection(one: Node, other: Node) -> Node:
 
 
 def paths(root: Node, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Yield every path in the set, as a tuple of elements, in kube-apiserver's order: below each parent, first the
-    children that are in the set themselves, and then the paths below the children."""
+    """Yield every path in the set, as a tuple of elements. The order is that of kube-apiserver: below each parent,
+    first the children that are in the set themselves, and then the paths below the children."""
     children = sorted(_children(root))
     yield from ((*prefix, element) for element, node in children if is_member(node))
     for element, node in children:

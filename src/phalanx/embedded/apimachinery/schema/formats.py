@@ -1,8 +1,8 @@
-"""Check the formats of names and values. Each function returns the errors in a text, with the messages of
+"""Check the formats of names and values. Each function returns the errors in a string, with the messages of
 kube-apiserver.
 
 Source: k8s.io/apimachinery/pkg/util/validation (RFC 1123, RFC 1035, qualified names, label values, ports, IPs). An
-empty list means that the text is valid. Results are cached, because the objects of a cluster repeat the same names,
+empty list means that the string is valid. Results are cached, because the objects of a cluster repeat the same names,
 keys and values many times.
 """
 
@@ -60,8 +60,8 @@ def _regex_error(message: str, pattern: str, *examples: str) -> str:
 
 
 def length_error(limit: int, unit: str = "characters") -> str:
-    """Return the message about a text that is too long. Kube-apiserver counts bytes, but only its messages about labels
-    state that unit."""
+    """Return the message about a string that is too long. Kube-apiserver counts bytes, but only its messages about
+    labels state that unit."""
     return f"must be no more than {limit} {unit}"
 
 
@@ -148,7 +148,8 @@ def qualified_name(text: str) -> Problems:
 
 
 def as_prefix(text: str) -> str:
-    """Return the text to check in place of a prefix of a name. Unlike a name, a prefix may end with a dash."""
+    """Return the string to check instead of the prefix `text`. A prefix may end with a dash, but a name may not, so the
+    dash is replaced."""
     return text[:-2] + "a" if text.endswith("-") and len(text) > 1 else text
 
 
@@ -234,7 +235,8 @@ _LOCAL_MULTICAST = (ipaddress.ip_network("224.0.0.0/24"), ipaddress.ip_network("
 
 
 def cidr(text: str) -> Problems:
-    """Check a network in CIDR notation. As in Go, it has no zone, and the length of its prefix is not a netmask."""
+    """Check a network in CIDR notation. As in Go, a zone is not allowed, and the prefix length must be a number instead
+    of a netmask."""
     try:
         if not _CIDR.fullmatch(text):
             raise ValueError(text)

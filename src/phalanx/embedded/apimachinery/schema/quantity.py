@@ -1,8 +1,8 @@
 """Parse and print quantities as the API server does: `"0.5"` of a CPU becomes `"500m"`, and `"1024Ki"` becomes `"1Mi"`.
 
-The text that a client wrote determines the family of suffixes (binary `Ki`, decimal `k`, exponent `e3`). A quantity is
-printed in its shortest exact form within this family. Amounts are exact integers, which count billionths and are
-rounded up, as in k8s.io/apimachinery pkg/api/resource. Results are cached by their text, because a cluster uses few
+The string that a client wrote determines the family of suffixes (binary `Ki`, decimal `k`, exponent `e3`). A quantity
+is printed in its shortest exact form within this family. Amounts are exact integers, which count billionths and are
+rounded up, as in k8s.io/apimachinery pkg/api/resource. Results are cached for each string, because a cluster uses few
 different quantities.
 """
 
@@ -42,7 +42,7 @@ class Family(Enum):
 
 
 class QuantityParseError(ValueError):
-    """Raised for a text that is not a quantity. The message is that of kube-apiserver's parser."""
+    """Raised for a string that is not a quantity. The message is that of kube-apiserver's parser."""
 
 
 @cached(16384)
@@ -59,8 +59,8 @@ def parse(text: str) -> tuple[int, Family]:
 
 
 def _bounded(whole: str, fraction: str, factor: int, power: int) -> int:
-    """Return the billionths of `whole.fraction * factor * 10**power`, rounded up. The time does not depend on the
-    exponent: an amount far above the greatest quantity becomes the greatest quantity, and an amount far below a
+    """Return the billionths of `whole.fraction * factor * 10**power`, rounded up. The computation time does not depend
+    on the exponent: an amount far above the greatest quantity becomes the greatest quantity, and an amount far below a
     billionth becomes a billionth."""
     number = _DIGITS.create_decimal(f"{whole or 0}.{fraction or 0}")
     if not number:
@@ -96,8 +96,8 @@ def canonical(text: str) -> str:
 
 @cached(16384)
 def in_thousandths(text: str) -> str:
-    """Return the canonical text, rounded up to whole thousandths. The server stores amounts in resource lists in this
-    form. Raises QuantityParseError."""
+    """Return the canonical form of a quantity, rounded up to whole thousandths. The server stores amounts in resource
+    lists in this form. Raises QuantityParseError."""
     nano, family = parse(text)
     thousandths = -(-abs(nano) // _MILLI)
     return printed(thousandths * _MILLI if nano >= 0 else -thousandths * _MILLI, family)

@@ -1,8 +1,8 @@
-"""Decode single values as Go does: texts, numbers, quantities, times and bytes. The error messages are Go's.
+"""Decode single values as Go does: strings, numbers, quantities, times and bytes. The error messages are Go's.
 
-A decoder is a function of a JSON value and a list. It returns the value in its canonical form. Decoders of objects add
-the paths of unknown fields to the list. The messages are those of sigs.k8s.io/json and of the UnmarshalJSON methods of
-Go's types.
+A decoder is a function with two arguments, a JSON value and a list. It returns the value in canonical form. Decoders of
+objects append the paths of unknown fields to the list. The messages are those of sigs.k8s.io/json and of the
+UnmarshalJSON methods of Go's types.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Decoder = Callable[[Any, list[str]], Any]
 
 _INT_LIMITS = {"int32": 2**31, "int64": 2**63}
 _NUMBERS = ("int32", "int64", "float64")
-# Go's names for the types of values in a decoded JSON text.
+# Python class -> Go's name for values of this class in decoded JSON.
 _MAP_KINDS = {bool: "bool", int: "int64", float: "float64", str: "string", list: "slice", dict: "map"}
 _BASE64 = "illegal base64"
 
@@ -81,7 +81,7 @@ _NOT_BASE64 = re.compile(r"[^A-Za-z0-9+/\r\n]")
 
 
 def base64(value: object, _: list[str]) -> object:
-    """Decode bytes: check that the value is a base64 text, and return that text."""
+    """Decode bytes: check that the value is a base64 string, and return that string."""
     if value.__class__ is not str:
         raise mismatch(value, "[]uint8")
     body = value.rstrip("=")
@@ -227,7 +227,7 @@ _ESCAPES = {sign: f"\\{letter}" for sign, letter in zip('\\"\a\b\f\n\r\t\v', '\\
 
 
 def go_quoted(text: str) -> str:
-    """Return a text in quotes, as Go prints it with `%q`."""
+    """Return a string in quotes, as Go prints it with `%q`."""
     if text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
     signs = (_ESCAPES.get(sign) or (sign if sign.isprintable() else _escaped(ord(sign))) for sign in text)

@@ -98,7 +98,7 @@ class Type:
 
     @cached_property
     def shape(self) -> Shape:
-        """Return the kind of JSON values that the type has: object, list, text and so on."""
+        """Return the kind of JSON value that the type has: object, list, string and so on."""
         if special := _SPECIAL.get(self.name):
             return special
         if self.body.get("x-kubernetes-int-or-string"):
@@ -289,7 +289,8 @@ def _schema_or_other(value: object, unknown: list[str]) -> object:
 
 def _object(node: Type) -> Decoder:
     """Return a decoder that checks an object and removes its unknown fields. Decoding spends most of its time in the
-    loop of this decoder. So texts that are not empty, and `true`, are accepted through `plain` without a call."""
+    loop of this decoder. So the loop itself accepts non-empty strings and `true`, for which `plain` has the expected
+    class, instead of calling their decoders."""
     owner, go, fields = node.kind, node.go, node.fields
     plain = {key: known for key, child in fields.items() if (known := _plain_class(child))}
     decoders: dict[str, Decoder] = {}

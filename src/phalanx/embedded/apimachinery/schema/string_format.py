@@ -1,4 +1,4 @@
-"""The values of `format` in the schemas of custom resources for which the API server checks strings.
+"""Check strings against the `format` that the schema of a custom resource requires.
 
 Unknown formats are ignored, as in kube-apiserver. Source: k8s.io/kube-openapi/pkg/validation/strfmt.
 """

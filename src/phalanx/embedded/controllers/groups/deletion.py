@@ -15,8 +15,8 @@ from phalanx.embedded.controllers.workloads.volume_protection import VolumeProte
 
 
 def deletion_group(connection: Connection, calls: Calls, settings: Settings, clock: Clock) -> ControllerGroup:
-    """Return the controllers of terminating namespaces, of the time to live of Jobs, of objects without an owner, of
-    surplus pods, and of objects in use."""
+    """Return the controllers that delete the content of terminating namespaces, finished Jobs after their time to live,
+    objects without an owner, and surplus pods; and the controllers that delay the deletion of objects in use."""
     namespaces = NamespaceController(calls, again_s=settings.namespace_again_s, clock=clock)
     accounts = AccountController(calls, settings.root_ca)
     ttl = TtlController(calls, clock=clock)

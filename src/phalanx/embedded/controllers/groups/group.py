@@ -29,7 +29,8 @@ class LoopController(Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerGroup:
     """The controllers of one group. `endless`: name -> a function that is called again when it ends. `queues`: the kind
-    of the keys in a queue -> the queue; if a key causes a defect, an Event about its object is written."""
+    of the objects whose keys are in a queue -> the queue. If the reconciliation of an object fails because of a defect,
+    an Event about the object is written."""
 
     queued: tuple[KeyController, ...] = ()
     loops: tuple[LoopController, ...] = ()

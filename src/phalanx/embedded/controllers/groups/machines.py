@@ -1,4 +1,4 @@
-"""The group of controllers about nodes, and about the disruption of their pods."""
+"""The group of controllers for nodes, and for the disruption of pods."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from phalanx.embedded.controllers.runtime.recorder import EventRecorder
 
 
 def machine_group(calls: Calls, recorder: EventRecorder, settings: Settings, clock: Clock) -> ControllerGroup:
-    """Return the controllers of lost nodes, of tainted nodes, and of PodDisruptionBudgets."""
+    """Return the controllers for lost nodes, for tainted nodes, and for PodDisruptionBudgets."""
     budgets = DisruptionController(calls, recorder, clock=clock)
     nodes = NodeHealth(calls, recorder, grace_s=settings.node_grace_s, period_s=settings.node_period_s, clock=clock)
     evictions = TaintEviction(calls, recorder, clock=clock)

@@ -20,8 +20,8 @@ class Settings:
     `root_ca`: the certificate of the API's authority (PEM), which is published to pods; "" if no certificate is
     published.
     `volumes_dir`: the folder in which volumes are created for claims; None if no volumes are created. `wrappings`: the
-    facts about each kind of AppWrapper that the controllers run. `profiles`: the kind of profiles that change new pods;
-    None if there is no such kind."""
+    data and functions for each kind of AppWrapper. `profiles`: the custom resource kind whose objects (profiles) change
+    new pods; None if there is no such kind."""
 
     in_flight: int = 64
     events_per_s: float = 100.0

@@ -55,7 +55,7 @@ _OURS = {None, "kubernetes.io/job-controller"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSettings:
-    """The times of the controller. `batch_s`: the time for which changes of pods are collected. `settle_s`: the time
+    """The delays of the controller. `batch_s`: the time for which changes of pods are collected. `settle_s`: the time
     before a new, suspended Job is reconciled. `pace`: the delays before failed pods are replaced."""
 
     batch_s: float = 1.0
@@ -84,7 +84,7 @@ class JobController:
         self._begun: dict[str, str] = {}  # uid -> the startTime of a Job whose status is not written yet
         # uids of Jobs for which the API server did not respond to the creation of a pod
         self._doubtful: set[str] = set()
-        self._own_selectors: dict[str, set[str]] = {}  # namespace -> keys of Jobs with a selector of their own
+        self._own_selectors: dict[str, set[str]] = {}  # namespace -> keys of the Jobs whose users chose the selector
         retry, workers = self._settings.retry, self._settings.workers
         self._queue = WorkQueue("job", self.look, workers=workers, retry=retry)
         self._orphans = WorkQueue("orphaned pod", self._free_orphan, retry=retry)

@@ -15,7 +15,7 @@ from phalanx.client.kind import JOBS, POD_GROUPS, WORKLOADS, Kind
 from phalanx.embedded.controllers.runtime.calls import Calls
 from phalanx.embedded.controllers.runtime.pod_state import controller_of, owner_reference, uid_of
 
-_MOST_OF_A_NAME = 200  # of at most 253 characters; the other 53 are for a suffix that makes the name unique
+_MOST_OF_A_NAME = 200  # a name has at most 253 characters, and 53 are left for a suffix that makes it unique
 _DEFAULT_SCHEDULER = "default-scheduler"
 
 

@@ -1,7 +1,7 @@
 """Write the pods of Jobs: create pods in growing batches, delete, adopt and release pods, and remove their finalizers.
 
 Pods are created in batches of 1, 2, 4, 8 … (slow start). After a batch with a failed creation, no other batch begins.
-So if a quota or a webhook refuses all pods of a Job, it gets one request instead of a thousand
+So if a quota or a webhook refuses all pods of a Job, the server gets one request instead of a thousand
 (k8s.io/kubernetes/pkg/controller, SlowStartInitialBatchSize).
 
 `PodMaker` makes a pod from the template of a Job. It sets the name, the labels, the completion index, the owner and the

@@ -5,7 +5,7 @@ uid is in no list of `status.uncountedTerminatedPods` (KEP-2307).
 
 `Indexes` is a set of completion indexes, which the API writes in the form `0,2-4,7`. Two consecutive indexes are
 written `3,4`, longer runs `3-5` (k8s.io/api/batch/v1, JobStatus.completedIndexes). A set is stored as a sorted tuple of
-runs (first, last). So the time for a Job with a million indexes depends on the number of gaps.
+runs (first, last). So the time to process a Job with a million indexes depends only on the number of gaps.
 
 The last part evaluates podFailurePolicy, which determines the effect of a failed pod, and successPolicy, which
 determines which successful indexes complete a Job. The first rule that matches applies (KEP-3329, KEP-3998). If no rule

@@ -1,7 +1,7 @@
 """The garbage collector. It deletes objects whose owners were deleted (in the background or in the foreground), or it
 orphans them.
 
-The collector watches every kind that the server can delete (`watched_kinds`), and keeps the graph of owners
+The collector watches every kind whose objects can be deleted (`watched_kinds`), and keeps the graph of owners
 (`ownership`). The graph alone is not enough for a deletion, because the watch of the owner's kind may lag, or the owner
 may never have existed. So the collector first checks at the server that the owner is absent (`owner_states`).
 
@@ -180,7 +180,8 @@ class GarbageCollector:
 
 
 def _removals(obj: Object, owners: set[str], finalizer: str) -> list[dict[str, object]]:
-    """Return a JSON patch that removes the entries. The patch fails if the object has changed since it was read."""
+    """Return a JSON patch that removes these owner references and this finalizer. The patch fails if the object has
+    changed since it was read."""
     meta = obj["metadata"]
     patch: list[dict[str, object]] = []
     kept = [one for one in meta.get("ownerReferences") or () if one["uid"] not in owners]

@@ -1,5 +1,5 @@
-"""Watch every kind that the server can delete, including custom resources. A kind that is no longer served is no longer
-watched. Built-in kinds use the shared caches of `Calls.cache`; custom resources have separate caches."""
+"""Watch every kind whose objects can be deleted, including custom resources. A kind that is no longer served is no
+longer watched. Built-in kinds use the shared caches of `Calls.cache`; custom resources have separate caches."""
 
 from __future__ import annotations
 

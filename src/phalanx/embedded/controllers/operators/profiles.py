@@ -1,4 +1,4 @@
-"""Translate the profiles of another project into admission policies. A profile describes changes of new pods. In the
+"""Translate the profiles of another project into admission policies. A profile describes changes to new pods. In the
 other project, a webhook makes these changes. In Phalanx, each profile is translated to a mutating admission policy,
 which the API server applies. The garbage collector deletes the policies of a deleted profile. The caller supplies the
 translation (`Profiles`).

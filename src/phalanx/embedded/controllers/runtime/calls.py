@@ -67,7 +67,7 @@ def gone(error: ApiRefusal) -> bool:
 
 
 class Calls:
-    """The writes and the consistent reads of all controllers."""
+    """The API calls of all controllers: writes, and reads that do not use the caches."""
 
     def __init__(self, connection: Connection, informers: Informers, *, in_flight: int = 64) -> None:
         self._connection, self._informers = connection, informers
@@ -150,7 +150,7 @@ class Calls:
             self.forget(kind, obj)
 
     async def remove(self, kind: Kind, obj: Object, *, policy: str | None = "Background") -> None:
-        """Delete the object. If it does not exist any more, do nothing. Raises ApiError."""
+        """Delete the object. If the object does not exist any more, do nothing. Raises ApiError."""
         try:
             await self.delete(kind, obj, policy=policy)
         except ApiRefusal as refusal:

@@ -4,7 +4,7 @@ The first part reads times of the Kubernetes API (RFC 3339, whole seconds, UTC) 
 
 The second part reads the state of a pod: active, terminating, ready, failed, its finish time, and the pod that it
 replaces. These terms are defined as in k8s.io/kubernetes/pkg/controller (FilterActivePods, ActivePods,
-CountTerminatingPods) and of its Job controller. Pods are plain JSON objects.
+CountTerminatingPods) and in the Job controller of Kubernetes. Pods are plain JSON objects.
 
 The third part indexes pods by their controller, so that the reconciliation of a Job reads only its own pods. A Job may
 adopt a pod that it selects and that has no controller. Pods without a controller are indexed by the label that
@@ -217,7 +217,7 @@ class OwnerPodIndex:
         self._loose_in_namespace: dict[str, dict[str, Object]] = {}
 
     def owned_by(self, uid: str) -> list[Object]:
-        """Return the pods whose controller has this uid, oldest known first."""
+        """Return the pods whose controller has this uid, in the order in which the index first saw them."""
         return list(self._owned.get(uid, {}).values())
 
     def loose(self, job: Object) -> Iterable[Object]:

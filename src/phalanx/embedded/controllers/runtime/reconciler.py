@@ -87,7 +87,7 @@ class WorkQueue:
             self.add(key)
             return
         if key in self._dirty:
-            return  # the key will already be ready earlier
+            return  # the key is already queued for an earlier time
         loop = asyncio.get_running_loop()
         if (timer := self._timers.get(key)) is not None:
             if timer.when() <= loop.time() + delay_s:
@@ -158,8 +158,9 @@ class ControllerContext:
 
 
 class Reconciler(ABC):
-    """Call `start`, then `run`. `component`: the source of its Events. `owns`: the kinds of controlled objects; their
-    changes are collected for `gather_s`, because a reconciliation reads all of an object's controlled objects.
+    """Call `start`, then `run`. `component`: the name of the controller in the Events that it writes. `owns`: the kinds
+    of controlled objects; their changes are collected for `gather_s`, because a reconciliation reads all of an object's
+    controlled objects.
     `reads`: other kinds that the decisions depend on; no object is reconciled before their objects are listed."""
 
     kind: Kind

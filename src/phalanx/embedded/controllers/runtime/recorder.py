@@ -35,7 +35,7 @@ _FORGOTTEN_AFTER_S = 600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
-    """The topic of a group of similar Events."""
+    """The properties that similar Events share: the controller, the object, the type and the reason."""
 
     component: str
     kind: str

@@ -84,8 +84,8 @@ class ReplicationControllerController(ReplicaSetController):
 
 
 def _conditions(replica_set: Object, failed: str, why: str, now: str) -> list[dict[str, object]]:
-    """Return the conditions of the set. The condition of a failure does not change until there is no failure any
-    more."""
+    """Return the conditions of the set. The condition ReplicaFailure stays unchanged until all pods can be created and
+    deleted again."""
     before = (replica_set.get("status") or {}).get("conditions") or []
     others = [one for one in before if one["type"] != FAILURE]
     if not failed:

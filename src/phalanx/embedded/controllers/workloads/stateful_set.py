@@ -85,13 +85,13 @@ def _is_settled(pod: Object) -> bool:
 
 
 def ordinal_of(stateful_set: Object, pod: Object) -> int | None:
-    """Return the number in a pod's name; None if the name is not that of a pod of this set."""
+    """Return the ordinal in a pod's name; None if the name is not that of a pod of this set."""
     head, _, number = pod["metadata"]["name"].rpartition("-")
     return int(number) if head == stateful_set["metadata"]["name"] and number.isdigit() else None
 
 
 def revision(stateful_set: Object) -> str:
-    """Return the name of the present template."""
+    """Return the name of the revision that the present template defines."""
     text = json.dumps(stateful_set["spec"]["template"], sort_keys=True).encode()
     return f"{stateful_set['metadata']['name']}-{sha256(text).hexdigest()[:10]}"
 
@@ -136,7 +136,7 @@ class StatefulSetController(Reconciler):
 
 
 def claims_of(stateful_set: Object, ordinal: int) -> list[Object]:
-    """Return the claims of the pod with this number."""
+    """Return the volume claims of the pod with this ordinal."""
     name, labels = stateful_set["metadata"]["name"], (stateful_set["spec"]["selector"].get("matchLabels") or {})
     return [
         {
@@ -154,7 +154,7 @@ def claims_of(stateful_set: Object, ordinal: int) -> list[Object]:
 
 
 def pod_of(stateful_set: Object, ordinal: int) -> Object:
-    """Return the pod with this number."""
+    """Return the pod with this ordinal."""
     meta, spec, template = stateful_set["metadata"], stateful_set["spec"], stateful_set["spec"]["template"]
     name, said = f"{meta['name']}-{ordinal}", template.get("metadata") or {}
     marks = {REVISION: revision(stateful_set), POD_NAME: name, POD_INDEX: str(ordinal)}
@@ -181,8 +181,8 @@ def pod_of(stateful_set: Object, ordinal: int) -> Object:
 
 
 def status_of(stateful_set: Object, pods: list[Object]) -> dict[str, object]:
-    """Return the status of the set with these pods. The field for the current revision names the older revision until
-    every pod has the present template."""
+    """Return the status of the set with these pods. `currentRevision` names the older revision until every pod has the
+    present template."""
     new, before = revision(stateful_set), stateful_set.get("status") or {}
     live = [pod for pod in pods if not is_terminal(pod)]
     updated = [pod for pod in live if pod["metadata"].get("labels", {}).get(REVISION) == new]

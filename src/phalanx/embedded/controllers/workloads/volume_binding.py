@@ -2,17 +2,17 @@
 of deleted claims.
 
 One worker processes one object at a time, so no volume is bound to two claims. A claim of a class with
-WaitForFirstConsumer stays unbound until the scheduler has written the pod's node on it. A claim without a class gets
-the default class when it is processed, as in Kubernetes (`assignDefaultStorageClass`). If the class has another
-provisioner, that provisioner creates the volume, and this controller binds it.
+WaitForFirstConsumer stays unbound until the scheduler has written the node of the pod into an annotation of the claim.
+A claim without a class gets the default class when it is processed, as in Kubernetes (`assignDefaultStorageClass`). If
+the class has another provisioner, that provisioner creates the volume, and this controller binds it.
 
 The name of a volume is derived from the uid of its claim, and its directory has the name of the volume. So the
 controller never removes a path that a user has chosen. Source: pkg/controller/volume/persistentvolume,
 sig-storage-lib-external-provisioner.
 
 The first functions choose a volume for a claim, or create a volume. A volume is suitable if it belongs to no claim, has
-the class and the mode of the claim, offers the access modes of the claim, is large enough, and has the labels that the
-claim selects. The smallest suitable volume is chosen. Source: pkg/controller/volume/persistentvolume
+the storage class and the volume mode of the claim, offers the access modes of the claim, is large enough, and matches
+the claim's selector. The smallest suitable volume is chosen. Source: pkg/controller/volume/persistentvolume
 (`findBestMatch`)."""
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Delay the deletion of claims and volumes that are in use. A claim is in use while a pod that has not ended mounts it;
-a volume is in use while it is bound to a claim. After that, the controller removes the finalizer that admission added
-at the creation of the object.
+a volume is in use while it is bound to a claim. When the object is no longer in use, the controller removes the
+finalizer that admission added at the creation of the object.
 
 Source: k8s.io/kubernetes/pkg/controller/volume/{pvcprotection,pvprotection}."""
 
@@ -67,8 +67,8 @@ class VolumeProtection:
         finalizers = obj["metadata"].get("finalizers") or [] if obj is not None else []
         if obj is None or used or not is_deleting(obj) or finalizer not in finalizers:
             return
-        # The patch has the resourceVersion as a precondition, because other controllers may have changed their
-        # finalizers.
+        # The patch has the resourceVersion as a precondition, because other controllers may have changed other
+        # finalizers of the object in the meantime.
         meta = {"resourceVersion": obj["metadata"]["resourceVersion"]}
         try:
             await self._calls.patch(

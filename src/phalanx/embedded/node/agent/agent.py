@@ -32,8 +32,8 @@ _ABOUT_NODE = ("NodeAffinity", "TaintToleration")
 
 
 class Agent:
-    """The node agent. `run` handles the changes that the informer of pods reports, until it is cancelled. The processes
-    of pods then continue."""
+    """The node agent. `run` handles the changes that the informer of pods reports, until it is cancelled. After that,
+    the processes of pods continue to run."""
 
     def __init__(self, around: Surroundings, nodes: Informer) -> None:
         self.pods: dict[str, AgentPod] = {}  # uid of a pod -> the pod
@@ -113,8 +113,9 @@ class Agent:
         return HeldResources(specs=[one.pod["spec"] for one in holding], records=[one.record for one in holding])
 
     def _share_cpus(self, *, again: bool = False) -> None:
-        """Restrict containers without exclusive CPUs to the remaining CPUs. `again`: True to write the CPUs even if the
-        remaining CPUs have not changed, because a container may have started in the meantime."""
+        """Restrict the containers without exclusive CPUs to the CPUs that are not assigned exclusively. `again`: True
+        to write the CPUs even if the remaining CPUs have not changed, because a container may have started in the
+        meantime."""
         shared = {cpu for node in self._cpus for cpu in node} - self._held().cpus()
         if not self.around.settings.static_cpus or (shared == self.around.shared_cpus and not again):
             return

@@ -20,8 +20,8 @@ from phalanx.embedded.node.pod.record import PodRecord
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodAllocation:
-    """The devices and CPUs of a pod, by the name of the container. `devices`: GPUs. `named`: other devices, by
-    resource. `cpus`: exclusive CPUs."""
+    """The devices and CPUs of a pod, by the name of the container. `devices`: GPUs. `named`: the other devices, by
+    resource name. `cpus`: exclusive CPUs."""
 
     devices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     named: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)

@@ -18,9 +18,9 @@ from phalanx.embedded.node.container.probe import Health
 from phalanx.embedded.node.pod.cause import out_of_memory
 
 _LOOK_S = 0.05  # the interval between checks for the run record of a container that another process started
-# The maximum length of the log's end that becomes the termination message with FallbackToLogsOnError.
+# The maximum size of a termination message that is read from the end of the log (FallbackToLogsOnError).
 _MESSAGE_BYTES, _MESSAGE_LINES = 2048, 80
-# the maximum length of the log's end that the record of the attempt's end contains
+# the maximum size of the end of the log that is copied into the exit record
 _LOG_END_BYTES, _LOG_END_LINES = 1024, 5
 
 
@@ -45,7 +45,7 @@ class AttemptWatch:
         self._hook: asyncio.Task[None] | None = None
         self._stopping_since_s: float | None = None
         self._terminated = False  # True after SIGTERM was sent
-        if isinstance(state, Planned):  # the previous agent process has just started it
+        if isinstance(state, Planned):  # the previous agent process has just started the attempt
             self._end = asyncio.create_task(self._await_record())
         else:
             self._end = asyncio.create_task(self._await_end())

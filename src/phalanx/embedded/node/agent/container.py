@@ -87,13 +87,13 @@ class Container:
         return self.known
 
     def _adopt(self, attempt: Attempt) -> None:
-        """Set this attempt as the present attempt. It may be planned, running or ended."""
+        """Set this attempt as the present attempt. The attempt may be planned, running or ended."""
         self.release()
         self._attempt, state, spec = attempt, attempt.settle(), attempt.spec
         self.known = replace(self.known, number=attempt.number, state=state, waiting=None, ready=False, started=False)
         self.known = replace(self.known, image_id=spec.image_id)
         if isinstance(state, Exited) and state.reason == NEVER_STARTED:
-            # Restore the state before the attempt. No other attempt gets its number.
+            # Restore the state before the attempt. The number of this attempt is not used again.
             self.known = replace(self.known, state=None)
         elif isinstance(state, Exited):
             self._note_end(attempt, state)

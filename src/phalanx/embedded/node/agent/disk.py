@@ -7,7 +7,8 @@ enough space is free. Pods that exceed their request are evicted first. Among th
 first, and among equal priorities the pod that exceeds its request most.
 
 A separate process, du(1), reads the files, so that a pod with millions of files does not delay the agent's work for
-other pods. Source of texts and ranks: pkg/kubelet/eviction (eviction_manager.go, helpers.go).
+other pods. Source of the messages and of the order of evictions: pkg/kubelet/eviction (eviction_manager.go,
+helpers.go).
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ Object = Mapping[str, Any]
 DISK_PRESSURE = "DiskPressure"
 STORAGE = "ephemeral-storage"
 _DU_S = 60.0  # the maximum time for measuring the files of one pod
-_RESERVE_BYTES, _RESERVE_PART = 1 << 30, 20  # the disk is nearly full if less than 1 GiB and 1/20 is free
+# the disk is nearly full if less than 1 GiB and less than 1/20 of the disk are free
+_RESERVE_BYTES, _RESERVE_PART = 1 << 30, 20
 _LEAST_BYTES = 1 << 20  # a pod that has written fewer bytes is not evicted
 
 

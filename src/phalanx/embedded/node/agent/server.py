@@ -41,7 +41,7 @@ def shared_token(path: Path) -> str:
 
 @asynccontextmanager
 async def serving(agent: Agent, meter: Meter, settings: NodeSettings) -> AsyncIterator[int]:
-    """Serve requests in this context, and yield the port. Raises PhalanxError if the port is in use."""
+    """Serve requests while the context is open, and yield the port. Raises PhalanxError if the port is in use."""
     endpoint = Endpoint(agent, meter, settings)
     application = web.Application()
     application.router.add_get("/containerLogs/{namespace}/{pod}/{container}", endpoint.logs)
@@ -184,7 +184,7 @@ def _number(request: web.Request, name: str) -> int | None:
 
 
 def _options(request: web.Request) -> LogOptions:
-    """Return the options in the query of a request for a log. Raises ValueError."""
+    """Return the options in the query string of a log request. Raises ValueError."""
     since = ""
     if moment := request.query.get("sinceTime"):
         since = since_text(dt.datetime.fromisoformat(moment))

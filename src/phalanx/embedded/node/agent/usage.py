@@ -2,8 +2,8 @@
 
 The kernel counts the processor time of a control group since its creation, so a rate needs two readings. `Meter.look`
 is called every ten seconds, and stores readings of each container. So a response needs no new readings. The rate in a
-response is the mean since the last but one reading, that is, over the last 10 to 20 s. For a younger container it is
-the mean since its start.
+response is the mean since the second newest reading, that is, over the last 10 to 20 s. For a younger container, the
+rate is the mean since the container started.
 
 Memory is the working set as in the kubelet: the used memory without the inactive file pages, which the kernel reclaims
 first (cadvisor, `setMemoryStats`). A container without a control group is left out.
@@ -38,7 +38,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredUsage:
-    """A running container. `key`: a text that identifies the present attempt of the container."""
+    """A running container. `key`: a string that identifies the present attempt of the container."""
 
     pod: str
     name: str

@@ -34,9 +34,9 @@ _NEVER = "The node agent was killed before this container was started."
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mount:
     """A mount. The container sees the file or directory `source` of the machine at the path `target`. If `below` is
-    set, it sees the path `below` inside `source` instead. `by_user`: True if the pod's user named the source. `kind`:
-    the required type of the source, as in hostPath; "" for any. `no_links`: True if the path of the source may contain
-    no symbolic link. `kind` and `no_links` apply only to confined programs."""
+    set, the container sees the path `below` inside `source` instead. `by_user`: True if the pod's user named the
+    source. `kind`: the required type of the source, as in hostPath; "" for any. `no_links`: True if the path of the
+    source may contain no symbolic link. `kind` and `no_links` apply only to confined programs."""
 
     source: str
     target: str
@@ -78,11 +78,12 @@ class Process:
 class RunSpec:
     """The program that the shim runs, and its settings. `root`: the root of an image; None for the root of the machine.
     `capabilities`: the numbers of the capabilities that the program may have; None for all capabilities of its user.
-    `no_new_rights`: True if set-user-ID bits have no effect. `cgroup_dirs`: directories to remove after the end.
-    `user`, `group`: the uid and gid; None for those of the agent. `groups`: supplementary groups. `confined`: True if
-    the program runs as another user than the agent (see `shim`). `processes_of`: the process whose PID namespace the
-    program joins; None for a new PID namespace if the program is confined or has a root. `host_name`: the host name; ""
-    for that of the machine. `user_namespace`: True if mounts and host names need a user namespace."""
+    `no_new_rights`: True if set-user-ID bits have no effect. `cgroup_dirs`: the directories of control groups, which
+    are removed after the program has ended. `user`, `group`: the uid and gid; None for those of the agent. `groups`:
+    supplementary groups. `confined`: True if the program runs as another user than the agent (see `shim`).
+    `processes_of`: the process whose PID namespace the program joins; None for a new PID namespace if the program is
+    confined or has a root. `host_name`: the host name; "" for that of the machine. `user_namespace`: True if mounts and
+    host names need a user namespace."""
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
@@ -126,12 +127,12 @@ class Planned:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningAttempt:
     shim_pid: int
-    # the start time of the shim in clock ticks since boot; another process with the same pid has another one
+    # the start time of the shim in clock ticks since boot; another process with the same pid has another start time
     shim_start: int
     pid: int
     pid_start: int
     started_s: float
-    boot_id: str = ""  # the boot of the machine in which the attempt began; "": unknown
+    boot_id: str = ""  # the id of the boot of the machine during which the attempt began; "": unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

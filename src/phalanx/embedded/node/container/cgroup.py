@@ -5,7 +5,7 @@ The first part of this module prevents the processes of a control group from ope
 In version 1 the devices controller has a list of devices. Version 2 has no such list. Instead the kernel runs a program
 of type BPF_PROG_TYPE_CGROUP_DEVICE each time that a process in the group, or in a group below it, opens or creates a
 device file (bpf(2), include/uapi/linux/bpf.h). Phalanx's program compares the kind, major and minor number of a device
-file with the denied devices. The kernel removes the program together with the group. The programs of all groups above
+file with the denied devices. The kernel removes the program together with the group. The programs of all parent groups
 (such as those for DeviceAllow in systemd) must allow the access too.
 
 The second part translates the limits of a container into the files of a control group, in versions 1 and 2. The third
@@ -48,7 +48,7 @@ class DeviceNumber(NamedTuple):
 
 def withhold(place: Path, version: int, files: Iterable[str]) -> None:
     """Deny the processes of the group at `place` access to device files. The group must not contain a process yet.
-    Paths of other files are ignored. Raises OSError."""
+    Paths that are not device files are ignored. Raises OSError."""
     devices = sorted({device for path in files if (device := _device(path)) is not None})
     if version == 1:
         for one in devices:
@@ -161,8 +161,8 @@ class Hierarchy:
 
 
 def hierarchies(mountinfo: str, membership: str, besides: tuple[str, ...] = ()) -> list[Hierarchy]:
-    """Return the hierarchies that the texts of /proc/self/mountinfo and /proc/self/cgroup describe. Whether they can be
-    used is not tested. `besides`: optional controllers."""
+    """Return the hierarchies that the contents of /proc/self/mountinfo and /proc/self/cgroup describe. The function
+    does not test whether the hierarchies can be used. `besides`: optional controllers."""
     own: dict[frozenset[str], str] = {}
     for line in membership.splitlines():
         _, controllers, path = line.split(":", 2)

@@ -129,8 +129,8 @@ def entering(spec: RunSpec, pid: int, command: Sequence[str], env: Mapping[str, 
     user or has its own root.
 
     Phalanx's program has the agent's rights until it is in the namespaces. Some variables in the pod's environment
-    could change the behaviour of its dynamic linker. So it reads the environment from an unnamed file, and sets the
-    variables only for the command."""
+    could change the behaviour of the dynamic linker of Phalanx's program. So the program reads the environment from an
+    unnamed file, and sets the variables only for the command."""
     if spec.root is None and not spec.confined:
         nsenter = _nsenter(spec, pid)
         yield ContainerEntrance(argv=(*nsenter, *command), env=env, cwd=None if nsenter else spec.cwd)

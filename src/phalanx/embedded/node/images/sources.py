@@ -1,7 +1,7 @@
 """Import an image from an OCI layout, an archive, a folder, a registry, or a Debian suite.
 
-skopeo reads registries, with their logins and signatures, and debootstrap makes Debian systems. Both programs are
-called without a shell, and arguments from users cannot be parsed as options.
+The program skopeo reads images from registries (it also handles logins and signatures), and debootstrap builds Debian
+systems. Both programs are called without a shell, and arguments from users cannot be parsed as options.
 
 `copy_tree` copies the layers of an image into one tree of files, for machines without overlay mounts, and copies root
 file systems from a folder. A link is copied as a link. Device files and sockets are left out."""

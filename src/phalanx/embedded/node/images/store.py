@@ -7,7 +7,8 @@
 A layer without a record and without a running container is deleted. Only the owner may enter the folder `images`,
 because files below it may have the set-user-ID bit.
 
-`normalized` reads names of images like registries and container runtimes (github.com/distribution/reference).
+`normalized` interprets names of images in the same way as registries and container runtimes
+(github.com/distribution/reference).
 
 `debian` is `docker.io/library/debian:latest`: an image that is imported under one of these names can be used under the
 others."""

@@ -11,7 +11,8 @@ Source of the facts: the struct tags in k8s.io/api (core/v1, batch/v1, apps/v1, 
 
 from __future__ import annotations
 
-# API groups for which the tables below list all pointers. The zero values of their other fields are dropped.
+# API groups for which the tables below list all pointers. In the kinds of these groups, zero values of fields that are
+# not listed are dropped.
 _GROUPS = (
     *("apps", "batch", "coordination", "core", "discovery", "events", "networking", "node", "policy", "rbac"),
     *("resource", "scheduling", "storage"),
@@ -177,8 +178,8 @@ BY_VALUE = _table(
 )
 ALWAYS_STRUCT = frozenset({"metadata", "spec", "status"})
 
-# Optional times by value, which are printed as `null`. (`creationTimestamp` has omitzero since 1.35 and is not
-# printed.)
+# Optional times that are not pointers, which are printed as `null` if they are not set. (`creationTimestamp` has
+# omitzero since 1.35 and is not printed.)
 NULL_TIMES = _table(
     """
     ContainerStateRunning: startedAt

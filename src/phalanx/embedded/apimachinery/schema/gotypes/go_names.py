@@ -1,8 +1,9 @@
-"""Names of the Kubernetes API's Go types that decoding errors contain and that the published definitions lack.
+"""Names of the Kubernetes API's Go types for the messages of decoding errors. The published definitions do not contain
+these names.
 
-- A field with a named scalar type. For example, a number for `restartPolicy` "cannot be unmarshalled … of type
+- The name of a field's scalar type. For example, a number for `restartPolicy` "cannot be unmarshalled … of type
   v1.RestartPolicy".
-- A struct that is embedded in another struct: the path of a field contains its name (`volumes.VolumeSource.configMap`).
+- The name of an embedded struct. It is a part of the paths of the struct's fields (`volumes.VolumeSource.configMap`).
 
 Source of the facts: the types and struct tags in k8s.io/api, k8s.io/apimachinery and k8s.io/apiextensions-apiserver.
 """
@@ -162,7 +163,8 @@ UncountedTerminatedPods.failed UncountedTerminatedPods.succeeded
     """
 )
 
-# The name of the embedded struct to which each field belongs; "*" stands for all fields that are not listed.
+# For each kind: field -> the name of the embedded struct to which the field belongs. "*" stands for all fields that are
+# not listed.
 _VOLUME = {"*": "PersistentVolumeSource"} | dict.fromkeys(
     ("accessModes", "capacity", "claimRef", "mountOptions", "nodeAffinity", "persistentVolumeReclaimPolicy"), ""
 )

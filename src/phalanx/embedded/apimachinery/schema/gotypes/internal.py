@@ -1,15 +1,17 @@
 """Print values as validation messages show them: in the form of kube-apiserver's internal Go types. Also print the
 differences of two values.
 
-Kube-apiserver validates internal types. Their fields have no names in JSON, and empty fields are not omitted. So a
-message shows a container as `{"Name":"a","Image":"b","Command":null,…}`. The file `internal_types.txt` describes these
-types:
+Kube-apiserver validates objects of internal types. The fields of these types have no JSON names, and empty fields are
+not omitted. So a message shows a container as `{"Name":"a","Image":"b","Command":null,…}`. The file
+`internal_types.txt` describes these types:
 
 - `[core]` begins the types of a package, one per line. A field is `GoName:type`, or `GoName/jsonName:type` if the name
   in JSON is not the Go name in lower camel case. `+Type` is an embedded struct, whose fields appear among the others.
-- `s`, `i`, `b`, `q`, `t`, `o`, `y`, `x` are a text, number, boolean, quantity, time, IntOrString, bytes and any JSON.
-- `*T`, `[]T` and `{}T` are a pointer, a list and a map. A type name without a prefix is a struct by value.
-- The types of `[meta]` are the published ones, with names as in JSON. Empty fields are omitted, except for `name!`.
+- `s`, `i`, `b`, `q`, `t`, `o`, `y`, `x` stand for a string, number, boolean, quantity, time, IntOrString, bytes and
+  arbitrary JSON.
+- `*T`, `[]T` and `{}T` stand for a pointer, a list and a map. A type name without a prefix is a struct by value.
+- The types of `[meta]` are the published types, and their fields have their JSON names. Their empty fields are omitted,
+  except for fields that are marked with `!`.
 
 Source of the facts: pkg/apis/*/types.go of Kubernetes 1.36.2 and the struct tags in k8s.io/api. The form of differences
 is from k8s.io/apimachinery/pkg/util/diff.

@@ -36,7 +36,7 @@ from phalanx.errors import PhalanxError
 class Wrapping(Protocol):
     """The data and functions that depend on the kind AppWrapper. `label`: the label of components and pods with the
     AppWrapper's name. `uid`: the annotation of pods with the AppWrapper's uid. `manager`: the value of `managedBy` that
-    selects this controller. `creator`, `groups`: the annotations with the creator."""
+    selects this controller. `creator`, `groups`: the annotations with the name and the groups of the creator."""
 
     @property
     def kind(self) -> Kind: ...

@@ -99,7 +99,7 @@ def _read_codes(text: object) -> frozenset[int]:
 
 
 class Do(Enum):
-    """An action in addition to the write of the status."""
+    """An action that the controller takes besides writing the status."""
 
     NOTHING = "nothing"
     CREATE = "create"  # create the components that do not exist

@@ -1,5 +1,5 @@
-"""Build the objects of an MPIJob: the launcher Job, worker pods, the list of hosts, a key for ssh, and a Service for
-the names.
+"""Build the objects of an MPIJob: the launcher Job, the worker pods, a ConfigMap with the list of hosts, a Secret with
+an SSH key, and a Service for the host names.
 
 Names, labels, paths and variables are the same as those of the operator, so that images and scripts for the operator
 work unchanged.
@@ -7,7 +7,7 @@ work unchanged.
 Source: kubeflow/mpi-operator caa3c47f, pkg/controller/mpi_job_controller.go.
 
 The module also builds the remote shell of mpirun: a key pair for ssh and, if pods are processes of this machine, a
-replacement of ssh.
+replacement for ssh.
 
 In a container with the image `host` no sshd runs. If such a container sets no command, it runs the server of
 `remote_shell`. The program of `remote_shell` is in the job's ConfigMap, and its token is in the job's Secret.
@@ -32,7 +32,8 @@ CONFIG_AT: Final = "/etc/mpi"
 SSH_AT: Final = "/root/.ssh"
 _HOST, _AGENT, _TOKEN = "host", "remote_shell", "rsh-token"
 _KEYS = (("ssh-privatekey", "id_rsa"), ("ssh-publickey", "id_rsa.pub"), ("ssh-publickey", "authorized_keys"))
-KEY_ITEMS: Final = tuple({"key": key, "path": path} for key, path in _KEYS)  # the Secret's items, as files for ssh
+# the keys of the Secret, and the file names under which ssh reads them
+KEY_ITEMS: Final = tuple({"key": key, "path": path} for key, path in _KEYS)
 SERVES: Final = ("python3", f"{CONFIG_AT}/{_AGENT}.py", "serve")
 
 # Every pod is a process of this machine with its own address on the loopback interface. So mpirun treats the pods as
@@ -261,7 +262,8 @@ def _mount(job: Object, spec: Object, container: Object, *, with_config: bool) -
     key = {"secretName": secret_name(job), "defaultMode": 0o600, "items": [*KEY_ITEMS]}
     volumes: list[Object] = [{"name": "ssh-auth", "secret": key}]
     mounts: list[Object] = [{"name": "ssh-auth", "mountPath": job["spec"].get("sshAuthMountPath") or SSH_AT}]
-    if on_this_machine(container):  # /root/.ssh would be the folder of this machine itself, which must not change
+    # in such a container, /root/.ssh is this machine's own folder, which must not be changed
+    if on_this_machine(container):
         volumes, mounts = [], []
         container["env"] = [*variables(secret_name(job)), *container["env"]]
     if with_config:

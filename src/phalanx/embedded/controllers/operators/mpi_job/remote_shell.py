@@ -3,9 +3,9 @@ the launcher runs it with the arguments `HOST COMMAND…`.
 
 This module is a separate program, which is in the job's ConfigMap. mpirun calls it as its remote shell
 (`plm_rsh_agent`) with a host and a command. The server in the pod of this host runs the command like a shell, and the
-call returns the exit code. The server sends a random number. The client answers with the command and a digest of both.
-The digest is computed with the token of the job's Secret, so it proves that the client knows the token. The token
-itself is never sent. So no other program can run commands."""
+call returns the exit code. The server sends a random number. The client answers with the command, and with a digest of
+the number and the command. The digest is computed with the token of the job's Secret, so it proves that the client
+knows the token. The token itself is never sent. So only programs that have the token can run commands."""
 
 import hashlib
 import hmac
@@ -24,7 +24,8 @@ MOST_BYTES = 2**20
 
 
 def digest(*parts: str) -> str:
-    """Return a digest of the given words with the token. It proves that the sender has the token."""
+    """Return a digest of `parts` that is keyed with the job's token. The digest proves that its sender has the
+    token."""
     return hmac.new(os.environ["MPI_RSH_TOKEN"].encode(), "\0".join(parts).encode(), hashlib.sha256).hexdigest()
 
 

@@ -34,7 +34,7 @@ _RUNTIME = ("trainingRuntimeSpec", "template")
 
 
 class RuntimeFault(ValueError):
-    """The error if the runtime lacks a part that the TrainJob needs. The text contains a solution."""
+    """Raised if the runtime lacks a part that the TrainJob needs. The message names a solution."""
 
 
 def make_job_set(job: Object, runtime: Object) -> Object:
@@ -167,8 +167,8 @@ def _torch(
 
 
 def _initialise(parts: Mapping[str, Object], step: str, said: Mapping[str, Any]) -> None:
-    """Set the environment variables of the initializer `step` (for data or for the model), which name the source to
-    fetch."""
+    """Set the environment variables of an initializer, which fetches the data set or the model. The variables name the
+    source to fetch. `step`: the step of the initializer. `said`: the settings in the TrainJob."""
     part = next((one for one in parts.values() if _step(one) == step), None)
     env = list(said.get("env") or ())
     if said.get("storageUri"):

@@ -35,7 +35,7 @@ _MOST_NODES = 10_000
 
 
 class Unsupported(ValueError):
-    """The error if a policy requests a feature that is not supported. The text contains a solution."""
+    """Raised if a policy requests a feature that is not supported. The message names a solution."""
 
 
 def node_count(policy: Mapping[str, object], said: Mapping[str, Any]) -> int | None:

@@ -96,8 +96,8 @@ class _Conditions:
 
 @dataclass(slots=True)
 class _Tally:
-    """The pods of one replica type. `fatal`: the number of failed pods because of which the job fails; `failed`
-    includes them. `retry`: the pods to delete and create again."""
+    """The pods of one replica type. `fatal`: the number of failed pods that make the job fail; `failed` includes these
+    pods. `retry`: the pods to delete and create again."""
 
     active: int = 0
     succeeded: int = 0
@@ -278,7 +278,8 @@ class TrainingController(Reconciler):
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
         self.queue.on_defect = self._mark
-        # Running tasks. They are stored here, because the event loop has only weak references to tasks.
+        # The running tasks. Without these references a task could be removed before it ends, because the event loop has
+        # only weak references to tasks.
         self._marks: set[asyncio.Task[None]] = set()
 
     async def reconcile(self, job: Object) -> None:

@@ -5,9 +5,9 @@ the first Worker has rank 0. The other pods find rank 0 by the host name in MAST
 or processes if `nprocPerNode` is a number. The PET_ variables give torchrun the same values.
 
 The second part has the schemas of pod and Job templates, for the definitions of all kinds with templates. A field that
-operators read or write has the type of the operators' definitions, and is required if they require it. So an error in
-such a field is reported at the creation of the object, and not later by an operator. Other fields are accepted, because
-the server validates them when it creates the pod.
+operators read or write has the same type as in the operators' definitions, and is required if it is required there. So
+an error in such a field is reported at the creation of the object, and not later by an operator. Other fields are
+accepted, because the server validates them when it creates the pod.
 
 The third part is the definition of PyTorchJob (kubeflow.org/v1) with the fields that this cluster supports. It follows
 the API's documentation, so that manifests for the operator are accepted. An existing definition, such as that of the
@@ -234,7 +234,7 @@ _JOB: Final = _fields(
     suspend=_FLAG,
     template=POD_TEMPLATE,
 )
-# For fields without a type in a definition: the last parts of the field's path -> the schema of the field.
+# The schemas of fields for which a definition has no type. The key is the end of the field's path.
 _SHAPES: Final[Mapping[tuple[str, ...], Object]] = {
     ("mpiReplicaSpecs", "template"): POD_TEMPLATE,
     ("replicatedJobs", "template", "spec"): _JOB,

@@ -21,7 +21,7 @@ from phalanx.embedded.controllers.runtime.reconciler import ControllerContext, R
 log = logging.getLogger(__name__)
 
 _OF_QUEUES = "default"  # the namespace of Commands on queues
-# A valid object name. A user's text must not become a part of a URL path if it has another form.
+# A valid object name. Only strings of this form become a part of a URL path, because users write the names in Commands.
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 _BY_PARENT = "volcano.sh/closed-by-parent"
 

@@ -21,8 +21,8 @@ from phalanx.embedded.controllers.runtime.pod_state import finished_at, is_delet
 
 MOST_PODS = 10_000  # the maximum number of pods of one Job
 _RETRIES = 3
-# The fields of a template that controllers read and plugins write, with their types. A tuple of one type is a list of
-# elements of this type. An empty mapping allows any content.
+# The fields of a template that controllers read and plugins write, with their types. A tuple with one type stands for a
+# list with elements of this type. An empty mapping allows any content.
 Shape: TypeAlias = "Mapping[str, Shape] | tuple[Shape] | type[str]"
 _ANY: Shape = {}
 _CONTAINER: Shape = {
@@ -49,7 +49,7 @@ _WITH_SERVICE = frozenset({"tensorflow", "pytorch", "mpi", "ray"})
 
 
 class JobFault(Exception):
-    """The error if a Job can never run. The text contains the error in its spec."""
+    """Raised if a Job can never run. The message names the error in the Job's spec."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +172,8 @@ def _task(at: int, said: Mapping[str, Any]) -> VolcanoTask:
 
 
 def _shaped(value: Any, shape: Shape, path: str) -> Any:
-    """Return the value unchanged. Raises JobFault if an existing part of it does not have the given shape."""
+    """Return the value unchanged. Raises JobFault if a part of the value does not have the type that `shape` requires.
+    Parts may be missing."""
     if isinstance(shape, Mapping):
         _demand(isinstance(value, Mapping), path, "a mapping")
         for name, inner in shape.items():
@@ -212,8 +213,8 @@ _DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Happened:
-    """An event of a Job. `task`: the task of the event; "" for the whole job. `pod`: the name of its pod. `since_s`:
-    the time of the event, in seconds since the epoch."""
+    """An event of a Job. `task`: the task of the event; "" for the whole job. `pod`: the name of the pod that caused
+    the event. `since_s`: the time of the event, in seconds since the epoch."""
 
     event: str
     since_s: float
@@ -224,8 +225,8 @@ class Happened:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Due:
-    """An action that a policy requests. `at_s`: the time of the action. `delay`: the text of the delay in the policy;
-    "" if there is none."""
+    """An action that a policy requests. `at_s`: the time of the action. `delay`: the delay as the policy states it; ""
+    if there is none."""
 
     action: str
     at_s: float

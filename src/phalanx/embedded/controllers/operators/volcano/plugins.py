@@ -18,10 +18,10 @@ The Secret `<job>-ssh` has the private key (RSA, 2048 bits, PKCS#1), the public 
 v1.15.1.
 
 The plugin svc creates a headless Service with the name of the job, so that its pods have host names, and provides these
-names to the pods as files and variables. The ConfigMap `<job>-svc`, mounted at /etc/volcano, has three keys for each
-task T (with `_` for `-`): `T.host` with one host in each line, `VC_<T>_HOSTS` (separated by commas) and `VC_<T>_NUM`.
-Every container also has environment variables with the names of the last two keys. A NetworkPolicy allows only
-connections from the job's own pods. Source: pkg/controllers/job/plugins/svc of Volcano v1.15.1.
+names to the pods in files and environment variables. The ConfigMap `<job>-svc`, mounted at /etc/volcano, has three keys
+for each task T (with `_` for `-`): `T.host` with one host in each line, `VC_<T>_HOSTS` (separated by commas) and
+`VC_<T>_NUM`. Every container also has environment variables with the names of the last two keys. A NetworkPolicy allows
+only connections from the job's own pods. Source: pkg/controllers/job/plugins/svc of Volcano v1.15.1.
 
 The last part applies all plugins of a Job to a pod, by their names."""
 
@@ -44,7 +44,7 @@ _TRUE, _FALSE = ("1", "t", "T", "true", "TRUE", "True"), ("0", "f", "F", "false"
 
 
 def read_flags(arguments: Sequence[str], defaults: Mapping[str, str | int | bool]) -> dict[str, str | int | bool]:
-    """Return the defaults, replaced by the values of the arguments."""
+    """Return the value of each flag: the value in `arguments`, or else the default."""
     found, rest = dict(defaults), list(arguments)
     while rest:
         name, equals, value = rest.pop(0).partition("=")
@@ -116,7 +116,7 @@ _RAY: Flags = {
 
 
 def tensorflow(job: JobSpec, task: VolcanoTask, index: int, pod: Object, arguments: Sequence[str]) -> None:
-    """Set TF_CONFIG: the hosts of the cluster, and the role and index of this pod."""
+    """Set TF_CONFIG to the hosts of the TensorFlow cluster, and the role and index of this pod."""
     if len(job.tasks) == 1 and job.tasks[0].replicas == 1:
         return
     said = read_flags(arguments, _TENSORFLOW)
@@ -158,7 +158,7 @@ def _waiter(said: Flags, address: str, port: int) -> Object:
 
 
 def mpi(job: JobSpec, task: VolcanoTask, index: int, pod: Object, arguments: Sequence[str]) -> None:
-    """Open the port of ssh, and set MPI_HOST, the names of the workers, in pods of the master."""
+    """Add the port of ssh to the containers. In the master's pods, set MPI_HOST to the host names of the workers."""
     said = read_flags(arguments, _MPI)
     _open(pod["spec"]["containers"], "mpijob-port", int(said["port"]))
     if task.name == said["master"] and (worker := job.task(str(said["worker"]))) is not None:
@@ -323,7 +323,8 @@ def host_data(job: JobSpec) -> dict[str, str]:
 
 
 def join_service(job: JobSpec, pod: Object) -> None:
-    """Add the pod's host name, the subdomain of the Service, the mounted host files and the variables to the pod."""
+    """Add the pod's host name, the subdomain of the Service, the mounted host files and the environment variables to
+    the pod."""
     spec, config = pod["spec"], f"{job.name}-svc"
     if not spec.get("hostname"):
         spec["hostname"] = pod["metadata"]["name"]

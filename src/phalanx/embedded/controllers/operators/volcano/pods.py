@@ -181,8 +181,8 @@ def _least_pods(job: JobSpec, tasks: Sequence[VolcanoTask]) -> Iterator[tuple[Vo
 
 
 def _requests(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the requests of one pod. For each resource these are the larger of two amounts, plus the pod's overhead:
-    the sum over its containers, and the largest request of an init container."""
+    """Return the requests of one pod. For each resource, the request is the pod's overhead plus the larger of two
+    amounts: the sum of the requests of the containers, and the largest request of an init container."""
     found: dict[str, Any] = {}
     for container in spec.get("containers") or ():
         for resource, amount in _asked(container):

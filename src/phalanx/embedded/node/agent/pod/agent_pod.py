@@ -1,9 +1,9 @@
 """Manage one pod on this node, from its admission to the deletion of its object. One task observes the containers,
 acts, and reports the status.
 
-All iterations are equal (level-triggered): an iteration reads the state of the containers, computes the next steps,
-performs them, writes the status if it changed, and waits for an event or a timer. So a failed iteration is repeated,
-and after a crash a new agent continues from the state in the files and the API.
+The task is level-triggered. Each iteration reads the state of the containers, computes the next steps, performs them,
+writes the status if it changed, and waits for an event or a timer. So a failed iteration is repeated, and after a crash
+a new agent continues from the state in the files and the API.
 """
 
 from __future__ import annotations
@@ -183,8 +183,8 @@ class AgentPod:
     # --- reports ------------------------------------------------------------------------------------------------------
 
     def _settled_s(self, found: Steps) -> float:
-        """Return the Unix time from which on the start of the containers may be reported. If a program ends before this
-        time, a single report contains its start and its end."""
+        """Return the earliest Unix time at which the start of the containers may be reported. If a program ends before
+        this time, a single report contains its start and its end."""
         if found.done or found.stop or self.pod["spec"].get("restartPolicy", "Always") == "Always":
             return 0.0
         return self._containers.latest_start_s + _MOMENT_S
@@ -196,7 +196,7 @@ class AgentPod:
             self._gone = not await self._status.write(self.pod, status)
         if over and (self._gone or self._status.written == status):
             self.holds = False
-            self._volumes.remove()  # of an ended pod, only the logs are kept
+            self._volumes.remove()  # only the logs of an ended pod are kept
             self._wake.set()
 
     async def _finish(self) -> float | None:

@@ -15,7 +15,7 @@ _TOKEN_S = 3607  # the lifetime of tokens, as in Kubernetes' admission plugin
 
 @dataclass(frozen=True, slots=True)
 class ApiObjects:
-    """Reads over the node's API connection."""
+    """Reads API objects over the connection of the node."""
 
     connection: Connection
 
@@ -29,7 +29,7 @@ class ApiObjects:
             raise
 
     async def token(self, namespace: str, account: str, source: Mapping[str, object]) -> str:
-        """Return a service account's token by the TokenRequest API. Raises ApiError, EnvironmentFault."""
+        """Request a token of a service account (TokenRequest API), and return it. Raises ApiError, EnvironmentFault."""
         spec: dict[str, Any] = {"expirationSeconds": source.get("expirationSeconds") or _TOKEN_S}
         if source.get("audience"):
             spec["audiences"] = [source["audience"]]

@@ -50,7 +50,8 @@ class ContainerStart:
 
 
 async def image_root(start: ContainerStart, own: Sequence[str], granted: GrantedDevices) -> Root:
-    """Return the root of the image's files. `own`: the device files of the container's GPUs."""
+    """Create the root directory with the files of the image, and return it. `own`: the device files of the container's
+    GPUs."""
     place = start.folder / VOLUMES / f"{ROOT_PREFIX}{start.name}-{start.number}"
     files = (*((path, path) for path in own), *((one.source, one.target) for one in granted.files))
     return await asyncio.to_thread(root_of, start.image, place, start.around.isolation, start.spec, start.pod, files)
@@ -72,7 +73,7 @@ def target_process(start: ContainerStart) -> Process | None:
 def container_mounts(start: ContainerStart, asked: Mapping[str, str], granted: GrantedDevices) -> tuple[Mount, ...]:
     """Return the mounts of the container. Raises EnvironmentFault, OSError."""
     around, pod, image, owner, root = start.around, start.pod, start.image, start.owner, start.folder / VOLUMES
-    # a container with the root of an image has these files in its own /dev
+    # a container with an image as its root has these files in its own /dev
     files = () if image.layers else granted.files
     moved = tuple(Mount(source=one.source, target=one.target) for one in files if one.source != one.target)
     mounts = (*image.paths, *granted.mounts, *moved, *volumes.mounts(start.spec, pod, root, asked))

@@ -2,7 +2,7 @@
 
 The files that a container writes are stored in the folder of its pod's volumes. These files count as disk usage of the
 pod, and are deleted with the pod. After a restart, a container has only the files of its image again. If this machine
-cannot mount the layers of an image over each other, the layers are copied.
+cannot mount the layers of an image over each other (overlayfs), the layers are copied into one tree.
 
 A container has Docker's default capabilities, except those that affect the machine (MKNOD, NET_RAW). The container's
 spec may add and drop capabilities. On a shared machine, containers have no capabilities.

@@ -76,7 +76,7 @@ async def run_spec(start: ContainerStart) -> RunSpec:
 
 
 def fenced(record: PodRecord, around: Surroundings, user: int) -> Fenced:
-    """Return the user and the address of the pod. The firewall rules that separate the connections of users need them
+    """Return the user and the address of the pod for the firewall rules that separate the connections of users
     (`network.fence`)."""
     return Fenced(user=user, address="" if record.pod_ip == around.settings.address else record.pod_ip)
 

@@ -32,7 +32,7 @@ def requested_user(spec: Object, pod: Object, image: Image) -> tuple[int | None,
     context = security_context(spec, pod)
     user, group = context.get("runAsUser"), context.get("runAsGroup")
     if os.geteuid() != 0:
-        if image.layers:  # the user namespace of a container with an image maps the user
+        if image.layers:  # the user namespace of a container with an image already sets its user
             return None, None
         if (user not in (None, os.geteuid())) or (group not in (None, os.getegid())):
             raise EnvironmentFault(

@@ -66,8 +66,8 @@ class KeptLogs:
         return sorted(_records(self._folder / namespace), key=lambda pod: (pod.started_s, pod.pod))
 
     def log(self, namespace: str, uid: str, container: str, *, previous: bool = False) -> Path | None:
-        """Return the log of the last attempt of a container or, with `previous`, of its last but one attempt; None if
-        the log is not kept."""
+        """Return the log of the last attempt of a container or, with `previous`, of the attempt before it; None if the
+        log is not kept."""
         if not all(_NAME.fullmatch(part) for part in (namespace, uid, container)):
             return None
         logs = sorted((self._folder / namespace / uid / container).glob("*.log"), key=lambda path: int(path.stem))

@@ -93,8 +93,8 @@ def _files(path: Path) -> list[BinaryIO]:
 
 
 def _begin(path: Path, lines: int | None) -> BinaryIO:
-    """Return the file that contains the first of the last `lines` lines (None: of all lines), positioned at that
-    line."""
+    """Return the open file in which the last `lines` lines of the log begin, positioned at the first of these lines.
+    `lines`: None for all lines."""
     files = _files(path)
     at = 0
     if lines is not None:

@@ -129,7 +129,7 @@ def _copy() -> int:
     except OSError as error:
         if error.errno != errno.EINVAL:
             raise
-        copy = os.memfd_create(_NAME, flags)  # Linux before 6.3 can run every memfd
+        copy = os.memfd_create(_NAME, flags)  # Linux before 6.3 has no such flag, and can execute every memfd
     with open(sys.executable, "rb") as source:
         while os.sendfile(copy, source.fileno(), None, 1 << 24):
             pass

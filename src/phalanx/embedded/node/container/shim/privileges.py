@@ -48,8 +48,8 @@ def become_user(spec: ShimSpec) -> None:
 
 
 def hide_from_program(kept: Iterable[int]) -> None:
-    """Until its exec, reduce this process to the capabilities `kept`, and forbid unprivileged processes to trace it
-    (PR_SET_DUMPABLE). Raises SyscallRefused."""
+    """Reduce this process to the capabilities `kept`, and forbid unprivileged processes to trace it (PR_SET_DUMPABLE).
+    The effect ends when the process calls exec. Raises SyscallRefused."""
     limit_capabilities(kept)
     call("hiding from the container", libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0))
 

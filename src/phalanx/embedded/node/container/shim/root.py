@@ -60,8 +60,8 @@ _READ_ONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-tr
 
 
 def make_root(spec: ShimSpec, root: ShimRoot, volumes: list[tuple[int, ShimMount]]) -> None:
-    """Build the container's root, and make it the root of this process. `volumes`: for each mount, a pair of an open
-    file descriptor of its source and its settings. Raises SyscallRefused."""
+    """Build the container's root, and make it the root of this process. `volumes`: for each mount, the open file
+    descriptor of its source, and its settings. Raises SyscallRefused."""
     user_namespace = bool(spec.get("user_namespace"))
     mount("separating mounts", "none", "/", None, MS_REC | MS_SLAVE)
     copies = [(_copied(handle, one), one["target"]) for handle, one in volumes]

@@ -130,7 +130,7 @@ class Input:
             poll.register(self.target, select.POLLOUT)
 
     def pump(self, poll: select.poll) -> None:
-        """Write the data to the program that can be written without waiting."""
+        """Write as much data to the program as the program can take without waiting."""
         poll.unregister(self.source)
         if self._pending:
             poll.unregister(self.target)

@@ -126,7 +126,7 @@ class Shim:
         os.write(go[1], b"g")
         os.close(go[1])
         with os.fdopen(failed[0], "rb") as file:
-            # the pipe ends at the exec of the program, which closes the other end
+            # a successful exec closes the other end of the pipe, so the read ends without a message
             problem = file.read().decode(errors="replace")
         return streams, problem
 

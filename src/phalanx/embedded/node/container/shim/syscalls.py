@@ -37,7 +37,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 class SyscallRefused(Exception):
-    """Raised if the program cannot be started. The text states the reason."""
+    """Raised if the program cannot be started. The message states the reason."""
 
 
 def call(what: str, result: int) -> int:
