@@ -37,7 +37,7 @@ class ScoringStrategy(StrEnum):
     SPREAD = "spread"  # the emptiest node
     FRAGMENTATION = "fragmentation"  # the node whose fragmentation grows least (FGD, ATC'23)
     LOAD = "load"  # the node with the lowest measured usage
-    # the node with the least left: the mean of its cpu and its devices, in whole percent of the largest node
+    # the node with the least capacity left: the mean of cpu and devices, in whole percent of the largest node
     BEST_FIT = "best-fit"
     # the node with the lowest dot product of free and requested amounts (Tetris in FGD's paper)
     DOT_PRODUCT = "dot-product"

@@ -239,8 +239,8 @@ class UsageTerms:
 class Queue:
     """A queue and its settings.
 
-    `gang`: False if jobs are scheduled pod by pod, as kube-scheduler does. In that case, jobs that have started only in
-    part may block each other for ever.
+    `gang`: whether each job is placed as a whole. If not, jobs are scheduled pod by pod, as by kube-scheduler. Then
+    jobs that have started only in part may block each other for ever.
     `strict`: whether the first job blocks the jobs behind it (Kueue's StrictFIFO), unless the first job can never fit.
     `oversubscribed`: whether the guarantees of its children together may exceed its own guarantee. The guarantees of
     each level of the tree are then checked independently (KAI). If False, larger guarantees of the children are an

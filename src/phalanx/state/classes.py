@@ -128,8 +128,9 @@ class Gang:
         return all(map(ge, pods, self.minimums))
 
     def does_without(self, role: int, pods: Sequence[int]) -> bool:
-        """Return whether a gang that has `pods[r]` pods of each role r can run without the role `role`. The role must
-        not be required. In addition, either the role has no pods, or all pods together reach the gang's minimum."""
+        """Return whether a gang that has `pods[r]` pods of each role r can run without the role `role`. This is only
+        possible for a role that is not required. In addition, the role must have no pods, or all pods together must
+        reach the gang's minimum."""
         return role not in self.required_roles and (not pods[role] or self.enough(pods))
 
 

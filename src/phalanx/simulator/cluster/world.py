@@ -16,7 +16,7 @@ In a run without faults:
 - If `rounds` is set, a round ends whenever a job is submitted or ends: all running jobs save their work, are stopped,
   and are queued again.
 - Nodes of node groups are added and removed as the plans request; the module `provider` simulates the faults of node
-  groups, and computes the bill.
+  groups, and records which nodes must be paid for.
 - If `formula` is set, a job gets the priority that the formula computes when the job is submitted.
 
 A *happening* is a change in the simulated cluster at some time, for example a submission or an end. Usually each

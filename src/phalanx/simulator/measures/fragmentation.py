@@ -332,7 +332,7 @@ def held_by(job: Job, placements: Sequence[Placement], at_s: float) -> Job:
 
 
 def fits(jobs: Sequence[Job], nodes: Sequence[Node], policy: Policy, step: LoopStep) -> bool:
-    """Return whether all jobs start together on the nodes `nodes`."""
+    """Return whether all jobs start together on these nodes."""
     cluster, now_s, started = Cluster(), float(len(jobs)), 0
     events: Sequence[Event] = (*map(NodeSeen, nodes), QueueSeen(Queue(name=CELL)), *map(Submitted, jobs))
     plan = step(cluster, events, policy, now_s, Nobody())

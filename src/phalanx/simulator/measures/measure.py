@@ -33,7 +33,7 @@ def deadlines(fates: Sequence[Fate]) -> dict[str, float]:
 
 
 def punctuality(due: Sequence[tuple[Fate, float]]) -> dict[str, float]:
-    """Return the measures of lateness. `due`: pairs of a job and its deadline, which is a time of the schedule."""
+    """Return the measures of lateness. `due`: pairs of a job and its deadline. Deadlines are in the simulated time."""
     late = [fate.end_s - at_s for fate, at_s in due if fate.end_s is not None and fate.end_s > at_s]
     never = sum(fate.end_s is None for fate, _ in due)
     return {

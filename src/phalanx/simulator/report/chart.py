@@ -52,8 +52,8 @@ def svg(height: float, body: str, label: str) -> str:
 
 
 def stacked(axes: Axes, xs: Sequence[float], rows: Sequence[Sequence[float]], names: Sequence[str]) -> str:
-    """Return a chart of stacked areas, one for each row. `xs`: the edges of the bins, one more than there are bins. A
-    row has one value for each bin."""
+    """Return a chart of stacked areas, one for each row. `xs`: the edges of the bins. There is one edge more than there
+    are bins. A row has one value for each bin."""
     below = [0.0] * (len(xs) - 1)
     parts = []
     for at, (row, name) in enumerate(zip(rows, names, strict=True)):
