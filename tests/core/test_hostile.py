@@ -89,7 +89,8 @@ def test_more_than_any_node_could_have_never_fits(amount: int) -> None:
     book = cluster(node("n", gpu=4), job("j", role(gpu=amount)), job("wide", role(count=10**9, gpu=1)))
     reasons = waits(decided(book))
     assert (reasons["j"].code, reasons["wide"].code) == (ReasonCode.NEVER_FITS, ReasonCode.INVALID)
-    assert "but the largest node has 4" in reasons["j"].text
+    assert reasons["j"].text == f"a pod of role worker asks {amount} gpu, but the largest node has 4"
+    assert reasons["j"].numbers["asked"]["gpu"] == amount
     assert "1000000000" in reasons["wide"].text
 
 

@@ -14,6 +14,11 @@ from phalanx.model.pod import format_amount
         ("cpu", 1, "0.001"),
         ("cpu", 0, "0"),
         ("cpu", 1_280_000_500, "1280000.5"),  # a large cluster's, to the last millicore
+        ("cpu", -500, "-0.5"),
+        ("cpu", 2**63 - 1, "9223372036854775.807"),  # exact, although no float is
+        ("nvidia.com/gpu", 2**63 - 1, "9223372036854775807"),
+        ("memory", 10 << 50, "10Pi"),
+        ("memory", 2**63 - 1, "8Ei"),
         ("memory", 3 << 29, "1.5Gi"),
         ("memory", -(1 << 30), "-1Gi"),
         ("memory", 1000, "1000"),

@@ -32,12 +32,13 @@ def format_amount(resource: str, amount: Amount) -> str:
 
     Bytes are rounded to four digits and parts of devices to thousandths; other amounts are exact."""
     if resource == CPU:
-        return f"{float(amount / 1000):.3f}".rstrip("0").rstrip(".")
+        sign, milli = "-" if amount < 0 else "", abs(round(amount))
+        return f"{sign}{milli // 1000}.{milli % 1000:03}".rstrip("0").rstrip(".")
     if isinstance(amount, Fraction) and amount.denominator != 1:
         return f"{float(amount):.3f}".rstrip("0").rstrip(".")
     if not (resource in {"memory", "ephemeral-storage"} or resource.startswith("hugepages-")):
         return str(amount)
-    for suffix, unit in (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10)):
+    for suffix, unit in (("Ei", 2**60), ("Pi", 2**50), ("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10)):
         if not -unit < amount < unit:
             return f"{float(amount / unit):.4g}{suffix}"
     return str(amount)

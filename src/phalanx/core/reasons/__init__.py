@@ -3,6 +3,7 @@ the time at which enough of it is expected to be released.
 
 Parts, lowest first:
 
+    stated          the requested amounts as the jobs state them
     preempted       the reasons of victims and of preemptors
     never           the gang would not fit on empty nodes
     no_capacity     capacity is short now: the resource, the amounts, the jobs that hold it, and the time at which

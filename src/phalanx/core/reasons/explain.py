@@ -25,6 +25,7 @@ from phalanx.core.placement.filters import matching as fit
 from phalanx.core.placement.gang import PlacementShortfall, place
 from phalanx.core.reasons.never import by_itself, filtered_out, never_fits, no_domain, singular
 from phalanx.core.reasons.no_capacity import CycleGrants, a_pod, no_room, nodes, written
+from phalanx.core.reasons.stated import stated_asks
 from phalanx.model.job import Role
 from phalanx.model.node import NodeGroup
 from phalanx.model.pod import PODS, format_amount
@@ -93,7 +94,7 @@ def beyond_groups(cluster: Cluster, demand: Demand, role: Role) -> str:
         short = [
             f"{format_amount(name, amount)} {name}, and a node of a node group has at most "
             f"{format_amount(name, largest[name])}"
-            for name, amount in demand.asks
+            for name, amount in stated_asks(demand).items()
             if amount > largest[name]
         ]
         return f"a pod requests {'; '.join(short)}: add a node group with larger nodes" if short else ""
@@ -273,7 +274,8 @@ def no_node_matches(cluster: Cluster, demand: Demand, role: Role) -> Reason:
 
 def larger_than_any_node(cluster: Cluster, demand: Demand, role: Role, rows: np.ndarray[Any, Any]) -> Reason:
     largest = {name: largest_of(cluster.columns.allocatable.get(name), rows) for name, _ in demand.asks}
-    beyond = [(name, amount) for name, amount in demand.asks if amount > largest[name]]
+    asked = stated_asks(demand)
+    beyond = [(name, amount) for name, amount in asked.items() if amount > largest[name]]
     if beyond:
         parts = (
             f"{format_amount(n, a)} {n}, but the largest node has {format_amount(n, largest[n])}" for n, a in beyond
@@ -284,7 +286,7 @@ def larger_than_any_node(cluster: Cluster, demand: Demand, role: Role, rows: np.
     return Reason(
         code=ReasonCode.NEVER_FITS,
         text=text,
-        numbers={"role": role.name, "asked": dict(demand.asks), "largest": largest, "nodes": len(rows)},
+        numbers={"role": role.name, "asked": asked, "largest": largest, "nodes": len(rows)},
         more_nodes_help=True,
     )
 

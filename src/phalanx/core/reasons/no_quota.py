@@ -19,6 +19,7 @@ from phalanx.core.quota import flavor_assignment
 from phalanx.core.quota.flavor_assignment import FlavorAssignment
 from phalanx.core.quota.ledger import QuotaLedger, QuotaShortfall, is_firm
 from phalanx.core.reasons import no_capacity
+from phalanx.core.reasons.stated import stated_cost
 from phalanx.model.pod import Amount, format_amount, json_number
 from phalanx.model.reason import NEVER, LazyReason, Reason, ReasonCode
 from phalanx.state.classes import Gang
@@ -181,7 +182,7 @@ def why_not(cluster: Cluster, ledger: QuotaLedger, own: str, offer: FlavorAssign
     assert offer.short is not None
     lack = flavor_assignment.never_allowed(cluster.tree, offer)
     if lack is not None:
-        return never_allowed(cluster, own, lack)
+        return never_allowed(cluster, own, lack, stated_cost(offer.gang, lack.bound.key[1], lack.asked))
     return short(cluster, ledger, own, offer.short, pods_within(offer.gang, offer.short))
 
 
@@ -195,15 +196,16 @@ def pods_within(gang: Gang, lack: QuotaShortfall) -> tuple[int, int] | None:
     return (max(0, pods - ceil((lack.used + lack.asked - lack.allowed) / each)), pods) if each else None
 
 
-def never_allowed(cluster: Cluster, own: str, lack: QuotaShortfall) -> Reason:
-    """Return the reason of a job that the quota of its queue would not allow even if no other job ran."""
+def never_allowed(cluster: Cluster, own: str, lack: QuotaShortfall, stated: Amount) -> Reason:
+    """Return the reason of a job that the quota of its queue would not allow even if no other job ran. `stated`: the
+    amount `lack.asked` as the job states it."""
     bound, queue = lack.bound, f"queue {whose(lack.bound.queue, own)}"
-    asked, allowed = amount(bound.key, lack.asked), amount(bound.key, lack.allowed)
+    asked, allowed = amount(bound.key, stated), amount(bound.key, lack.allowed)
     numbers: dict[str, object] = {"queue": bound.queue, "rule": str(bound.rule)}
     numbers |= {
         "flavor": bound.key[0],
         "resource": bound.key[1],
-        "asked": json_number(lack.asked),
+        "asked": json_number(stated),
         "allowed": json_number(lack.allowed),
     }
     kept = f" less {amount(bound.key, lack.used)} that queues keep, used or not" if lack.used else ""

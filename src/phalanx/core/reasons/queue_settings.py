@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from phalanx.core.quota import flavor_assignment, partial
 from phalanx.core.reasons.no_quota import amount, never, whose
+from phalanx.core.reasons.stated import stated_cost
 from phalanx.model.pod import json_number
 from phalanx.model.queue import Queue, QueueState
 from phalanx.model.reason import Reason, ReasonCode, format_time
@@ -115,14 +116,15 @@ def ceiling_reason(branch: Branch, record: JobRecord, cost: Cost) -> Reason | No
                 ceilings.append((per_group.get(key[1]), "group", "a group"))
             for allowed, rule, what in ceilings:
                 if allowed is not None and asked > allowed:
+                    stated = stated_cost(record.gang, key[1], asked)
                     return never(
-                        f"{amount(key, asked)} asked, but queue {whose(each.name, branch.name)} allows "
+                        f"{amount(key, stated)} asked, but queue {whose(each.name, branch.name)} allows "
                         f"{amount(key, allowed)} {what}",
                         queue=each.name,
                         rule=rule,
                         flavor=key[0],
                         resource=key[1],
-                        asked=json_number(asked),
+                        asked=json_number(stated),
                         allowed=allowed,
                     )
     return None
