@@ -2,9 +2,9 @@
 fits on one screen.
 
 The core reads no clock, no file and no network. `fold` applies events and actions to the state. The other parts of the
-core only read the state. They work on a `Draft` (the free capacity of the nodes while a cycle decides) and a
-`QuotaLedger` (the amounts that jobs are charged in the queue tree while a cycle decides). Draft and ledger have an undo
-log, by which the changes of a failed attempt are undone.
+core only read the state. During a cycle they change two temporary objects. A `Draft` has the free capacity of the
+nodes. A `QuotaLedger` has the amounts that jobs are charged in the queue tree. Both have an undo log. After a failed
+attempt, the cycle uses it to undo the changes of the attempt.
 
 Parts, lowest first:
 

@@ -1,13 +1,12 @@
 """Advance reservations and maintenance: compute which nodes are closed to a job during its run.
 
-As with Slurm's advance reservations (scontrol(1), "reservation"), reserved nodes are closed, from the begin to the end
-of the reservation, to every job that may not use the reservation. Before the begin, a job that may not use the
-reservation may start on its nodes only if its time limit ends by the begin. A reservation names the users, groups and
-queues whose jobs may use it; queues below a named queue are included. A job requests the reservation by its name. A job
-with such a request runs only on the reserved nodes, and only starts while the reservation lasts. If the reservation is
-*magnetic*, jobs of its users, groups and queues need not request it, and may run both on the reserved nodes and on all
-other nodes. Several reservations may overlap. A node is open to a job only if the job may use every reservation of the
-node that overlaps the run of the job.
+Advance reservations work as in Slurm (scontrol(1), "reservation"). From the begin to the end of a reservation, its
+nodes are closed to every job that may not use it. Before the begin, such a job may start on these nodes only if it
+reaches its time limit by the begin. A reservation names the users, groups and queues whose jobs may use it; queues
+below a named queue are included. A job requests the reservation by its name. A job with such a request runs only on the
+reserved nodes, and only starts while the reservation lasts. If the reservation is *magnetic*, jobs of its users, groups
+and queues need not request it, and may run both on the reserved nodes and on all other nodes. Several reservations may
+overlap. A job may run on a node only if it may use every reservation that the node has during the run of the job.
 
 A reservation may name nodes that do not exist yet."""
 
@@ -32,7 +31,7 @@ Rows = NDArray[np.bool_]
 
 def reservation_not_eligible(cluster: Cluster, job: Job, now_s: float) -> NotEligible | None:
     """Return why a job cannot start now because of the reservation that it requests; None if the requested reservation
-    does not prevent the start. The free capacity is not considered."""
+    does not prevent the start. The function does not check whether the nodes have free capacity."""
     if not job.reservation:
         return None
     named = cluster.reservations.get(job.reservation)
@@ -51,8 +50,8 @@ def reservation_not_eligible(cluster: Cluster, job: Job, now_s: float) -> NotEli
 
 
 def reserved_reason(job: Job, text: str, named: Reservation | None = None) -> Reason:
-    """Return the reason with this text. `named`: the reservation whose times the reason also states; None if it states
-    no times."""
+    """Return a reason with the code RESERVED and the text `text`. `named`: the reservation whose begin and end are
+    added to the reason's numbers; None if no times are added."""
     numbers: dict[str, object] = {"reservation": job.reservation}
     if named is not None:
         numbers |= {"start_s": named.start_s, "end_s": named.end_s}
@@ -60,7 +59,7 @@ def reserved_reason(job: Job, text: str, named: Reservation | None = None) -> Re
 
 
 def reserved_for(reservation: Reservation) -> str:
-    """Return the users, groups and queues of the reservation, as part of a sentence."""
+    """Return a text that lists the users, groups and queues of the reservation, for use in a message."""
     parts = (("users", reservation.users), ("groups", reservation.groups), ("queues", reservation.queues))
     return "; ".join(f"{kind} {', '.join(names)}" for kind, names in parts if names) or "nobody, it is maintenance"
 
@@ -107,8 +106,8 @@ def rows_closed_now(cluster: Cluster, job: Job, now_s: float) -> Rows | None:
 
 @contextmanager
 def without_closed_nodes(draft: Draft, cluster: Cluster, job: Job, now_s: float) -> Iterator[None]:
-    """Return a context in which nodes that are closed to the job have no capacity on the draft, even after
-    evictions."""
+    """While the `with` block runs, nodes that are closed to the job have no free capacity on the draft. Evictions of
+    other jobs from these nodes do not change this."""
     rows = rows_closed_now(cluster, job, now_s)
     if rows is None:
         yield

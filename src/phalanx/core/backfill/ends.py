@@ -1,8 +1,8 @@
 """The expected ends of running jobs, and of the jobs that this cycle has granted. Reservations are computed from these
 ends.
 
-A running job is expected to end at its time limit. A job without a limit is expected never to end, and a preempted job
-to end at once. A nominated job is treated as if it already ran on the nodes to which it is nominated."""
+A running job is expected to end at its time limit. A job without a time limit is expected never to end. A preempted job
+is expected to end at once. A nominated job is treated as if it already ran on the nodes to which it is nominated."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ class CycleEnds:
 
     `given`: a list of (request, gang, placements) for the grants of the cycle and the nominations. The cycle appends
     each further grant to the list.
-    `leaving`: jobs that this cycle preempts whole. `shrunk`: job -> the slots that the job loses in this cycle."""
+    `leaving`: jobs of which this cycle preempts all pods. `shrunk`: job -> the slots that the job loses in this
+    cycle."""
 
     def __init__(self, cluster: Cluster, now_s: float, given: list[Grant]) -> None:
         self.cluster, self.now_s, self.given = cluster, now_s, given
@@ -53,7 +54,7 @@ class CycleEnds:
         self._granted: list[tuple[float, Gang, Sequence[Placement]]] = []
         self._foreseen = False  # True if at least one granted job has a known end
         self._at_last: Free = {}
-        # the numbers of grants, leaving jobs and shrunk slots that are already included in `_at_last`
+        # `_at_last` already includes this many grants, leaving jobs and shrunk slots
         self._known = (0, 0, 0)
 
     @property
@@ -81,8 +82,8 @@ class CycleEnds:
                 self._granted = []
 
     def partly_leaving(self) -> dict[str, set[Slot]]:
-        """Return the terminating pods of jobs whose other pods continue to run. The forecast treats such pods as if
-        they ended now (rule R13)."""
+        """Return a mapping: job -> the slots whose pods terminate while other pods of the job continue to run. The
+        forecast treats such pods as if they ended now (rule R13)."""
         jobs = self.cluster.jobs
         found = {job: set(jobs[job].leaving) for job in self.cluster.leaving if jobs[job].phase is not Phase.STOPPING}
         for job, slots in self.shrunk.items():
@@ -90,16 +91,17 @@ class CycleEnds:
         return found
 
     def anyone_ends(self) -> bool:
-        """Return whether the end of at least one job can be foreseen. If no job has a time limit, backfill ends with
-        this check."""
+        """Return whether the end of at least one job can be foreseen. If it returns False, the cycle makes no
+        reservation."""
         if self.cluster.ends.order or self.cluster.reservations or self.anyone_leaves_now():
             return True
         return bool(self.granted) and self._foreseen
 
     def anyone_leaves_now(self) -> bool:
-        """Return whether pods are about to leave. If so, the forecast has more free capacity now than the nodes. If
-        not, a job that fits now in the forecast, but not on the nodes, is blocked by another rule than amounts, so its
-        start cannot be foreseen."""
+        """Return whether pods terminate now, or a running job has exceeded its time limit. The forecast already counts
+        the capacity of such pods as free. If there are none, forecast and nodes have the same free capacity now. A job
+        that then fits now in the forecast, but not on the nodes, is not blocked by missing amounts, so its start cannot
+        be foreseen."""
         leaving = self.cluster.ends.order[:1]
         is_overdue = bool(leaving) and leaving[0][0] <= self.now_s
         return is_overdue or bool(self.cluster.leaving or self.leaving or self.shrunk)
@@ -137,7 +139,7 @@ class CycleEnds:
 
     def releases(self) -> Iterator[Release]:
         """Yield (time, released capacity), sorted by time, for the ends of running jobs and of jobs granted in this
-        cycle. The begin and the end of each advance reservation are also yielded, without released capacity."""
+        cycle. The begin and the end of each advance reservation are also yielded, with an empty released capacity."""
         cluster, known, partly = self.cluster, self.cluster.ends.derived, self.partly_leaving()
         found = (
             (end_s, held_without(cluster, job, partly[job]))

@@ -1,8 +1,8 @@
 """Compute the shadow time (the earliest start of a gang) on a cluster of one node, with plain integers. A cluster of
 one node is, for example, a laptop, or a large machine whose workload log is simulated as one node.
 
-For one node, this module computes the same result as `core.backfill.shadow_time` for many nodes. All pods of a job are
-on the same node, so the capacity that a job holds is one number per resource (`LargestConsumers`). With plain numbers,
+For one node, this module computes the same result as `core.backfill.shadow_time` for many nodes. All pods of all jobs
+are on this node, so the capacity that a job holds is one number per resource (`LargestConsumers`). With plain numbers,
 a loop over the running jobs takes less time than creating a single array."""
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ WHEN = itemgetter(0)
 
 
 def taken(gang: Gang, placements: Sequence[Placement]) -> Amounts:
-    """Return the total amounts of these pods."""
+    """Return resource -> the total amount that the placed pods request."""
     total: Amounts = {}
     for placement in placements:
         for resource, amount in gang.demands[placement.role].asks:
@@ -38,8 +38,11 @@ def taken(gang: Gang, placements: Sequence[Placement]) -> Amounts:
 
 
 class OneNode:
-    """The shadow time of the first reservation: `shadow_s` (seconds since the epoch). `left`: the free amounts at the
-    shadow time after the reserved amounts are subtracted; empty as long as there is no reservation."""
+    """The shadow time of the first reservation, and the amounts that are free at that time.
+
+    `shadow_s`: the shadow time, in seconds since the epoch.
+    `left`: resource -> the free amount at the shadow time, after the reserved amount is subtracted; empty as long as
+    there is no reservation."""
 
     def __init__(self, cluster: Cluster, draft: Draft, now_s: float) -> None:
         self.cluster, self.draft, self.now_s = cluster, draft, now_s
@@ -75,8 +78,8 @@ class OneNode:
                 break
             for resource, by in held:
                 given_back = by.get(who, 0)
-                # Released parts of devices (fractions) are not added, because parts of several devices do not make a
-                # whole free device.
+                # Released parts of devices (fractions) are not added to the free amounts, because parts of several
+                # devices do not make a whole free device.
                 if isinstance(given_back, int):
                     left[resource] += given_back
             if lacking:
@@ -92,7 +95,7 @@ class OneNode:
         return not [resource for resource, amount in gang.asked.items() if amount > left.get(resource, 0)]
 
     def take(self, gang: Gang, placements: Sequence[Placement]) -> None:
-        """Subtract the amounts of a granted gang, which still runs at the shadow time, from the free amounts."""
+        """Subtract the amounts of a granted gang from the free amounts. The gang must still run at the shadow time."""
         for resource, amount in taken(gang, placements).items():
             self.left[resource] -= amount
 
@@ -103,7 +106,7 @@ class OneNode:
                 self.left[resource] += sign * amount
 
     def kept(self) -> Free:
-        """Return the free amounts of each row at the shadow time, without the reserved amounts."""
+        """Return the free amounts of each row at the shadow time, after the reserved amounts are subtracted."""
         free = {resource: column.copy() for resource, column in self.draft.columns.free.items()}
         for resource, amount in self.left.items():
             free[resource][self.draft.rows] = amount

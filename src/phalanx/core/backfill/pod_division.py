@@ -2,13 +2,14 @@
 
 Suppose that a job would still run when the first reservation starts. The job may take any nodes, as long as the
 reserved job still fits on some nodes at that time. `core.backfill.reservation` calls this module if the usual placement
-of one of the two jobs leaves no capacity for the other job. The result is exact if the job and the reservation have one
-role each, and only amounts (no affinity, ports or devices) decide which nodes hold their pods:
+of one of the two jobs leaves no capacity for the other job. The module solves the problem exactly if the job and the
+reserved job have one role each, and their pods have no constraints besides amounts (no affinity, ports or devices):
 
     fits(i, x) = number of reserved pods that fit on node i beside x pods of the job
     most(i, k) = max over x of most(i - 1, k - x) + fits(i, x)      (knapsack over nodes)
 
-If the number of nodes times the number of pods exceeds `LARGEST`, nothing is computed."""
+If the number of nodes times the number of pods of the job exceeds `LARGEST`, the module does not search for a
+solution."""
 
 from __future__ import annotations
 
@@ -28,8 +29,8 @@ NONE = -1
 
 def divided(draft: Draft, gang: Gang, free: Free, first: Gang) -> list[PackedPods]:
     """Divide the gang's pods among the nodes so that the gang of the first reservation (`first`) still fits into the
-    remaining amounts of `free`. Return the number of pods for each node; an empty list if there is no solution, or if
-    the problem is too large or not only about amounts."""
+    remaining amounts of `free`. Return the number of pods for each node; an empty list if there is no solution, if the
+    problem is too large, or if the pods have constraints besides amounts."""
     if not is_plain(draft, gang) or not is_plain(draft, first):
         return []
     demand, pods = gang.demands[0], gang.minimums[0]
@@ -53,7 +54,7 @@ def is_plain(draft: Draft, gang: Gang) -> bool:
 
 
 def capacity(draft: Draft, demand: Demand, position: int) -> int:
-    """Return the number of pods of the demand that fit at the position now."""
+    """Return the number of pods of the demand that fit now on the node at the position."""
     allowed = draft.allowed(demand.where)
     if (allowed is not None and not allowed[position]) or draft.asked(demand) is None:
         return 0
@@ -69,8 +70,8 @@ def held(free: Free, demand: Demand, row: int, less: dict[str, int]) -> int:
 def fitting(
     draft: Draft, demand: Demand, free: Free, first: Demand, position: int, pods: int, allowed: bool
 ) -> list[int]:
-    """Return a list, for 0, 1, 2, … pods of the demand at the position: how many pods of the first reservation fit in
-    addition."""
+    """Return a list. Its entry `i` is the number of pods of the first reservation that still fit on the node at the
+    position after it got `i` pods of the demand."""
     row, most = int(draft.rows[position]), min(pods, capacity(draft, demand, position))
     taken = ({name: amount * count for name, amount in demand.asks} for count in range(most + 1))
     return [held(free, first, row, less) if allowed else 0 for less in taken]

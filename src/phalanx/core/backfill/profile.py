@@ -17,8 +17,8 @@ that uses plain integers.
 
 `OneNodeProfile` has the same methods as `CapacityProfile`, which serves clusters of many nodes. With one node, a level
 is one number per resource, and a loop over a few hundred levels costs less than one operation on arrays. For a gang
-with one role and no constraints on nodes, counting alone shows whether it fits. Any other gang is placed by the usual
-code on the amounts that stay free during its run."""
+with one role and no constraints on nodes, counting alone shows whether it fits. For any other gang, the usual placement
+code is called with the amounts that stay free during the run of the gang."""
 
 from __future__ import annotations
 
@@ -104,8 +104,8 @@ class CapacityProfile:
         self.change(run.held, run.start_s, run.end_s, -1)
 
     def least(self, job: Job, start: int, stop: int, end_s: float) -> Free:
-        """Return for each row the minimum of the free amounts over the levels from `start` to `stop`; 0 for rows that
-        are closed to the job at some time between the begin of level `start` and `end_s`."""
+        """Return for each row the minimum of the free amounts over the levels from `start` to `stop`. For rows that are
+        closed to the job at some time between the begin of level `start` and `end_s`, return 0."""
         free = self.between(start, stop)
         shut = advance.closed_rows(self.cluster, job, float(self.times[start]), end_s)
         if shut is not None:
@@ -128,7 +128,7 @@ class CapacityProfile:
         return int(self.times.searchsorted(end_s)) or 1
 
     def change(self, held: HeldCapacity, start_s: float, end_s: float, sign: int) -> None:
-        """Free (`sign` 1) or take (-1) capacity from `start_s` to `end_s`."""
+        """Add (`sign` 1) or subtract (`sign` -1) the capacity `held` from `start_s` to `end_s`."""
         start, stop = self.cut(start_s), len(self.times) if end_s == float("inf") else self.cut(end_s)
         some = self.order[start:stop]
         cells = some[:, None], held.rows
@@ -162,8 +162,8 @@ class CapacityProfile:
         return self.unused.pop()
 
     def rooms(self, demand: Demand, some: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return for each level in `some` the number of pods of the demand that fit. If there are few nodes, the pods
-        are counted at each call, because updating stored counts would take more time."""
+        """Return for each level in `some` the number of pods of the demand that fit. If there are at most `FEW` nodes,
+        the pods are counted at each call, because keeping stored counts up to date would take more time."""
         known = self.counts.get(demand)
         if known is None:
             rows = matching.matching(self.cluster.columns.attributes, demand.where).nonzero()[0]
@@ -305,8 +305,8 @@ class OneNodeProfile:
         return [*short, len(self.times) - 1]
 
     def scarce(self, gang: Gang) -> list[tuple[list[int], int]]:
-        """Return (free amount of each level, requested amount) for each role and resource whose request may exceed the
-        free amount of some level."""
+        """For each role and resource, return (list of the free amounts in all levels, requested amount). Leave out
+        requests that fit into every level."""
         free, surely, none = self.free, self.surely, [0] * (len(self.times) - 1)
         return [(free.get(name, none), most) for name, most in self.asked(gang).amounts if surely.get(name, 0) < most]
 
@@ -336,7 +336,7 @@ class OneNodeProfile:
         return bisect_left(self.times, end_s) or 1
 
     def change(self, held: HeldCapacity, start_s: float, end_s: float, sign: int) -> None:
-        """Free (`sign` 1) or take (-1) capacity from `start_s` to `end_s`."""
+        """Add (`sign` 1) or subtract (`sign` -1) the capacity `held` from `start_s` to `end_s`."""
         start, stop = self.cut(start_s), self.cut(end_s)
         for resource, amount in held.in_all.items():
             if resource in self.free:

@@ -2,24 +2,24 @@
 long as they delay no reservation.
 
 *EASY* (Lifka 1995; the rules of Mu'alem and Feitelson 2001): the first job, in job order, that finds no capacity gets a
-reservation on certain nodes from its earliest start on, which is called its *shadow time*. A job that comes later in
-the order may start only if it ends by the shadow time, or if the nodes have capacity for both jobs at the shadow time.
-*Conservative*: every job that cannot start gets a reservation, up to `Policy.backfill_depth`. *Greedy*: no job gets a
-reservation.
+reservation on certain nodes. The reservation begins at the job's earliest start, which is called its *shadow time*. A
+job that comes later in the order may start only if it ends by the shadow time, or if the nodes have capacity for both
+jobs at the shadow time. *Conservative*: every job that cannot start gets a reservation, up to `Policy.backfill_depth`.
+*Greedy*: no job gets a reservation.
 
-The exact rules (docs/decisions/0008-backfill.md) also state what happens if two times are equal:
+These rules (from docs/decisions/0008-backfill.md) also cover the case that two times are equal:
 
-- A running job is expected to end at its time limit. If the time limit has already passed, the forecast treats the
-  job's capacity as free at once, although it is not free yet. So a shadow time may be the present time. In this case
-  another job may start only on capacity that the reservation does not need.
+- A running job is expected to end at its time limit. If the job has exceeded its time limit, the forecast treats its
+  capacity as free from now on, although the job still holds it. So the shadow time of a waiting job may be the present
+  time. In this case other jobs may start only on capacity that the reservation does not need.
 - The capacity at the shadow time includes capacity that is released exactly at the shadow time.
 - A job that ends exactly at the shadow time does not delay the reservation.
 - A job without a time limit counts as never ending, so it may start only on capacity that the reservation does not
-  need. If a job needs the capacity of running jobs that have no time limit, its start cannot be foreseen, and the next
-  job gets the reservation instead.
+  need. The start of a waiting job cannot be foreseen if it needs capacity of such a running job. The next job then gets
+  the reservation instead.
 
-If a job fits now, but only on nodes of the first reservation, the reservation may move to other nodes, as long as the
-start of the reserved job stays the same."""
+If a job fits now, but only on nodes of the first reservation, the reservation may move to other nodes. The start of the
+reserved job must stay the same."""
 
 from __future__ import annotations
 
@@ -58,25 +58,25 @@ from phalanx.state.cluster import Cluster, JobRecord, minimum_gang
 from phalanx.state.pending.request_class import Request
 
 TRIES = 64  # for each gang, at most this many start times are tried
-# in a cycle, the first reservation is moved to other nodes at most this many times, each time to let another job start
+# at most this many times in a cycle, the first reservation is moved to other nodes so that another job can start
 MOVES = 8
 
 
 class WouldDelayReservation(NamedTuple):
-    """The result of a placement that was refused: the job has capacity now, but would delay a reservation. `reason`
-    names the job with the reservation."""
+    """The result of `place` for a job that has enough capacity now, but would delay a reservation if it started.
+    `reason` names the reserved job or the advance reservation."""
 
     reason: Reason
 
 
 Placer: TypeAlias = Callable[[Draft, Gang, NDArray[np.bool_] | None, Sequence[Release]], gangs.GangPlacement]
 PlacementOutcome: TypeAlias = list[Placement] | PlacementShortfall | WouldDelayReservation
-# the cause for which the gang of an offer was not placed
+# the reason why a gang was not placed
 Lack: TypeAlias = PlacementShortfall | WouldDelayReservation | Reason
 
 
 class CapacityChange(NamedTuple):
-    """A change of the free capacity that lasts until `until_s` (seconds since the epoch). `sign`: 1 if the capacity is
+    """A change of the free capacity from now until `until_s` (seconds since the epoch). `sign`: 1 if the capacity is
     released, -1 if it is taken."""
 
     until_s: float
@@ -106,7 +106,7 @@ class BackfillForecast:
     """The cycle's reservations, and the forecast of free capacity from which they are computed. The object is created
     in the cycle as soon as a request may need a reservation.
 
-    `reservations`: the reservations of the cycle, in the order in which they were made. `wanted`: the largest number of
+    `reservations`: the reservations of the cycle, in the order in which they were made. `wanted`: the maximum number of
         reservations.
     `ends`: the expected ends of running jobs and of jobs that this cycle has started."""
 
@@ -131,8 +131,8 @@ class BackfillForecast:
         return has_one and not self.cluster.reservations and not self.ends.partly_leaving()
 
     def place(self, request: Request, gang: Gang) -> PlacementOutcome:
-        """Place the gang on the draft if that delays no reservation, and return its placements. Otherwise return the
-        reason why it was not placed."""
+        """Place the gang on the draft and return its placements. If the gang does not fit, or would delay a
+        reservation, return the reason instead."""
         is_first = bool(self.reservations) and self.profile is None and self.reservations[0].request == request
         if (is_first or not self.reservations) and not self.cluster.reservations:
             outcome = gangs.place(self.draft, gang)
@@ -151,17 +151,17 @@ class BackfillForecast:
         return outcome if isinstance(outcome, list) else self.beyond(record, gang, end_s)
 
     def placer(self, record: JobRecord, request: Request) -> Placer | None:
-        """Return a function that places gangs without delaying a reservation, for use in a search for victims. Return
-        None if no capacity is reserved."""
+        """Return a function that a search for victims uses to place gangs without delaying a reservation. Return None
+        if no reservation restricts the job."""
         kept = self.kept(record.job, self.ends.of(record, request))
         return None if kept is None else partial(self.place_after, kept)
 
     def place_after(
         self, kept: Free, draft: Draft, gang: Gang, among: NDArray[np.bool_] | None, released: Sequence[Release]
     ) -> gangs.GangPlacement:
-        """Place the gang on the draft without delaying a reservation. The caller has already removed the victims from
-        the draft. `kept`: the amounts of each row that the gang may take. `released`: the expected ends of the victims,
-        and the capacity that they hold."""
+        """Place the gang on the draft without delaying a reservation. The caller has already removed the pods of the
+        victims from the draft. `kept`: the amounts of each row that the gang may take. `released`: the expected ends of
+        the victims, and the capacity that they hold."""
         shadow_s = self.reservations[0].run.start_s if self.reservations and self.profile is None else -INFINITE_S
         later = [held for end_s, held in released if end_s > shadow_s] if not self.cluster.reservations else []
         kept = {name: column.copy() for name, column in kept.items()}
@@ -194,8 +194,8 @@ class BackfillForecast:
         return isinstance(gangs.place(draft_over(self.draft, left), first.gang), list)
 
     def counted(self, gang: Gang, end_s: float) -> bool | None:
-        """Return whether the capacity that reservations do not need is enough for the gang until `end_s`. Return None
-        if only a trial placement can show this, because counting is not exact for the gang."""
+        """Return whether the gang can run until `end_s` on capacity that no reservation needs, found by counting.
+        Return None if counting is not exact for the gang, so that the caller must try to place it."""
         if self.one is not None and gang.rigid:
             return end_s <= self.one.shadow_s or self.one.fits(gang)
         if isinstance(self.profile, OneNodeProfile) and self.profile.asked(gang).held is not None:
@@ -205,7 +205,7 @@ class BackfillForecast:
     def enter_last_grant(self) -> None:
         """Subtract the capacity of the last grant of this cycle from the forecast."""
         if self.profile is None and not self.reservations:
-            return  # no request needs a reservation yet; when one does, the end of this grant is computed
+            return  # there is no reservation yet, and the forecast for the first reservation will include this grant
         end_s, gang, placements = self.ends.granted[-1]
         if self.profile is not None:
             self.profile.change(held_by_placements(self.cluster.columns, gang, placements), self.now_s, end_s, -1)
@@ -217,8 +217,8 @@ class BackfillForecast:
             held_by_placements(self.cluster.columns, gang, placements).add_to(self.free, -1)
 
     def holds_with(self, changes: Sequence[CapacityChange]) -> bool:
-        """Return whether every reserved job could still start at its reserved time after `changes`. The forecast is
-        unchanged when the function returns."""
+        """Return whether every reserved job could still start at its reserved time if `changes` were applied. The
+        forecast is unchanged when the function returns."""
         runs, free, moves = [each.run for each in self.reservations], self.free, self.moves
         held = self.change(changes)
         for each, run in zip(self.reservations, runs, strict=True):
@@ -245,9 +245,11 @@ class BackfillForecast:
         return held or (self.may_move and self.rehouse())
 
     def renew_first(self) -> bool:
-        """Some jobs need not respect the first reservation. If such a job has taken the reserved nodes, reserve again,
-        from the new earliest start on. If the job with the reservation is preempted, remove the reservation. Return
-        whether the first reservation was made again or removed (rule R13)."""
+        """Make the first reservation again, or remove it, if it no longer holds (rule R13). Return whether it was made
+        again or removed.
+
+        It is made again, with a new start, if a job that need not respect it was placed on its nodes. It is removed if
+        the reserved job itself is preempted."""
         first = self.reservations[0] if self.reservations and self.profile is None else None
         if first is None or not (self.is_broken or first.request.job in self.ends.leaving):
             return False
@@ -266,8 +268,8 @@ class BackfillForecast:
 
     @contextmanager
     def without(self, request: Request) -> Iterator[None]:
-        """Remove the reservation of the request from the forecast while the `with` block runs. Otherwise the request's
-        own reservation would take capacity from it."""
+        """Remove the reservation of the request from the forecast while the `with` block runs, so that the request can
+        use its own reserved capacity."""
         taken = self.take_out(request)
         try:
             yield
@@ -301,8 +303,8 @@ class BackfillForecast:
             change.held.add_to(self.free, change.sign)
 
     def has_room(self, change: CapacityChange) -> bool:
-        """Return whether, after `change` was applied to the forecast, all nodes that it affects have free amounts of at
-        least 0."""
+        """Return whether no node that `change` affects has a negative free amount in the forecast. The caller has
+        already applied `change` to the forecast."""
         if self.profile is not None:
             free = self.profile.between(0, self.profile.level(change.until_s))
         elif change.until_s <= self.reservations[0].run.start_s:
@@ -313,8 +315,8 @@ class BackfillForecast:
         return all(bool((free[resource][rows] >= 0).all()) for resource in amounts if resource in free)
 
     def hold(self, request: Request, gang: Gang) -> BackfillReservation | None:
-        """Make a reservation for the request, if the limit on reservations is not reached and the start of the request
-        can be foreseen. Return the reservation; None if no reservation was made."""
+        """Make a reservation for the request, unless there are `wanted` reservations already or the start of the
+        request cannot be foreseen. Return the reservation; None if no reservation was made."""
         if not self.open or not self.ends.anyone_ends():
             return None
         run = self.foreseen(request, gang)
@@ -338,8 +340,8 @@ class BackfillForecast:
         return None if is_now and not self.ends.anyone_leaves_now() else run
 
     def reserved_gang(self, gang: Gang) -> Gang:
-        """Return the gang for which capacity is reserved: it has only the minimum of each role. If the gang has no
-        minimums, return the whole gang."""
+        """Return the part of the gang for which capacity is reserved: the minimum number of pods of each role. If no
+        role has a minimum, return the whole gang."""
         return minimum_gang(self.cluster, gang) if any(role.minimum for role in gang.roles) else gang
 
     def earliest_run(self, job: Job, gang: Gang, runs_s: float) -> PlannedRun | None:
@@ -370,8 +372,8 @@ class BackfillForecast:
         return free
 
     def beyond(self, record: JobRecord, gang: Gang, end_s: float) -> PlacementOutcome:
-        """Place a gang that only fits if the first reservation moves to other nodes, and move the reservation. Return
-        the placements. Otherwise return the reason why the gang cannot be placed."""
+        """Try to place a gang by moving the first reservation to other nodes. Return the placements of the gang, or the
+        reason why this is not possible."""
         mark = self.draft.mark()
         outcome = gangs.place(self.draft, gang)
         if isinstance(outcome, PlacementShortfall):
@@ -391,13 +393,13 @@ class BackfillForecast:
         return WouldDelayReservation(self.why(record.job, end_s))
 
     def first_before(self, end_s: float) -> BackfillReservation | None:
-        """Return the first reservation, in the order in which they were made, that begins before `end_s`; None if there
-        is none."""
+        """Return the reservation that was made first of all that begin before `end_s`; None if none begins before
+        it."""
         return next((each for each in self.reservations if each.run.start_s < end_s), None)
 
     def shuts_out(self, request: Request, gang: Gang) -> bool:
-        """Return whether the present reservations leave too little capacity for the gang to start now, as far as
-        counting can show it. Always False unless the policy is CONSERVATIVE."""
+        """Return True if counting shows that the gang cannot start now, because the reservations leave too little
+        capacity. Without CONSERVATIVE backfill the result is always False."""
         end_s = self.ends.of(self.cluster.jobs[request.job], request)
         return self.profile is not None and self.profile.is_short(gang, end_s)
 
@@ -421,15 +423,15 @@ class BackfillForecast:
         if isinstance(found, PlacementShortfall):
             return False
         first.run = first.run._replace(held=held_by_placements(columns, first.gang, found))
-        # `grant` subtracts the gang's amounts from the draft later
+        # add the amounts of the gang again, because `grant` subtracts them later
         held_by_placements(columns, gang, placements).add_to(free, 1)
         first.run.held.add_to(free, -1)
         self.free = free
         return True
 
     def rehouse(self) -> bool:
-        """Choose nodes for the first reservation again, by the free amounts of the forecast, without changing its
-        start. Return whether the reserved gang fits."""
+        """Choose new nodes for the first reservation, from the free amounts of the forecast. The start of the
+        reservation stays the same. Return whether the reserved gang fits."""
         first, free = self.reservations[0], self.released()
         job = self.cluster.jobs[first.request.job].job
         found = gangs.place(self.without_closed(free, job, first.run.start_s, first.run.end_s), first.gang)
@@ -474,8 +476,8 @@ class BackfillForecast:
         return advance.reserved_reason(job, f"the nodes of the reservation {job.reservation} have no room for it now")
 
     def shadow(self, job: Job, gang: Gang, runs_s: float) -> PlannedRun | None:
-        """Return the gang's earliest run under EASY. Set `self.free` to the amounts that remain free at the start of
-        the run after the gang's amounts are subtracted."""
+        """Return the gang's earliest run under EASY; None if its start cannot be foreseen. Set `self.free` to the
+        amounts that remain free at the start of the run after the gang's amounts are subtracted."""
         ends, known, of_book = self.cluster.ends, None, None
         if self.is_of_book():
             of_book = gang, self.policy, sum(self.cluster.columns.stamps)
@@ -494,7 +496,7 @@ class BackfillForecast:
 
     def is_of_book(self) -> bool:
         """Return whether the forecast depends only on the cluster state, and neither on decisions of this cycle nor on
-        the time. If True, the forecast may be stored until the state changes."""
+        the time. If so, the caller may store the forecast and reuse it until the state changes."""
         overdue = any(end_s <= self.now_s for end_s, _ in self.cluster.ends.order[:1])
         changed = overdue or self.ends.given or self.ends.leaving or self.cluster.reservations or self.cluster.leaving
         return not changed and self.draft.untouched
@@ -513,8 +515,8 @@ class BackfillForecast:
         return None
 
     def without_closed(self, free: Free, job: Job, start_s: float, end_s: float) -> Draft:
-        """Return a draft with the free amounts `free`. Nodes that are closed to the job at some time between `start_s`
-        and `end_s` have no free amounts in it."""
+        """Return a draft with the free amounts `free`. In this draft, nodes that are closed to the job at some time
+        between `start_s` and `end_s` have no free capacity."""
         shut = advance.closed_rows(self.cluster, job, start_s, end_s) if self.cluster.reservations else None
         if shut is not None:
             free = {name: np.where(shut, np.minimum(column, 0), column) for name, column in free.items()}

@@ -127,8 +127,9 @@ def draft_over(draft: Draft, free: Free) -> Draft:
 
 
 def has_room(columns: NodeTable, free: Free, gang: Gang) -> bool:
-    """Return whether, as far as counting can show it, the minimum of each role would fit into `free` if the gang had no
-    other roles. The result is exact for a gang with one role of unconstrained pods."""
+    """Return whether the free amounts `free` have capacity for the minimum of each role, found by counting. Each role
+    is checked as if the gang had no other roles, so the result is exact only for gangs with one role and without
+    constraints."""
     for demand, role in zip(gang.demands, gang.roles, strict=True):
         if (
             role.minimum
@@ -157,8 +158,8 @@ class ReleaseTimeline:
         self._releases = iter(releases)
 
     def starts(self, gang: Gang) -> Iterator[tuple[float, Free]]:
-        """Yield (time, free amounts at that time) for the first time at which the gang fits, as far as counting can
-        show it, and then for the time of each later release. The amounts include releases at exactly that time."""
+        """Yield (time, free amounts at that time). The first time is the earliest at which the gang fits by `has_room`;
+        then follow the times of all later releases. The amounts include the releases at exactly that time."""
         at, free = self._first(gang)
         while at is not None:
             time_s = self.now_s if at == 0 else max(self.now_s, self._read[at - 1][0])
@@ -177,8 +178,8 @@ class ReleaseTimeline:
         return self._read[at] if at < len(self._read) else None
 
     def _first(self, gang: Gang) -> tuple[int | None, Free]:
-        """Return the number of releases after which the gang fits, as far as counting can show it, and the free amounts
-        after these releases. The number is None if the gang does not even fit after all releases."""
+        """Return the number of releases after which the gang fits by `has_room`, and the free amounts after these
+        releases. The number is None if the gang does not even fit after all releases."""
         low, free, step = 0, {resource: column.copy() for resource, column in self.free.items()}, FIRST_BLOCK
         if has_room(self.columns, free, gang):
             return 0, free
@@ -243,7 +244,7 @@ class ReleaseBlock:
         rows = self.rows[by_row]
         first = np.ones(len(rows), np.bool_)
         first[1:] = rows[1:] != rows[:-1]
-        start = first.nonzero()[0][first.cumsum() - 1]  # for each entry, the first entry of its row
+        start = first.nonzero()[0][first.cumsum() - 1]  # for each entry, the index of the first entry with the same row
         pods = np.full(len(rows), PLENTY)
         before = pods.copy()
         for resource, ask in asks:

@@ -1,7 +1,7 @@
 """Choose the nodes of a gang. A gang gets nodes for its whole minimum, or no node at all.
 
-As in kube-scheduler, nodes are filtered, then scored. The difference is that the pods of a whole gang are placed
-together, on a *draft*: a view of the free capacity with an undo log, which lasts for one cycle.
+As in kube-scheduler, nodes are filtered, then scored. Unlike kube-scheduler, Phalanx places all pods of a gang
+together. They are placed on a *draft*: a view of the free capacity with an undo log, made for one cycle.
 
 Parts, lowest first:
 

@@ -1,14 +1,15 @@
 """Count how many pods of each pending demand would fit on the nodes, before a cycle makes its decisions.
 
 A node is usable if it is ready, not overcommitted, and meets the node constraints of the demand. The count of a demand
-is the sum over all usable nodes. On one node, the count is that of the requested resource which allows the fewest pods.
-If the free amounts of a node (row) have changed since the last count, only the difference is added to the sum. So the
-cost of a cycle is proportional to the number of pending demands times the number of changed rows. A division is only
-needed for a demand and a row on which at least one of its pods fits; on a full cluster there are few such pairs. If the
-description of a node has changed, all demands are counted again on all nodes.
+is the sum over all usable nodes. The count on one node is limited by the scarcest resource: the requested resource of
+which the node has enough for the fewest pods. If the free amounts of a node (row) have changed since the last count,
+the change of its count is added to the sum. So the cost of a cycle is proportional to the number of pending demands
+times the number of changed rows. Free amounts are divided by requests only for rows on which at least one pod of the
+demand fits. A full cluster has few such rows. If the description of a node has changed, all demands are counted again
+on all nodes.
 
-Division in float64 is exact here, because both numbers are integers below 2**53. A quotient that is not a whole number
-is never rounded up to the next whole number, because the distance is large enough."""
+The amounts are divided in float64. The number of pods is still exact: both amounts are integers below 2**53, so a
+quotient just below a whole number is not rounded up to it."""
 
 from __future__ import annotations
 
@@ -34,8 +35,8 @@ PAIRS = 1 << 18
 
 
 def bring_up_to_date(cluster: Cluster) -> None:
-    """Bring the counts up to date: on nodes that have changed since the last call, count known demands again; count new
-    demands on all nodes."""
+    """Bring the counts up to date. Demands that were counted before are counted again only on nodes that have changed
+    since the last call. New demands are counted on all nodes."""
     pending, columns = cluster.pending, cluster.columns
     known, changed, described = pending.capacity, columns.recharged, (columns.described, len(columns.free))
     known.grown[:] = False
@@ -57,8 +58,8 @@ def bring_up_to_date(cluster: Cluster) -> None:
 
 
 def look_at_failed(cluster: Cluster) -> None:
-    """For each demand of a placement class whose trial placement has failed, record whether one pod fits on a row whose
-    free amounts have grown."""
+    """Check the demands of placement classes whose trial placement has failed. For each of these demands, record
+    whether one pod fits on a row whose free amounts have grown."""
     pending, columns = cluster.pending, cluster.columns
     known = pending.capacity
     if pending.placement_classes.failed and pending.grown:
@@ -89,9 +90,9 @@ def count(known: Capacity, columns: NodeTable, numbers: Ints) -> None:
 
 
 def count_few(known: Capacity, columns: NodeTable, grown: Collection[int], *, failed: bool) -> None:
-    """Count all demands on all rows, pair by pair. If there are few nodes, this takes less time than counting
-    differences. `failed`: True if `Capacity.grown` must be updated as well, because a trial placement of at least one
-    class has failed."""
+    """Count all demands on all rows, one pair (demand, row) after the other. If there are few nodes, this takes less
+    time than counting differences. `failed`: True if `Capacity.grown` must be updated as well, because a trial
+    placement of at least one class has failed."""
     facts, views = columns.attributes, columns.views
     ready = [row for row in columns.row_of.values() if facts.ready[row]]
     usable = [row for row in ready if min([view[row] for view in views.values()], default=0) >= 0]
@@ -134,8 +135,8 @@ def since(known: Capacity, columns: NodeTable, changed: Collection[int], grown: 
 
 
 def by_resource(known: Capacity, amounts: dict[str, NDArray[np.int64]], rows: int) -> Floats:
-    """Return an array of amounts, indexed [resource, row], with the resources in the order of `Capacity.resources`. The
-    amounts of a resource that no node has are 0."""
+    """Return the amounts as one array, indexed [resource, row]. The resources have the order of `Capacity.resources`. A
+    resource that no node has gets the amount 0."""
     found = np.zeros((len(known.resources), rows))
     for resource, at in known.resources.items():
         column = amounts.get(resource)
@@ -153,13 +154,13 @@ def pods(
     signs: Floats,
     gains: matching.Rows | None = None,
 ) -> Floats:
-    """For each demand and row, multiply the number of pods that fit by the sign of the row; return for each demand the
-    sum over the rows. `gains`: the mask of rows whose free amounts have grown; if a pod of a demand fits on one of
-    these rows, `Capacity.grown` is set for the demand."""
+    """Return for each demand the number of pods that fit, summed over the rows. `signs`: for each row, 1 if its pods
+    are added to the sum, -1 if they are subtracted. `gains`: the mask of rows whose free amounts have grown. If a pod
+    of a demand fits on one of these rows, `Capacity.grown` is set for the demand."""
     total = np.zeros(len(numbers))
     if not len(numbers):
         return total
-    # mask of rows on which a pod with the smallest requested amount of each resource would fit
+    # the mask of rows that have at least the smallest requested amount of each resource
     holding = np.ones(len(rows), np.bool_)
     for has, least in zip(amounts, known.asks[: len(amounts), numbers].min(axis=1).tolist(), strict=True):
         if least:
@@ -188,7 +189,8 @@ def pods(
 
 
 def matched(known: Capacity, columns: NodeTable, numbers: Ints, rows: Ints) -> NDArray[np.bool_]:
-    """Return a mask, indexed [demand, row]: True if the node matches the node constraints of the demand."""
+    """Return a mask, indexed [demand, row]. An entry is True if the node of the row meets the node constraints of the
+    demand."""
     found, masks = np.ones((len(numbers), len(rows)), np.bool_), dict[NodeConstraints, matching.Rows | None]()
     for at, number in enumerate(numbers.tolist()):
         if (demand := known.demands[number]) is None:

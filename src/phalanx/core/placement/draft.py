@@ -1,5 +1,5 @@
-"""The draft: the free capacity of the nodes while one cycle decides, in packing order (`core.placement.packing_order`),
-with an undo log.
+"""The draft: the free capacity of the nodes while one cycle decides, with an undo log. The nodes are in packing order
+(`core.placement.packing_order`).
 
 The cycle takes the capacity of its grants from the draft, never from the state. To try a gang, the caller takes a
 `mark`, places the gang, and calls `rewind` if the gang does not fit. So either the whole gang is placed, or all
@@ -26,12 +26,12 @@ from phalanx.state.classes import Demand, NodeConstraints
 from phalanx.state.nodes.pod_index import term_matches
 from phalanx.state.nodes.table import NodeTable
 
-Expected: TypeAlias = tuple[tuple[Shape, float], ...]  # (shape, frequency) of the expected pods
-# The number of nodes with enough capacity, and for each filter: its text ("are, by zone, with …") and how many of the
-# nodes with enough capacity it rejected.
+Expected: TypeAlias = tuple[tuple[Shape, float], ...]  # (shape, relative frequency) of each kind of expected pods
+# (the number of nodes with enough capacity; a pair for each filter). The pair has the text of the filter ("are, by
+# zone, with …") and the number of these nodes that it rejected.
 Objections: TypeAlias = tuple[int, tuple[tuple[str, int], ...]]
 
-# `shut` lowers a node's free number of pods by so much that it falls below this value, which marks the node as closed
+# A node is closed if its free amount of the resource `pods` is below this value. `shut` lowers the amount accordingly.
 SHUT = -MAX_AMOUNT // 2
 RENEW_PART = 25  # the packing order is sorted again when 1/25 of the nodes has lost capacity
 
@@ -39,8 +39,8 @@ RENEW_PART = 25  # the packing order is sorted again when 1/25 of the nodes has 
 class Draft:
     """The free capacity of one cycle. A *position* is an index in `packing_order`.
 
-    `expected`: the pods that are expected in the future, for scores by fragmentation. `objections`: demand -> why no
-    node was found for the last pod of the demand."""
+    `expected`: the pods that are expected in the future; only used by the score for fragmentation. `objections`: demand
+    -> the reasons why no node was found when a pod of the demand last failed to be placed."""
 
     def __init__(
         self,
@@ -91,8 +91,8 @@ class Draft:
             self.touched[int(self.rows[position])] = None
 
     def shut(self, position: int) -> None:
-        """Close the node for the rest of the cycle. The caller closes a node that is overcommitted until victims have
-        left."""
+        """Close the node for the rest of the cycle. The cycle closes the nodes on which a nominated job overcommits the
+        capacity as long as its victims still run."""
         if self.views[PODS][position] >= SHUT:
             self.take(position, ((PODS, MAX_AMOUNT),), 1)
         self._shut[int(self.rows[position])] = None
@@ -131,7 +131,7 @@ class Draft:
             shares.append((role, position, pods))
             count -= pods
             if not count:
-                # no earlier node has capacity for this demand, so the next call for the demand can begin at this node
+                # all earlier nodes are full for this demand, so the next call for the demand can begin at this node
                 if allowed is None:
                     self.packing_order.filled[demand] = position
                 break
@@ -151,7 +151,7 @@ class Draft:
         return self._named and self.score is not ScoringStrategy.PACK and asks_devices(self.columns, demand.asks)
 
     def tenants(self, row: int) -> list[Demand]:
-        """Return the demands of pods that have devices of the row."""
+        """Return the demands of the pods that use devices of the node at the row."""
         placed, running = self._tenants.get(row, {}), self.columns.tenants.get(row, {})
         return [each for each in {**running, **placed} if placed.get(each, 0) + running.get(each, 0) > 0]
 
@@ -166,7 +166,8 @@ class Draft:
             self._take_devices(position, demand, self.ledger.choice(int(self.rows[position]), devices), -1)
 
     def occupy(self, position: int, demand: Demand, devices: Sequence[str] = ()) -> None:
-        """Add a pod that runs, or will run, on the node at the position and on these of its devices."""
+        """Add a pod to the node at the position. The pod runs there, or will run there, and uses the devices `devices`
+        of the node."""
         self.put(position, demand, 1)
         if devices:
             self._take_devices(position, demand, self.ledger.choice(int(self.rows[position]), devices))
@@ -220,7 +221,7 @@ class Draft:
         return DeviceDraft(self.columns)
 
     def _see(self, position: int, demand: Demand, pods: int) -> None:
-        """Add the pods to the pod counts, and add an entry to the undo log."""
+        """Add the pods to the counts of pods and of host ports, and add an entry to the undo log."""
         row = int(self.rows[position])
         self._note(demand, row, pods)
         self._log.append(partial(self._note, demand, row, -pods))
@@ -285,16 +286,16 @@ class Draft:
         return self._allowed[where]
 
     def asked(self, demand: Demand) -> list[tuple[Column, memoryview[int], int]] | None:
-        """Return (free amounts by position, view of these amounts, requested amount) for each requested resource; None
-        if a requested resource exists on no node."""
+        """Return a triple for each requested resource: (array of free amounts by position, memoryview of this array,
+        requested amount). Return None if no node has one of the resources."""
         try:
             return [(self.free[name], self.views[name], amount) for name, amount in demand.asks]
         except KeyError:
             return None
 
     def part_of_node(self, demand: Demand) -> float:
-        """Return the size of one pod of the demand: its request as a part of the largest allocatable amount of a node,
-        for the resource of which this part is largest."""
+        """Return the size of one pod of the demand. For each resource, the requested amount is divided by the largest
+        allocatable amount of any node; the size is the largest of these quotients."""
         return max(amount / self.packing_order.scales.get(name, 1) for name, amount in demand.asks)
 
     def room(self, demand: Demand, within: fit.Rows | None = None) -> int:
@@ -314,7 +315,7 @@ class Draft:
 
     def room_up_to(self, most: int, demand: Demand) -> int:
         """Return the total number of pods of the demand that fit. Counting stops when the number reaches `most`. So a
-        result below `most` is exact, and a larger result may be too small."""
+        result below `most` is exact. With a result of `most` or more, even more pods may fit."""
         found = 0
         for _, pods in self.packing_order.holding(demand, self.allowed(demand.where)):
             found += pods
@@ -337,8 +338,8 @@ class Draft:
         return [0 if column is None else int(np.maximum(column[rows], 0).sum()) for column in columns]
 
     def overfull(self, matching: fit.Rows) -> int:
-        """Return the number of overcommitted nodes among the matching nodes. Overcommitted nodes are closed, or not on
-        the draft. `matching`: the mask of rows whose nodes match."""
+        """Return the number of matching nodes that are overcommitted. Such nodes are either closed on the draft or left
+        out of the draft. `matching`: the mask of rows whose nodes match."""
         left_out = np.count_nonzero(matching) - np.count_nonzero(matching[self.rows])
         return int(left_out + matching[self.overcommitted].sum()) if self.overcommitted else int(left_out)
 

@@ -1,20 +1,19 @@
 """Place a whole gang on the draft, or place nothing.
 
 First the minimum of every role and of every group is placed, as close together as requested. Then further pods are
-placed as long as they fit: first members above a group's minimum, each member as a whole, and then pods above the
-roles' minimums. `core.placement.packing` chooses the nodes of pods without a topology request, and
-`core.placement.topology` the nodes of pods with a topology request.
+placed as long as they fit. First come the members of a group above the group's minimum; each member is placed as a
+whole or not at all. Then come the pods above the roles' minimums. `core.placement.packing` chooses the nodes of pods
+without a topology request, and `core.placement.topology` the nodes of pods with a topology request.
 
-A gang is a tree (`model.job.GangTree`). For a subtree with a topology request, the domains of the requested level are
-tried one after the other, and the members of the subtree are placed inside one domain. The first domains to be tried
-are those that can hold all pods of the subtree, as far as counting can show it, beginning with the tightest. If the
-level is only preferred, the domains of coarser levels are tried next, and at last any nodes. For a single role of
-unconstrained pods, counting is exact: the role is placed if and only if some domain can hold it. Several members
-compete for the same nodes. So the placement of several members is a search, which tries at most `TRIES` domains in
-total.
+A gang is a tree (`model.job.GangTree`). If a subtree has a topology request, its members are placed inside one domain
+of the requested level. The domains are tried one after the other. Domains that can hold all pods of the subtree, by a
+count of pods, are tried first, the tightest of them first. If the level is only preferred, the domains of coarser
+levels are tried next, and at last all nodes. For a single role without constraints the count is exact: the role is
+placed if and only if some domain can hold it. Several members compete for the same nodes. So the placement of several
+members is a search, which tries at most `TRIES` domains in total.
 
-Because of this limit, a gang of several roles or groups is sometimes not placed although it would just fit. The gang
-then waits, reports why its first attempt failed, and is tried again when more capacity is free. A placed gang is always
+Because of this limit, a gang of several roles or groups may fail to be placed although it would fit. The gang then
+waits, reports why its first attempt failed, and is tried again when more capacity is free. A placed gang is always
 complete and as close as required. A failed attempt leaves the draft exactly as it was."""
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ GangPlacement: TypeAlias = list[Placement] | PlacementShortfall
 # `map(NEW, PLACEMENTS, fields)` creates Placements as `Placement._make` does, but without a Python call for each pod.
 NEW, PLACEMENTS = tuple.__new__, repeat(Placement)
 TRIES = 256
-DOMAINS = 64  # at most this many domains of one level are tried: some of the tightest, and some of the emptiest
+DOMAINS = 64  # at most this many domains of a level are tried: half from the start of their order, half from its end
 
 
 def place(draft: Draft, gang: Gang, among: Rows | None = None) -> list[Placement] | PlacementShortfall:
@@ -75,7 +74,7 @@ class PlacementAttempt:
     members above a group's minimum, which are tried after all minimums.
     `where`: (role, mask of the nodes that the role may use, its constraint) for each placed role.
 
-    When a part of the attempt is undone, the entries of this part are removed from `shares`, `left` and `where`."""
+    If a part of the attempt is undone, its entries in `shares`, `left` and `where` are removed."""
 
     def __init__(self, draft: Draft, gang: Gang) -> None:
         self.draft, self.gang = draft, gang
@@ -83,8 +82,8 @@ class PlacementAttempt:
         self.left: list[tuple[GangTree, Rows | None, TopologyConstraint | None]] = []
         self.where: list[tuple[int, Rows | None, TopologyConstraint | None]] = []
         self.tries = 0
-        # The first subtree for which no domain had enough capacity, with its constraint and the mask of the nodes that
-        # it may use.
+        # (subtree, its topology constraint, mask of the nodes that it may use) of the first subtree for which no domain
+        # had enough capacity
         self.missed: tuple[GangTree, TopologyConstraint, Rows | None] | None = None
 
     def mark(self) -> tuple[int, int, int, int]:
@@ -98,8 +97,8 @@ class PlacementAttempt:
         del self.shares[shares:], self.left[left:], self.where[where:]
 
     def settle(self, unit: GangTree, within: Rows | None, style: TopologyConstraint | None) -> bool:
-        """Place the subtree's minimum on the nodes `within`, as close together as the subtree requests. Return whether
-        it was placed; if not, the draft is unchanged."""
+        """Place the subtree's minimum on the nodes `within`, as close together as its topology request requires. Return
+        whether the minimum was placed; if not, the draft is unchanged."""
         near = unit.closeness
         if near is None or not (near.level or near.slices):
             return self.members(unit, within, style)
@@ -116,16 +115,16 @@ class PlacementAttempt:
         return False
 
     def anyhow(self, unit: GangTree, within: Rows | None) -> bool:
-        """Place the subtree as a whole, and ignore its preferred topology; do nothing if it has a required topology.
-        Return whether it was placed. This method may succeed after an attempt that respected the preferences has
-        failed."""
+        """Place the minimums of the subtree without regard to its preferred topology. Return whether they were placed;
+        always False if a topology is required. The caller uses this method after an attempt with the preferred topology
+        has failed."""
         return not (unit.requires_topology() or unit.optional()) and self.packed(unit, within, None)
 
     def domains(self, unit: GangTree, within: Rows | None, style: TopologyConstraint) -> Iterator[Rows | None]:
-        """For each domain that can hold the subtree, as far as counting can show it, yield the mask of its positions.
-        Domains of the lowest rank in the topology request come first. Among domains of equal rank, domains that also
-        hold all pods above the minimum come first, the tightest first. Then come domains that hold only the minimum,
-        the emptiest first."""
+        """For each domain that can hold the subtree, by a count of pods, yield the mask of its positions. Domains of
+        the lowest rank in the topology request come first. Among domains of equal rank, domains that also hold all pods
+        above the minimum come first, the tightest first. Then come domains that hold only the minimum, the emptiest
+        first."""
         if style.depth < 0:
             yield within
             return
@@ -144,8 +143,8 @@ class PlacementAttempt:
             yield codes == code if within is None else (codes == code) & within
 
     def times(self, unit: GangTree, held: Mapping[int, Counts], style: TopologyConstraint) -> Times:
-        """Return for each domain how many copies of the subtree's minimum it could hold, as far as counting can show
-        it. `held`: role -> for each domain, the number of the role's pods that it could hold."""
+        """Count for each domain how many copies of the subtree's minimum it could hold, and return the numbers. `held`:
+        role -> for each domain, the number of the role's pods that it could hold."""
         if unit.role >= 0:
             least = self.least(unit.role, style)
             return held[unit.role] / least if least else np.maximum(2.0 * held[unit.role], 1)
@@ -153,22 +152,24 @@ class PlacementAttempt:
         return np.asarray(each[-unit.minimum] if unit.minimum else np.maximum(each[-1], 1))
 
     def counted(self, unit: GangTree) -> list[int]:
-        """Return the roles of the subtree whose pods are counted when domains are compared: the required roles, or all
-        roles if no role is required."""
+        """Return the roles that are counted in a comparison of domains: the required roles of the subtree, or all its
+        roles if none is required."""
         return sorted(unit.required_roles()) or sorted(unit.roles())
 
     def least(self, role: int, style: TopologyConstraint | None) -> int:
-        """Return the smallest number of pods with which the role can start: its minimum, rounded up to whole slices."""
+        """Return the smallest number of pods with which the role can start: the role's minimum, rounded up to whole
+        slices of its topology request."""
         asked = self.gang.roles[role]
         return topology.rounded_to_slices(style, asked.minimum, asked.count)
 
     def ground(self, role: int, within: Rows | None, style: TopologyConstraint) -> DomainCapacity:
-        """Return the capacity of domains for the role's pods. `within`: the mask of positions that may be used; None if
-        all may be used."""
+        """Return an object that counts how many of the role's pods the domains can hold. `within`: the mask of
+        positions that may be used; None if all may be used."""
         return DomainCapacity(self.draft, style, *topology.holding(self.draft, self.gang.demands[role], within))
 
     def members(self, unit: GangTree, within: Rows | None, style: TopologyConstraint | None) -> bool:
-        """Place the minimums of the subtree's members on the nodes `within`. Return whether they were placed."""
+        """Place the minimums of the subtree's members on the nodes `within`. Return whether the minimums were
+        placed."""
         if unit.role >= 0:
             return self.role(unit.role, within, style)
         for order in self.orders(unit):
@@ -184,8 +185,8 @@ class PlacementAttempt:
         return self.packed(unit, within, style)
 
     def packed(self, unit: GangTree, within: Rows | None, style: TopologyConstraint | None) -> bool:
-        """Place the minimums of all roles of the subtree on any of the nodes `within`, without regard to topology.
-        Return whether they were placed."""
+        """Place the minimums of all roles of the subtree on the nodes `within`. Topology requests are ignored. Return
+        whether the minimums were placed."""
         roles = sorted(unit.roles())
         if pack(self.draft, self.gang, roles, within, self.shares) is not None:
             return False
@@ -193,9 +194,9 @@ class PlacementAttempt:
         return True
 
     def orders(self, unit: GangTree) -> Iterator[Sequence[GangTree]]:
-        """Yield the orders in which the members are tried: first a forward order, then its reverse. If all members are
-        required, the forward order begins with the member that has the largest pods; otherwise the forward order is the
-        order of the members in the gang."""
+        """Yield the orders in which the members are tried: first a forward order, then its reverse. The forward order
+        is the order of the members in the gang. Only if all members are required, the members are sorted instead, with
+        the largest pods first."""
         members = unit.members
         if unit.minimum == len(members):
             largest = {each.name: max(map(self.part, each.roles()), default=0.0) for each in members}
@@ -205,14 +206,13 @@ class PlacementAttempt:
             yield members[::-1]
 
     def part(self, role: int) -> float:
-        """Return the size of one pod of the role: its request divided by the largest allocatable amount of any node,
-        for the resource with the largest such quotient."""
+        """Return the size of one pod of the role, as defined by `Draft.part_of_node`."""
         return self.draft.part_of_node(self.gang.demands[role])
 
     def some(
         self, members: Sequence[GangTree], minimum: int, within: Rows | None, style: TopologyConstraint | None
     ) -> bool:
-        """Try the members in order, until `minimum` of them are placed, and add the other members to `left`. Return
+        """Place members in the given order until `minimum` of them are placed. Add the other members to `left`. Return
         whether `minimum` members were placed."""
         mark, placed = self.mark(), 0
         for member in members:
@@ -231,8 +231,8 @@ class PlacementAttempt:
         the minimum was placed."""
         counts = [self.least(role, style)]
         if len(self.gang.roles) == 1:
-            # With several roles, all minimums must be placed before other pods. So all pods are tried at once only for
-            # a single role.
+            # Try to place all pods of the role at once. A gang with several roles does not do this, because all
+            # minimums must be placed before any other pods.
             counts.insert(0, self.gang.roles[role].count)
         if not any(self.take(role, count, within, style) for count in counts):
             return False
@@ -256,8 +256,9 @@ class PlacementAttempt:
         return shares is not None
 
     def parted(self, role: int, count: int, within: Rows | None, style: TopologyConstraint) -> bool:
-        """Place pods with affinity or spread rules domain by domain. First counting decides how many pods go to each
-        domain. Return whether the rules then allow all pods."""
+        """Place pods with affinity or spread rules, one domain after the other. The number of pods for each domain is
+        computed first, without these rules. Return whether all pods could be placed by the rules; if not, no pod is
+        placed."""
         depth, mark = style.depth + 1, self.mark()
         shares = self.ground(role, within, style).shares(count, self.placed(role))
         if depth == len(style.levels) or not shares:
@@ -282,7 +283,7 @@ class PlacementAttempt:
             inside = codes == code if within is None else (codes == code) & within
             while placed < count:
                 mark, pods = self.mark(), min(style.slice_pods, count - placed)
-                if not code and pods > 1:  # nodes in no domain get no slices with more than one pod
+                if not code and pods > 1:  # a slice of several pods is never placed on nodes in no domain
                     break
                 if self.filled(role, pods, inside, each) < pods:
                     self.rewind(mark)
@@ -315,8 +316,8 @@ class PlacementAttempt:
                     self.take(role, more - more % style.slice_pods, within, style)
 
     def shortfall(self, within: Rows | None) -> PlacementShortfall:
-        """Return the shortfall of the failed attempt. The shortfall is either that all nodes together have too little
-        capacity, or that no single domain has enough."""
+        """Return why the attempt failed: either all nodes together have too little capacity, or no single domain has
+        enough."""
         tree, mark = self.gang.tree, self.mark()
         assert tree is not None
         roles = self.counted(tree)
@@ -330,7 +331,8 @@ class PlacementAttempt:
         return PlacementShortfall(role=roles[0], placed=0, wanted=wanted, left=left, nearest=nearest)
 
     def nearest(self, unit: GangTree, style: TopologyConstraint, within: Rows | None) -> NearestDomain:
-        """Return the domain of the requested level that could hold most of the subtree's required pods."""
+        """Return the domain of the requested level that could hold the largest number of the subtree's required
+        pods."""
         roles = self.counted(unit)
         depth = style.depth if style.depth >= 0 else style.slices[0].depth
         now = np.zeros(1, np.int64)

@@ -16,13 +16,13 @@ row that passes the rule. The rules are:
   pod's constraints. If there are fewer than `min_domains` domains, the smallest number of pods is taken as 0. Taints
   and readiness of nodes are ignored (nodeTaintsPolicy Ignore). Only pods of the pod's own namespace are counted.
 
-Preferences. The score of each preference is normalized to 0 … 100 over the remaining nodes, and multiplied by
-kube-scheduler's default weight: taints with PreferNoSchedule (3), node affinity (2), pod affinity in both directions
-(2), spread (2). Terms of other pods that select the new pod count as well: a preferred term with its own weight, and a
-required affinity term with the weight 1 (hardPodAffinityWeight).
+Preferences. The score of each preference is normalized to 0 … 100 over the nodes that pass all rules. It is then
+multiplied by kube-scheduler's default weight: taints with PreferNoSchedule (3), node affinity (2), pod affinity (2),
+spread (2). The score for pod affinity also counts terms of other pods that select the new pod. A preferred term counts
+with its own weight, a required affinity term with the weight 1 (hardPodAffinityWeight).
 
-This module also counts pods by selector and topology domain. Pods that the draft (the free capacity while a cycle
-decides) has placed are included.
+This module also counts pods by selector and topology domain. The counts include pods that the cycle has placed on its
+draft, the view of the free capacity while the cycle decides.
 
 A *tally* is an array: for each row, the number of pods that a selector picks. A tally is computed when a demand first
 needs it, from the cluster state's pod index and from the pods on the draft. Whenever a pod is placed on the draft or
@@ -53,8 +53,8 @@ Counts: TypeAlias = NDArray[np.int64]
 class PodCounts:
     """The tallies of one draft.
 
-    `with_affinity`: the affinity classes, with affinity terms, of pods that run or were placed on the draft. Classes
-    are added, but never removed."""
+    `with_affinity`: the affinity classes of pods that run or were placed on the draft, if the class has affinity terms.
+    Classes are never removed."""
 
     def __init__(self, columns: NodeTable) -> None:
         self.columns = columns
@@ -83,15 +83,15 @@ class PodCounts:
             used[port] = used.get(port, 0) + pods
 
     def selected(self, terms: tuple[PodAffinityTerm, ...], namespace: str) -> Counts:
-        """Return for each row the number of pods that are selected by every one of the terms. `namespace`: the
-        namespace of the pod to which the terms belong."""
+        """Return for each row the number of pods that all of the terms select. `namespace`: the namespace of the pod
+        that has the terms."""
         key = (terms, namespace)
         picks = [(term.selector, term.namespaces or (namespace,)) for term in terms]
         selectors = (term.selector for term in terms)
         return self._tally(key, lambda kind: all(selector_matches(*each, kind) for each in picks), next(selectors))
 
     def labelled(self, selector: NodeTerm, namespace: str) -> Counts:
-        """Return for each row the number of pods of the namespace that the selector picks."""
+        """Return for each row the number of pods that are in the namespace and match the selector."""
         return self._tally((selector, namespace), lambda kind: selector_matches(selector, (namespace,), kind), selector)
 
     def of_kind(self, kind: AffinityClass) -> Counts:
@@ -157,7 +157,8 @@ class PodCounts:
 
 def ports_conflict(port: HostPort, other: HostPort) -> bool:
     """Return whether the two ports cannot both be open on one node. Two ports conflict if they have the same number and
-    protocol, and if their addresses are equal or one address stands for all addresses."""
+    protocol, and the same address. An empty address and 0.0.0.0 mean all addresses, so they conflict with any
+    address."""
     if (port.number, port.protocol) != (other.number, other.protocol):
         return False
     everywhere = {"", "0.0.0.0"}  # noqa: S104  # compared with, not bound to
@@ -206,7 +207,8 @@ class PodAffinity:
             yield f"would spread it over {spread.topology} by more than {spread.max_skew}", self.level(spread)
 
     def heeds(self) -> bool:
-        """Return whether other pods could exclude the pod from a node with enough capacity."""
+        """Return whether other pods could prevent the pod from running on a node with enough capacity, because of
+        affinity, anti-affinity or spread."""
         return bool(self.near or self.away or self.required) or any(True for _ in self.repelling())
 
     def ports(self) -> Rows:
@@ -228,7 +230,8 @@ class PodAffinity:
             )
 
     def is_first(self, counts: Counts | None = None) -> bool:
-        """Return whether the pod's required affinity terms select the pod itself, but no running pod in any domain."""
+        """Return whether the pod is the first of its kind: its required affinity terms select the pod itself, but no
+        domain has a pod that they select."""
         if counts is None:
             counts = self.pod_counts.selected(self.near, self.shape.namespace)
         if any(self.pod_counts.by_domain(counts, term.topology)[0].any() for term in self.near):
@@ -266,7 +269,7 @@ class PodAffinity:
     # Preferences
 
     def points(self, rows: NDArray[np.intp]) -> Points | None:
-        """Return the preference score of each row in `rows`; None if all scores are equal."""
+        """Return the preference score of each row in `rows`; None if the pod and the nodes have nothing to prefer."""
         total: Points | None = None
         for weight, found in (
             (TAINTS, self.taints(rows)),
@@ -295,8 +298,8 @@ class PodAffinity:
         return normalized(total[rows])
 
     def affinities(self, rows: NDArray[np.intp]) -> Points | None:
-        """Return the score of each row in `rows` by preferred pod affinity, of this pod for other pods and of other
-        pods for this pod."""
+        """Return the score of each row in `rows` by pod affinity: by the preferred terms of this pod, and by the terms
+        of other pods that select this pod. Return None if there are no such terms."""
         total: Points | None = None
         for counts, term, weight in self.attractions():
             sums, codes = self.pod_counts.by_domain(counts, term.topology)
@@ -308,8 +311,9 @@ class PodAffinity:
         return np.floor(100 * (total - low) / (high - low)) if high > low else np.zeros(len(total))
 
     def attractions(self) -> Iterator[tuple[Counts, PodAffinityTerm, int]]:
-        """Yield (number of pods on each row, term, weight) for each preferred term of this pod, and for each term of
-        other pods that selects this pod. A negative weight means that the pods should not be in one domain."""
+        """Yield a triple for each preferred term of this pod, and for each term of other pods that selects this pod:
+        (on each row, the number of pods that the term selects or that have the term; the term; its weight). The weight
+        of an anti-affinity term is negative."""
         for term, weight in self.softly:
             yield self.pod_counts.selected((term,), self.shape.namespace), term, weight
         for kind in self.pod_counts.with_affinity:
@@ -321,8 +325,8 @@ class PodAffinity:
 
     def evenness(self, rows: NDArray[np.intp]) -> Points | None:
         """Return the score of each row in `rows` by preferred topology spread. A node whose domain has fewer pods gets
-        a higher score. Each constraint has the weight log(number of its domains + 2). Nodes that lack a topology label
-        of one of the constraints get 0."""
+        a higher score. Each constraint has the weight log(number of its domains + 2). Nodes without the topology label
+        of every constraint get 0."""
         if not self.preferred or not len(rows):
             return None
         has = self.spreadable(self.preferred)

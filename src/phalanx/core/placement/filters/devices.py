@@ -2,16 +2,16 @@
 
 The draft has its own copy of the device columns, with an undo log. A *share* is a pod's request for a part of a device.
 The pod may use a device that is already shared and has enough left, or it may *open* a free device. The node also has a
-count of free whole devices, which includes pods without named devices. At most as many devices as this count of free
-devices are opened: some devices that seem free may be in use by pods without named devices. Rows and devices are
-numbered as in `state.nodes.devices`. An *allocation* lists the indexes of the chosen devices, and of a zone, in the
-lists of one node.
+count of free whole devices. Some running pods use devices whose names are unknown. These pods lower the count, but
+their devices still seem free. So the number of opened devices is limited by the count. Rows and devices are numbered as
+in `state.nodes.devices`. An *allocation* has the chosen devices and their zone. Both are given as indexes in the node's
+lists of devices and zones.
 
 If at least one NUMA zone has enough whole devices for a pod, the devices are taken from the zone with the smallest
-sufficient number of devices. Otherwise zones with many free devices are used first, so the pod needs few zones. If a
-pod requests several kinds of devices (such as GPU and RDMA), they are taken from the same zone if possible. With
-`aligned` set to "required", the cpu, memory and devices of a pod must all be in one zone; with "preferred", they are in
-one zone if possible."""
+sufficient number of devices. Otherwise the zones with the most free devices are used first, so that the devices come
+from few zones. If a pod requests several kinds of devices (such as GPU and RDMA), they are taken from the same zone if
+possible. With `aligned` set to "required", the cpu, memory and devices of a pod must all be in one zone; with
+"preferred", they are in one zone if possible."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from phalanx.state.nodes.devices import NO_ZONE, Table, device_use, zone_in
 from phalanx.state.nodes.table import NodeTable
 
 Ints = NDArray[np.int64]
-# two arrays with an entry for each device: its free thousandths, and its free bytes of memory
+# two arrays: the free thousandths of each device, and the free memory of each device in bytes
 Left: TypeAlias = tuple[Ints, Ints]
 
 ALL = slice(None)
 
 
 class DeviceAllocation(NamedTuple):
-    """The devices of a pod, as indexes in the list of its node's devices, and the index of its zone (`NO_ZONE` if it
-    has none)."""
+    """The devices and the zone of a pod, as indexes in the node's lists of devices and zones. The zone is `NO_ZONE` if
+    the pod is bound to no zone."""
 
     devices: tuple[int, ...] = ()
     zone: int = NO_ZONE
@@ -46,7 +46,7 @@ class DeviceDraft:
     """The free amounts of all devices and zones on the draft.
 
     Most cycles read and change the devices of only a few rows. So when a row is changed for the first time, only this
-    row is copied. If all rows must be read after a change, the arrays of all rows are copied."""
+    row is copied. Only if all rows must be read after a change, the arrays of all rows are copied."""
 
     def __init__(self, columns: NodeTable) -> None:
         self.columns, self.book = columns, columns.devices
@@ -57,8 +57,8 @@ class DeviceDraft:
         self._all: Left | None = None
 
     def left(self, row: int | None = None) -> Left:
-        """Return (free thousandths, free bytes) of each device of the row or, if `row` is None, of each device of each
-        row. The caller must not change the arrays."""
+        """Return two arrays: the free thousandths and the free bytes of each device of the row. If `row` is None, the
+        arrays are indexed [row, device]. The caller must not change the arrays."""
         if row is not None and self._all is None:
             return self._rows.get(row) or (self.book.milli[row], self.book.memory[row])
         if self._all is None:
@@ -91,8 +91,8 @@ class DeviceDraft:
         return np.asarray(mine & (milli >= share.milli) & (memory >= size * share.milli // MILLI))
 
     def holds_share(self, share: DeviceShare, rows: NDArray[np.intp], whole: Ints) -> Rows:
-        """Return a mask for the entries of `rows`: True if the node has capacity for the share. `whole`: for each entry
-        of `rows`, the node's count of free whole devices."""
+        """Return a mask with one entry for each of `rows`. It is True if the node has capacity for the share. `whole`:
+        for each of `rows`, the node's count of free whole devices."""
         fits, free = self.open_to(share), self.whole(share.resource)
         shared = np.count_nonzero(fits & ~free, axis=1)[rows]
         opened = np.minimum(np.count_nonzero(fits & free, axis=1)[rows], np.maximum(whole, 0))
@@ -100,8 +100,8 @@ class DeviceDraft:
         return held
 
     def zones_that_hold(self, demand: Demand, free: dict[str, Ints], rows: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Return a mask, indexed [index in `rows`, zone], of the zones that certainly have enough for one pod. `free`:
-        resource -> the free amounts of the rows in `rows`."""
+        """Return a mask of the zones that certainly have enough for one pod. The mask is indexed [index in `rows`,
+        zone]. `free`: resource -> the free amount of each of `rows`."""
         zones = len(self.zoned) and next(iter(self.zoned.values())).shape[1]
         most = max(int(self.zone.max(initial=NO_ZONE)) + 1, zones)
         fits = np.zeros((len(rows), most), np.bool_)
@@ -118,8 +118,9 @@ class DeviceDraft:
         return fits
 
     def left_in(self, row: int, zone: int, demand: Demand) -> float:
-        """Return a measure of the free capacity of the zone: for each requested resource, the number of pods that fit
-        (with fractions), summed over the resources. The zone with the lowest value is the tightest."""
+        """Return a measure of the free capacity of the zone. For each requested resource, the free amount is divided by
+        the requested amount; the measure is the sum of these quotients. The zone with the lowest value is the
+        tightest."""
         share, total = demand.shape.share, 0.0
         for resource, amount in demand.asks:
             if (table := self.zoned.get(resource)) is not None:
@@ -133,8 +134,8 @@ class DeviceDraft:
     def _enough(
         self, fits: NDArray[np.bool_], table: Table, resource: str, amount: int, free: Ints, rows: NDArray[np.intp]
     ) -> None:
-        """Set `fits` to False for zones that may have too little of the resource. When a zone is checked, all pods with
-        an unknown zone are assumed to use this zone."""
+        """Set `fits` to False for zones that may have too little of the resource. The zone of some running pods is
+        unknown. For each zone, the check assumes that all these pods run in it."""
         known = self.known[resource][rows]
         held = self.columns.allocatable[resource][rows] - free - known.sum(axis=1)
         left = table[rows] - known - np.maximum(held, 0)[:, None]
@@ -142,7 +143,8 @@ class DeviceDraft:
         fits[:, : left.shape[1]] &= (left >= amount) | ~says[:, None]
 
     def _per_zone(self, devices: NDArray[np.bool_], rows: NDArray[np.intp], zones: int) -> Ints:
-        """Count the devices in the mask `devices` for each zone, and return the numbers, indexed [row, zone]."""
+        """Return the number of devices in each zone that are set in the mask `devices`. The result is indexed [row,
+        zone]."""
         where = self.zone[rows]
         return np.stack([(devices & (where == zone)).sum(axis=1) for zone in range(zones)], axis=1)
 
@@ -164,9 +166,9 @@ class DeviceDraft:
         return DeviceAllocation(tuple(picked), zone)
 
     def _near(self, row: int, free: Sequence[int], amount: int, zone: int, beside: Sequence[int]) -> list[int]:
-        """Choose `amount` of the free devices (`free`), and return them. The zone of the first choice is `zone`; if
-        `zone` is `NO_ZONE`, it is the zone of the devices that were already chosen for the pod (`beside`). The zone of
-        the second choice is the one with the smallest sufficient number of free devices."""
+        """Choose `amount` of the free devices `free`, and return them. Devices of the zone `zone` come first. If `zone`
+        is `NO_ZONE`, devices come first that are in the zone of the pod's other devices (`beside`). Next come devices
+        of the zone with the smallest sufficient number of free devices."""
         zones = self.zone[row].tolist()
         counts = {at: sum(zones[each] == at for each in free) for at in {zones[each] for each in free}}
         first = zone if zone != NO_ZONE else zones[beside[0]] if beside else NO_ZONE
@@ -181,9 +183,9 @@ class DeviceDraft:
     def _for_share(
         self, share: DeviceShare, row: int, whole: int, zone: int, beside: Sequence[int], wanted: int | None
     ) -> list[int]:
-        """Choose the devices for a share, and return them. Devices that are already shared come before free devices,
-        and devices with little free capacity come first. `whole`: the node's count of free whole devices; at most this
-        number of free devices is opened."""
+        """Choose the devices for a share, and return them. Devices that are already shared come before free devices.
+        Among these, the device with the least free capacity comes first. `whole`: the node's count of free whole
+        devices; at most this number of free devices is opened."""
         fits, free = self.open_to(share, row), self.whole(share.resource, row)
         zones, (left, memory) = self.zone[row].tolist(), [each.tolist() for each in self.left(row)]
         first = zone if zone != NO_ZONE else zones[beside[0]] if beside else NO_ZONE
@@ -204,8 +206,8 @@ class DeviceDraft:
         return chosen
 
     def take(self, demand: Demand, row: int, choice: DeviceAllocation, pods: int = 1) -> dict[str, int]:
-        """Take the devices for a pod (return them if `pods` is -1). Return a mapping: resource -> how many free whole
-        devices the node loses."""
+        """Take the devices for a pod; if `pods` is -1, release them. Return a mapping: resource -> how many free whole
+        devices the node loses (negative if it gains devices)."""
         share, use = demand.shape.share, device_use(demand.shape.share)
         opened, (left, memory_left) = 0, self._to_change(row)
         for at in choice.devices:

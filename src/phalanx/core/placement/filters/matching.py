@@ -1,9 +1,9 @@
 """Find the nodes that match a pod's node constraints, and count how many pods each node holds.
 
 The rules are those of kube-scheduler's filters (k8s.io/component-helpers scheduling/corev1, plugins NodeAffinity,
-TaintToleration, NodeUnschedulable, NodeResourcesFit), as vector operations over the columns of `NodeAttributes` and
-`NodeTable`. A node that is not ready never matches. A filter is a pair (text for nodes that fail the filter, mask of
-rows that pass). So the filters that match nodes also explain to users why nodes do not match."""
+TaintToleration, NodeUnschedulable, NodeResourcesFit), applied to all rows of `NodeAttributes` and `NodeTable` at once.
+A node that is not ready never matches. A filter is a pair: the mask of rows that pass the filter, and a text about
+nodes that fail it. The texts are used to explain to users why nodes do not match."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Rows: TypeAlias = NDArray[np.bool_]
 
 UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable")
 REMEMBERED = 4096  # at most this many answers are cached with the node attributes
-CELLS = 1 << 26  # the largest sum of the rows of all cached answers; a row takes one or eight bytes
+CELLS = 1 << 26  # the maximum number of entries of all cached masks together; an entry takes one or eight bytes
 
 
 def matching(facts: NodeAttributes, where: NodeConstraints) -> Rows:
@@ -40,8 +40,8 @@ def matching(facts: NodeAttributes, where: NodeConstraints) -> Rows:
 
 
 def selected(facts: NodeAttributes, where: NodeConstraints) -> Rows:
-    """Return the mask of rows with a node that matches the node selector and the node affinity. Readiness and taints
-    are not considered."""
+    """Return the mask of rows with a node that matches the node selector and the node affinity. Readiness and taints of
+    the nodes are ignored."""
     passed = facts.names != ABSENT
     for key, value in where.selector:
         passed &= _in(facts, facts.labels.get(key), (value,))
@@ -51,7 +51,7 @@ def selected(facts: NodeAttributes, where: NodeConstraints) -> Rows:
 
 
 def cache_answer(facts: NodeAttributes, key: object, answer: object) -> None:
-    """Cache an answer with the attributes until a node changes."""
+    """Cache an answer (a mask or a number) in the node attributes until a node changes."""
     if len(facts.derived) >= min(REMEMBERED, CELLS // facts.capacity):
         facts.derived.clear()
     facts.derived[key] = answer
@@ -140,8 +140,8 @@ def _integer(text: str) -> int | None:
 
 
 def empty_capacity(columns: NodeTable, demand: Demand) -> int:
-    """Return how many pods of the demand would fit on all matching nodes together if no pod ran. The result is cached
-    with the node attributes."""
+    """Return how many pods of the demand would fit on all matching nodes together if the nodes were empty. The result
+    is cached with the node attributes."""
     known: int | None = columns.attributes.derived.get(demand)
     if known is None:
         rows = matching(columns.attributes, demand.where).nonzero()[0]
@@ -151,8 +151,8 @@ def empty_capacity(columns: NodeTable, demand: Demand) -> int:
 
 
 def pods_held(columns: Mapping[str, NDArray[np.int64]], asks: Amounts, rows: NDArray[np.intp]) -> NDArray[np.int64]:
-    """Return for each row in `rows` the number of pods with the requests `asks` that fit into the row's amounts in
-    `columns`."""
+    """Return for each of `rows` the number of pods with the requests `asks` that fit. `columns`: resource -> the amount
+    of each row."""
     most: NDArray[np.int64] | None = None
     for resource, amount in asks:
         column = columns.get(resource)
