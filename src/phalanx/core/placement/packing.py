@@ -1,27 +1,28 @@
-"""Pack the roles of a gang onto nodes, without regard to topology: fill the nodes, try other orders of the roles, and
-finally search.
+"""Choose nodes for the roles of a gang, without regard to topology. The pods fill one node after the other; if that
+fails, other orders of the roles are tried, and at last an exact search.
 
 A role's pods fill the nodes in packing order (best fit). For a gang of one role, best fit is exact: it fails only if
-the capacity is too small. Several roles compete for the same nodes, so their order matters and packing is a search:
+the capacity is too small. Several roles compete for the same nodes, so the order in which they are placed matters. The
+module tries these steps:
 
-1. Place the roles one after the other, in the order of the size of their pods, the largest first.
+1. Place the roles one after the other. Roles with larger pods come first.
 
-2. If step 1 fails although each role would fit alone, try other orders, at most `ORDERS` in total. The first other
-   order begins with the scarcest role, that is, the role with the smallest quotient (number of its pods that would fit
-   / its minimum).
+2. If step 1 fails although each role would fit alone, try other orders, at most `ORDERS` in total. The first of them
+   begins with the *scarcest* role. For each role, the number of its pods that would fit alone is divided by its
+   minimum; the scarcest role has the smallest quotient.
 
 3. If step 2 fails, first place the other roles only on nodes that the scarcest role cannot use, and then place the
    scarcest role.
 
-4. As a last step, if at most `SEARCH_NODES` nodes can hold any of the pods, make a depth-first search over the number
-   of pods of each role on each node. Give up after `SEARCH_STEPS` steps.
+4. If step 3 fails and at most `SEARCH_NODES` nodes can hold any of the pods, make a depth-first search. It chooses a
+   number of pods for each role and node. It gives up after `SEARCH_STEPS` steps.
 
 The search places the roles with the largest pods first, and goes through the nodes once for each role. On each node the
 search first tries the largest number of pods that fits, then one fewer, and so on down to none. A branch of the search
-is abandoned as soon as the remaining nodes cannot hold the remaining pods of the role. Failed states are stored, and
-never examined a second time.
+is abandoned as soon as the remaining nodes cannot hold the remaining pods of the role. A state of the search that has
+failed is stored, so that it is never examined a second time.
 
-With more than `SEARCH_NODES` nodes or `SEARCH_STEPS` steps, roles that would just fit together may remain unplaced.
+With more than `SEARCH_NODES` nodes or `SEARCH_STEPS` steps, the module may fail to place roles that would fit together.
 (The problem is multi-dimensional bin packing, which is NP-hard.)
 
 In every function, the parameter `within` is the mask of the positions (nodes of the draft) that may be used; None if
@@ -53,14 +54,14 @@ PackedPods: TypeAlias = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NearestDomain:
-    """The topology domain that could hold most pods of a gang that did not fit.
+    """For a gang that was not placed: the topology domain that could hold the largest number of its pods.
 
     `level`: the requested level. `domains`: the number of domains of this level.
-    `name`: the domain that could hold most pods. `holds`: the number of pods that it could hold. `wanted`: the number
-    of pods that it would have to hold.
-    `empty`: the largest number of pods that a domain could hold if no pod ran.
-    `unit`: the name of the role or group with the request. `slices`: the layers of slices, if the request has
-    slices."""
+    `name`: the name of this domain. `holds`: the number of the gang's pods that it could hold. `wanted`: the number of
+    pods that it would have to hold.
+    `empty`: the largest number of the gang's pods that any domain of the level could hold if all its nodes were empty.
+    `unit`: the name of the role or group that has the topology request. `slices`: the layers of slices, if the request
+    has slices."""
 
     level: str
     domains: int
@@ -73,14 +74,14 @@ class NearestDomain:
 
 
 class PlacementShortfall(NamedTuple):
-    """The result of a failed attempt to place a gang: how many pods were placed, and how much was free for the next
-    pod.
+    """The result of a failed attempt to place a gang. It has the number of pods that could be placed, and the free
+    amounts that were too small for the next pod.
 
     `wanted`: the number of pods in the gang's minimum. `placed`: the number of these pods that were placed when `role`
         found no more capacity.
-    `left`: for each requested resource of the role, the largest amount that was free on one matching node at that
-    moment. `nearest`: the domain that could hold most pods, if all nodes together have enough capacity for the gang,
-    but no domain of the requested level has."""
+    `left`: for each resource that the role requests, the largest amount that was free on one matching node at that
+    moment. `nearest`: the domain that could hold the largest number of pods; only set if all nodes together have enough
+    capacity for the gang, but no domain of the requested level has."""
 
     role: int
     placed: int
@@ -92,8 +93,8 @@ class PlacementShortfall(NamedTuple):
 def pack(
     draft: Draft, gang: Gang, roles: Sequence[int], within: Rows | None, shares: list[PackedPods]
 ) -> PlacementShortfall | None:
-    """Place the minimums of the roles `roles`, and add the placed pods to `shares`. Return None on success. Otherwise
-    return the shortfall, and leave the draft and `shares` unchanged."""
+    """Place the minimums of the roles `roles`, and add the placed pods to `shares`. Return None on success. If they
+    cannot be placed, return the shortfall, and leave the draft and `shares` unchanged."""
     if len(roles) == 1:
         return try_in_order(draft, gang, roles, within, shares)
     shortfall = try_in_order(draft, gang, by_size(draft, gang, roles), within, shares)
@@ -132,7 +133,7 @@ def rearrange(draft: Draft, gang: Gang, roles: Sequence[int], within: Rows | Non
     if scarcest_first(draft, gang, rooms, within, shares):
         return True
     if not all(draft.ordinary(gang.demands[role]) for role in roles):
-        return False  # the exact search only considers amounts, so it cannot be used for pods with other rules
+        return False  # the exact search only compares amounts, so it cannot place pods with other rules
     found = exact_search(draft, gang, roles, within)
     for role, position, count in found or ():
         draft.put(position, gang.demands[role], count)
@@ -189,8 +190,8 @@ SEARCH_STEPS = 4000
 def exact_search(
     draft: Draft, gang: Gang, roles: Sequence[int], within: matching.Rows | None
 ) -> list[tuple[int, int, int]] | None:
-    """Search nodes for the minimums of all roles in `roles`. Return the solution as (role, position, number of pods);
-    None if there is no solution, or if the limits of the search were exceeded."""
+    """Search nodes for the minimums of all roles in `roles`. Return the solution as a list of (role, position, number
+    of pods); None if no solution was found within the limits of the search."""
     found = (position for role in roles for position in candidate_nodes(draft, gang.demands[role], within))
     positions = sorted(set(found))
     if len(positions) > SEARCH_NODES:
@@ -199,8 +200,8 @@ def exact_search(
 
 
 def candidate_nodes(draft: Draft, demand: Demand, within: matching.Rows | None) -> list[int]:
-    """Return the matching positions at which at least one pod of the demand fits; at most `SEARCH_NODES` + 1
-    positions."""
+    """Return the positions whose nodes match the demand and have capacity for at least one of its pods. The list has
+    at most `SEARCH_NODES` + 1 positions."""
     allowed = draft.allowed(demand.where)
     everywhere = np.ones(len(draft), np.bool_) if allowed is None else allowed
     everywhere = everywhere if within is None else everywhere & within
@@ -209,9 +210,11 @@ def candidate_nodes(draft: Draft, demand: Demand, within: matching.Rows | None) 
 
 
 class ExactSearch:
-    """A depth-first search for nodes for all roles. `free[n][r]`: the free amount of resource r on node n.
+    """A depth-first search for nodes for all roles.
+
+    `free[n][r]`: the free amount of resource r on node n.
     `asks[role][r]`: the amount of resource r that a pod of the role requests.
-    `may[role][n]`: whether the role matches the node."""
+    `may[role][n]`: whether node n meets the node constraints of the role."""
 
     def __init__(self, draft: Draft, gang: Gang, roles: Sequence[int], positions: Sequence[int]) -> None:
         demands = gang.demands
@@ -236,8 +239,8 @@ class ExactSearch:
         return at == len(self.order) or self.place_pods(at, 0, self.minimum[self.order[at]])
 
     def place_pods(self, at: int, node: int, missing: int) -> bool:
-        """Place `missing` more pods of the role `order[at]` on the node with the index `node` and the nodes after it,
-        and then all later roles. Return whether a solution was found."""
+        """Place `missing` more pods of the role `order[at]`, on the node with the index `node` or on later nodes. Then
+        place all later roles. Return whether a solution was found."""
         if not missing:
             return self.place_role(at + 1)
         self.steps += 1
@@ -253,8 +256,8 @@ class ExactSearch:
         return False
 
     def with_pods(self, at: int, node: int, count: int, missing: int) -> bool:
-        """Place `count` pods of the role `order[at]` on the node, and continue with the next node. Return whether a
-        solution with these `count` pods was found."""
+        """Place `count` pods of the role `order[at]` on the node, and continue with the next node. Return whether the
+        search found a solution with exactly `count` pods on this node."""
         role = self.order[at]
         self.add(role, node, count)
         if count:

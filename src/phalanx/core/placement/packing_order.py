@@ -1,19 +1,21 @@
 """The nodes in packing order, stored from one cycle to the next.
 
 Only nodes that are ready and not overcommitted are in the order. If the policy packs pods, nodes with the least free
-amounts come first. So choosing the first node that fits means best fit. All demands use the same order. A cycle does
-not sort again after each placed pod, because each pod changes the order only a little. Nodes with a free *device* (any
-resource other than cpu, memory, storage and pods) come after all other nodes. Otherwise jobs without devices could use
-up the cpu of nodes with devices. If the policy does not pack, the nodes are in the order of their rows.
+amounts come first. So the first node on which a pod fits is the best fit. All demands use the same order. A cycle does
+not sort the nodes again after each placed pod, because each pod changes the order only a little. Nodes with a free
+*device* (any resource other than cpu, memory, storage and pods) come after all other nodes. Otherwise jobs without
+devices could use up the cpu of nodes with devices. If the policy does not pack, the nodes are in the order of their
+rows.
 
-Between two cycles little changes. So the node table stores the order (`NodeTable.packing_order`) until the description
-of a node changes. The node table also stores the rows whose free amounts have changed since the order was stored
-(`NodeTable.touched`). The next cycle copies the new amounts of these rows, and moves each row to its new position. The
-result is exactly the order that sorting all nodes would give (a test compares the two). A cycle removes the order from
-the node table while it uses the order, so a failed cycle leaves no wrong order in the table.
+The order changes little from one cycle to the next. So the node table stores the order (`NodeTable.packing_order`)
+until the description of a node changes. The node table also stores the rows whose free amounts have changed since the
+order was stored (`NodeTable.touched`). The next cycle copies the new amounts of these rows, and moves each row to its
+new position. The result is exactly the order that sorting all nodes would give (a test compares the two). While a cycle
+uses the order, the node table does not have it. So a cycle that fails with an exception leaves no wrong order in the
+table.
 
-The *looseness* of a node is the sum of its free amounts over all resources. Before they are added, free amounts are
-divided by the largest amount of the resource on any node."""
+The *looseness* of a node is a measure of its free capacity. For each resource, the free amount is divided by the
+largest allocatable amount of any node; the looseness is the sum of these quotients."""
 
 from __future__ import annotations
 
@@ -32,28 +34,29 @@ from phalanx.state.nodes.table import NodeTable
 Column: TypeAlias = NDArray[np.int64]
 
 ORDINARY = {CPU, MEMORY, PODS, "ephemeral-storage"}
-# this number is added to a node's looseness for each resource with free devices; so nodes with free devices come last
+# for each kind of device that is free on a node, this number is added to its looseness, so that the node comes last
 BEHIND = 16.0
 MOVED = 24  # if more rows than this have changed, all nodes are sorted again
 CHUNK = 256  # the first operation on arrays compares this many positions, which is enough for most gangs
-# before operations on arrays, this many positions are examined in a loop; enough for equal gangs and small clusters
+# this many positions are examined in a loop first, before any array operation; that is enough on small clusters
 PROBED = 4
-GROWS = 8  # each operation compares this many times as many positions as the operation before it
+GROWS = 8  # each array operation compares this many times as many positions as the one before it
 NONE: Final[memoryview[Any]] = np.zeros(0).data
-ROUNDED = 1 - 1e-9  # a factor that lowers a bound a little, because sums of fractions may differ in their last bits
+ROUNDED = 1 - 1e-9  # a factor that makes a lower bound a little smaller, because sums of fractions are inexact
 
 
 class PackingOrder:
     """The usable nodes in packing order.
 
-    `rows`: the row of each position in the node table.
-    `free`, `views`: resource -> the free amount of each position, as an array and as a view for scalar access.
-    `ties_by_row`: True if nodes of equal looseness are in the order of their rows. If False, updating the
-        order requires a new sort.
+    `rows`: for each position, the row of its node in the node table.
+    `free`, `views`: resource -> the free amount of each position. `free` has NumPy arrays, `views` has memoryviews of
+    the same arrays, because reading one number from a memoryview is faster.
+    `ties_by_row`: True if nodes of equal looseness are in the order of their rows. If False, the next cycle must sort
+        all nodes again.
     `strayed`: positions that have lost capacity since the last sort. The code that takes capacity adds positions to
     this list.
-    `filled`: demand -> a position; no node before this position has capacity for a pod of the demand. Code that returns
-        capacity empties this mapping."""
+    `filled`: demand -> a position; the nodes before this position have no capacity for a pod of the demand. Code that
+        returns capacity empties this mapping."""
 
     def __init__(self, columns: NodeTable, *, packed: bool) -> None:
         self.columns, self.packed = columns, packed
@@ -86,7 +89,7 @@ class PackingOrder:
             order = np.argsort(looseness, kind="stable")
             self._looseness, self._looseness_of_row = looseness[order].data, None
             for column in (self.rows, *self.free.values()):
-                column[:] = column[order]  # the columns are changed in place, so that references to them stay valid
+                column[:] = column[order]  # the arrays are changed in place, so that references to them stay valid
         self.filled.clear()
         self.grown = False
         self.ties_by_row = not (self.packed and len(self.rows) > 1)
@@ -101,8 +104,9 @@ class PackingOrder:
         start, size = self.filled.get(demand), CHUNK
         if start is None:
             least = sum([amount / self.scales[name] + self.behind[name] for name, amount in demand.asks])
-            # Unless `grown`, nodes have only lost capacity since the last sort, so a node whose looseness was below the
-            # looseness of the request cannot hold the pod.
+            # The looseness of the request is the smallest looseness that a node with enough capacity can have.
+            # Unless `grown`, nodes have only lost capacity since the last sort, so nodes that were sorted by a smaller
+            # looseness cannot hold the pod.
             start = 0 if self.grown else bisect_left(self._looseness, least * ROUNDED)
         probed = min(start + PROBED, len(self.rows))
         for position in range(start, probed):
@@ -115,7 +119,7 @@ class PackingOrder:
             fits = np.ones(len(self.rows[start:stop]), np.bool_) if allowed is None else allowed[start:stop].copy()
             for column, _, amount in asked:
                 fits &= column[start:stop] >= amount
-            found = fits.tobytes()  # searching in bytes is faster than building a list of positions
+            found = fits.tobytes()  # finding the next True in bytes is faster than making a list of positions
             at = found.find(True)
             while at >= 0:
                 yield start + at, min([view[start + at] // amount for _, view, amount in asked])
@@ -123,8 +127,8 @@ class PackingOrder:
             start, size = stop, GROWS * size
 
     def follow(self) -> bool:
-        """Update the order from the node table. Return False if this is not possible, because a node has become usable
-        or unusable, or too many rows have changed."""
+        """Update the order from the node table. Return False if all nodes must be sorted instead, because a node has
+        become usable or unusable, or too many rows have changed."""
         columns = self.columns
         if len(self.free) < len(columns.free) or len(self.strayed) > MOVED:
             return False
@@ -148,7 +152,7 @@ class PackingOrder:
                 if amount < 0:
                     return False
                 if amount:
-                    # `renew` computes looseness in the same way, so the results are equal to the last bit.
+                    # `renew` adds the quotients in the same order, so both results are equal to the last bit.
                     looseness += amount / scale + behind
             if ordered and looseness != self._looseness[position]:
                 self._move(row, position, looseness)
@@ -164,13 +168,13 @@ class PackingOrder:
         return position if position < len(rows) and rows[position] == row else -1
 
     def _place_of(self, row: int, looseness: float) -> int:
-        """Return the position at which a row with this looseness belongs."""
+        """Return the position that the row has in the order if its looseness is `looseness`."""
         order = self._looseness
         first = bisect_left(order, looseness)
         return bisect_left(self.row_at, row, first, bisect_right(order, looseness, first))
 
     def _known(self) -> memoryview[Any]:
-        """Return for each row the looseness at the time of its last sorting."""
+        """Return for each row the looseness by which it is sorted at present."""
         if self._looseness_of_row is None:
             by_row = np.full(self.columns.capacity, np.nan)
             by_row[self.rows] = self._looseness
@@ -188,7 +192,7 @@ class PackingOrder:
             source, target = target, source
         for view in (self.row_at, self._looseness, *self.views.values()):
             kept = view[position]
-            # with a memoryview, overlapping parts are moved in place; a NumPy array would be copied
+            # a memoryview moves overlapping parts in place, while NumPy would make a copy
             view[target] = view[source]
             view[to] = kept
 

@@ -1,18 +1,18 @@
-"""Find nodes for pods of a started gang that have lost their node or were never placed. If the gang has a topology
-request, the new pods are placed close to the gang's other pods.
+"""Place further pods of a gang that has already started: pods that have lost their node, and pods that were never
+placed. If the gang has a topology request, the new pods are placed close to the gang's other pods.
 
-A topology domain is given by node labels. So a topology request can be turned into node constraints of the new pod. If
-the request is required, the labels of the other pods' domain become required node labels. If the request is preferred,
-the labels become preferred node labels, with a higher weight for finer levels. So slots that belong to different
-domains have different demands and are in different request classes. The scheduler treats the new pods like all other
-pods.
+A topology domain is given by node labels. So the topology request of the gang can be turned into node constraints of
+the new pod. If the request is required, the labels of the domain in which the other pods run become required node
+labels. If it is preferred, they become preferred node labels, with a higher weight for finer levels. With these
+constraints, the scheduler treats the new pods like all other pods. Slots that belong to different domains have
+different demands, so they are in different request classes.
 
 The job, each group that contains the role, the role, and the slot's slice may each have a topology request. For each
 topology request, "the other pods" are the placed pods of the unit (job, group, role or slice) that has the request.
 Sometimes no other pod is left, or all other pods are on removed nodes, whose domains are unknown. The open slots of the
-unit are then placed *together*, as a separate gang with the same topology request. In the request class, the first of
-the slots that are placed together represents all of them. If the job was started without some member of a group, the
-missing member is also placed as a whole, even if it has no topology request.
+unit are then placed *together*, as a separate gang with the same topology request. Only the first of these slots is a
+request in the queue, and it stands for all of them. If the job was started without some member of a group, the missing
+member is placed as a whole in the same way, even if it has no topology request.
 
 A job that was assigned node flavors keeps its flavors."""
 
@@ -30,16 +30,18 @@ from phalanx.model.pod import NodePreference, Operator, Requirement, Shape
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster, JobRecord, is_growth
 
-# the weight of a preference for the coarsest level, and the difference between the weights of two adjacent levels
+# the weight of the preference for the coarsest level; each finer level has this much more weight
 LIGHTEST = 10
 
 
 def slots_together(cluster: Cluster, record: JobRecord, slot: Slot) -> tuple[Slot, ...]:
-    """Return the open slots that must be placed together with this slot, in order; only the slot itself if it can be
-    placed alone. If a unit or slice must be placed as a whole, return the open slots of its minimum or, if no slot of
-    the minimum is open, all of its open slots. If the ordinals of a sliced role have gaps, only slots of the first
-    slice are returned. For a job that grows either by all missing pods or not at all (Kueue's elastic jobs), all open
-    slots of a role are returned."""
+    """Return the open slots that must be placed together with this slot, sorted, with the slot itself. If it can be
+    placed alone, return only this slot.
+
+    If a unit or slice must be placed as a whole, return the open slots of its minimum. If no slot of the minimum is
+    open, return all of its open slots. If the ordinals of the open slots of a role with slices have gaps, only the
+    slots of the first slice are returned. If a job may only grow by all missing pods at once (Kueue's elastic jobs),
+    all open slots of the role are returned."""
     if (unit := missing_unit(cluster, record, slot)) is not None:
         roles = set(unit.roles())
         inside = sorted(each for each in record.open if each.role in roles)
@@ -55,7 +57,8 @@ def slots_together(cluster: Cluster, record: JobRecord, slot: Slot) -> tuple[Slo
 
 
 def replacement_gang(cluster: Cluster, topologies: Sequence[Topology], record: JobRecord, slot: Slot) -> Gang:
-    """Return the replacement gang: the pods of this slot and of all slots that must be placed together with it."""
+    """Return the replacement gang: a gang with a new pod for this slot and for each slot that must be placed together
+    with it."""
     unit, roles = missing_unit(cluster, record, slot), roles_together(cluster, record, slot)
     found = [bound_to_others(cluster, topologies, record, slot, role) for role in roles]
     together = slots_together(cluster, record, slot)
@@ -76,8 +79,8 @@ def replacement_gang(cluster: Cluster, topologies: Sequence[Topology], record: J
 def placements_of_slots(
     cluster: Cluster, record: JobRecord, slot: Slot, placements: Sequence[Placement]
 ) -> list[Placement]:
-    """Translate the placements of the replacement gang: give each placement the role and ordinal of an open slot of the
-    job."""
+    """Translate placements of the replacement gang into placements of the job. Each gets the role and the ordinal of an
+    open slot of the job."""
     vacant: dict[int, list[Slot]] = {}
     for each in reversed(slots_together(cluster, record, slot)):
         vacant.setdefault(each.role, []).append(each)
@@ -86,13 +89,14 @@ def placements_of_slots(
 
 
 def roles_together(cluster: Cluster, record: JobRecord, slot: Slot) -> list[int]:
-    """Return the job's roles that the replacement gang has, in the order of the gang."""
+    """Return the indexes of the job's roles that are part of the replacement gang, in the order in which the gang has
+    them."""
     return sorted({each.role for each in slots_together(cluster, record, slot)})
 
 
 def missing_unit(cluster: Cluster, record: JobRecord, slot: Slot) -> GangTree | None:
-    """Return the outermost subtree around the slot that can only be placed whole, has no placed pod, and needs more
-    than one pod; None if there is no such subtree.
+    """Return the largest subtree of the gang that contains the slot, must be placed as a whole, has no placed pod, and
+    has more than one open slot. Return None if there is no such subtree.
 
     A subtree must be placed as a whole in two cases. First, the subtree has a topology request; in this case pods on
     removed nodes do not count as placed. Second, the queue has gang scheduling, and the group around the subtree can
@@ -111,8 +115,9 @@ def missing_unit(cluster: Cluster, record: JobRecord, slot: Slot) -> GangTree | 
 
 
 def missing_layers(cluster: Cluster, record: JobRecord, slot: Slot) -> tuple[SliceLayer, ...]:
-    """Return the layers of slices, coarse to fine, in which this slot's slice must be placed as a whole: the slice has
-    no pod on an existing node, and several open slots. Return an empty tuple if there is no such layer."""
+    """Return the layers of slices, coarse to fine, whose slice around this slot must be placed as a whole. That is the
+    case if the slice has several open slots, and no pod on an existing node. Return an empty tuple if there is no such
+    layer."""
     layers = layers_around(record, slot.role)
     for at, (pods, _) in enumerate(layers):
         there = (record.placements[each] for each in slice_of(record.placements, slot, pods))
@@ -122,9 +127,9 @@ def missing_layers(cluster: Cluster, record: JobRecord, slot: Slot) -> tuple[Sli
 
 
 def numbered_alike(slots: list[Slot], layers: Sequence[SliceLayer]) -> list[Slot]:
-    """Return the slots of a role that can be placed together. If the ordinals of `slots` have gaps, return only the
-    slots in the same slice as the first slot, because the placed pods are numbered without gaps and could get into
-    wrong slices."""
+    """Return the slots of a role that can be placed together: all of `slots`, if their ordinals have no gaps. Otherwise
+    return only those in the same slice as the first slot. The placed pods are numbered without gaps, so with more slots
+    some pods could get into the wrong slice."""
     for pods, _ in layers:
         first, last = slots[0].ordinal, slots[-1].ordinal
         if first % pods == 0 and last - first < len(slots):
@@ -142,8 +147,8 @@ def slice_of(slots: Collection[Slot], slot: Slot, pods: int) -> list[Slot]:
 
 
 def layers_around(record: JobRecord, role: int) -> tuple[SliceLayer, ...]:
-    """Return the layers of slices of the role. The layers are those of the innermost topology request that applies to
-    the role."""
+    """Return the layers of slices of the role. They come from the topology request of the role or, if it has none, of
+    the innermost group around it that has one."""
     around = [] if record.gang.tree is None else [unit.closeness for unit in path(record.gang.tree, role)]
     said = next((near for near in reversed(around) if near is not None and (near.level or near.slices)), None)
     return () if said is None else tuple(layer for layer in said.slices if layer.pods > 1)
@@ -167,10 +172,10 @@ def can_be_spared(cluster: Cluster, record: JobRecord, above: GangTree | None, u
 def part_of_job(
     unit: GangTree, slots: Sequence[Slot], roles: Sequence[int], described: Sequence[Role]
 ) -> tuple[tuple[Role, ...], tuple[Group, ...], TopologyRequest | None]:
-    """Return the roles, the groups and the topology request of the subtree, as if it were a job with one pod for each
-    slot."""
+    """Describe the subtree as a job of its own, with one pod for each of `slots`. Return the roles, the groups and the
+    topology request of this job."""
     fewer = unit.role < 0 and unit.minimum < len(unit.members)
-    # The top of a job's tree cannot have a minimum of members, so the group becomes the only member of a new top.
+    # A job cannot have a minimum of members, only a group can. So the group becomes the only member of a new job.
     job = GangTree(name="", members=(unit,)) if fewer else unit
     groups = {each.name: each for each in groups_of(job, "", set(roles))}
     found = []
@@ -185,8 +190,9 @@ def part_of_job(
 
 
 def groups_of(unit: GangTree, parent: str, roles: set[int]) -> Iterator[Group]:
-    """Yield the groups inside the subtree that have any of the roles. If a group can start without some of its members,
-    the yielded group can as well."""
+    """Yield the groups inside the subtree that contain any of the roles. Members without such a role are left out. If a
+    group needs only a minimum of its members, the yielded group needs this minimum, or all of its remaining members if
+    they are fewer."""
     for member in unit.members:
         if member.role < 0 and not roles.isdisjoint(member.roles()):
             alive = sum(not roles.isdisjoint(each.roles()) for each in member.members)
@@ -196,7 +202,7 @@ def groups_of(unit: GangTree, parent: str, roles: set[int]) -> Iterator[Group]:
 
 
 def bound_to_others(cluster: Cluster, topologies: Sequence[Topology], record: JobRecord, slot: Slot, role: int) -> Role:
-    """Return the role with changed node constraints, which require or prefer the topology domains of the other pods."""
+    """Return the role with node constraints that require or prefer the topology domains of the other pods."""
     asked, tree = record.job.roles[role], record.gang.tree
     shape = asked.shape
     for near, nodes in () if tree is None else requests_around(tree, record, slot):
@@ -205,8 +211,8 @@ def bound_to_others(cluster: Cluster, topologies: Sequence[Topology], record: Jo
 
 
 def requests_around(tree: GangTree, record: JobRecord, slot: Slot) -> Iterator[tuple[TopologyRequest, Iterable[str]]]:
-    """Yield (topology request, nodes of the other pods of the unit that has the request) for each topology request that
-    applies to the slot: first the requests of the job, groups and role, then the requests of slices."""
+    """For each topology request that applies to the slot, yield (the request, nodes of the placed pods of the unit that
+    has the request). First come the requests of the job, groups and role, then those of slices."""
     for unit in path(tree, slot.role):
         if (near := unit.closeness) is None:
             continue
@@ -219,7 +225,7 @@ def requests_around(tree: GangTree, record: JobRecord, slot: Slot) -> Iterator[t
 
 
 def path(unit: GangTree, role: int) -> list[GangTree]:
-    """Return the subtrees on the way from `unit` down to the role."""
+    """Return the subtrees that contain the role, from `unit` down to the role itself."""
     if unit.role == role:
         return [unit]
     below = (path(member, role) for member in unit.members)
@@ -230,8 +236,9 @@ def path(unit: GangTree, role: int) -> list[GangTree]:
 def bound_to_domain(
     cluster: Cluster, topologies: Sequence[Topology], shape: Shape, near: TopologyRequest, nodes: Iterable[str]
 ) -> Shape:
-    """Return the shape with node constraints for one domain of the requested level. The domain is that of the first
-    node in `nodes` that is in a domain of this level. If no node is, return the shape unchanged."""
+    """Return the shape with node constraints that require or prefer one domain of the requested level. The domain is
+    taken from the first of `nodes` that belongs to a domain of this level. If none of `nodes` does, return the shape
+    unchanged."""
     levels = topology.hierarchy(topologies, near.level)
     keys = levels[: levels.index(near.level) + 1]
     for name in nodes:
@@ -244,7 +251,7 @@ def bound_to_domain(
 
 
 def required(shape: Shape, pairs: tuple[tuple[str, str], ...]) -> Shape:
-    """Return the shape with these node labels required."""
+    """Return the shape with a node selector that also requires these labels."""
     return replace(shape, within=tuple(dict.fromkeys((*shape.within, *pairs))))
 
 

@@ -1,14 +1,14 @@
-"""Topology domains: decide how many pods of a role go to each node if the pods must, or should, be close to each other.
+"""Topology domains. For a role whose pods must, or should, be close to each other, decide how many pods each node gets.
 
 *Domains* come from the nodes' labels. A level is a label key, and a topology is a list of levels, coarse to fine. Two
-nodes are in the same domain of a level if they have the same value of this label and of the labels of all coarser
-levels: rack `1` of block `a` is not the same domain as rack `1` of block `b`. A node that lacks one of the labels is in
-no domain of that level. A level that no topology names is a topology of its own. The domains of a level are stored as a
-column (one domain number for each row of the node table). The column is cached with the node attributes until a node
-changes.
+nodes are in the same domain of a level if they have the same value of this label, and the same values of the labels of
+all coarser levels. For example, rack `1` of block `a` and rack `1` of block `b` are two domains. A node that lacks one
+of the labels is in no domain of that level. A level that is in no configured topology counts as a topology with one
+level. The domains of a level are stored as a column (one domain number for each row of the node table). The column is
+cached with the node attributes until a node changes.
 
-*Placement* is decided by counting, before any capacity is taken from the draft: the pods that each node could hold are
-counted, and the counts are summed over each domain of a level (`np.bincount`).
+*Placement* is decided by counting, before any capacity is taken from the draft. The number of pods that each node could
+hold is counted. These numbers are summed over each domain of a level (`np.bincount`).
 
 - *Packed*: choose the tightest child domain that holds all pods, and continue in the same way inside it. If no child
   holds all pods, fill the largest child, then the next largest, and put the remaining pods into the tightest child that
@@ -21,7 +21,7 @@ counted, and the counts are summed over each domain of a level (`np.bincount`).
   split over two domains of its level, and its pods have consecutive ordinals. Slices may consist of slices of a finer
   level (layers). The last slice may have fewer pods than the others; it is placed after the whole slices.
 
-Nodes that are in no domain of a level are used last, and get no slices. (Packing and slices follow Kueue's
+Nodes that are in no domain of a level are used last, and no slice is placed on them. (Packing and slices follow Kueue's
 Topology-Aware Scheduling, KEP-2724, algorithm BestFit. Balanced placement differs from Kueue's, see
 docs/decisions/0009-topology.md.)"""
 
@@ -72,14 +72,13 @@ class TopologyDomains:
 
 
 def hierarchy(topologies: Sequence[Topology], level: str) -> tuple[str, ...]:
-    """Return all levels of the first topology that contains `level`, coarse to fine; only `level` itself if no topology
-    contains it."""
+    """Return all levels of the first topology that contains `level`, coarse to fine. If no topology contains it, return
+    only `level`."""
     return next((topology.levels for topology in topologies if level in topology.levels), (level,))
 
 
 def domains(facts: NodeAttributes, keys: tuple[str, ...]) -> TopologyDomains:
-    """Return the domains of one level. `keys`: the label keys of all coarser levels, coarse to fine, and at the end the
-    label key of the level itself."""
+    """Return the domains of one level. `keys`: the label keys of all levels from the coarsest down to this level."""
     known: TopologyDomains | None = facts.derived.get(("domains", keys))
     if known is None:
         known = found_domains(facts, keys)
@@ -117,14 +116,14 @@ class SliceDepth(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TopologyConstraint:
-    """A topology request as one placement attempt uses it: at the requested level, or, as a fallback, at a coarser
-    level.
+    """A topology request as one placement attempt uses it. The level is the requested level, or a coarser level that is
+    tried as a fallback.
 
     `levels`: the levels of the hierarchy, coarse to fine.
-    `depth`: the index of the level at which all pods must be in one domain; -1: the pods may be in several domains.
-    `layers`: the layers of slices, coarse to fine; smaller slices are inside larger slices. `slices`: the layers at the
-    level of `depth` or finer levels. Coarser layers need no check, because all pods are in one domain of the level at
-    `depth`."""
+    `depth`: the index of the level at which all pods must be in one domain; -1 if the pods may be in several domains of
+    every level. `layers`: the layers of slices, coarse to fine; smaller slices are inside larger slices. `slices`: the
+    layers at the level of `depth` or finer levels. Layers at coarser levels are always satisfied, because all pods are
+    in one domain of the level at `depth`."""
 
     levels: tuple[str, ...]
     depth: int
@@ -165,8 +164,7 @@ def topology_constraint(draft: Draft, near: TopologyRequest) -> TopologyConstrai
 
 def fallback_levels(style: TopologyConstraint, near: TopologyRequest) -> Iterator[TopologyConstraint]:
     """Yield the constraints to try, one after the other. If the request requires its level, only this level is tried.
-    If the request prefers its level, the coarser levels are tried next, and at last a constraint that allows any
-    nodes."""
+    If the level is only preferred, the coarser levels are tried next. The last constraint allows any nodes."""
     yield style
     if not near.required:
         yield from (style.within(depth) for depth in range(style.depth - 1, -2, -1))
@@ -174,14 +172,14 @@ def fallback_levels(style: TopologyConstraint, near: TopologyRequest) -> Iterato
 
 def rounded_to_slices(style: TopologyConstraint | None, minimum: int, count: int) -> int:
     """Return the smallest number of pods with which the role can start: its minimum, rounded up to whole slices. The
-    result is at most `count`; so the last slice may have fewer pods than the others."""
+    result is at most `count`, the number of pods of the role. So the last slice may have fewer pods than the others."""
     if style is None or style.slice_pods == 1:
         return minimum
     return min(count, -(-minimum // style.slice_pods) * style.slice_pods)
 
 
 class DomainCapacity:
-    """The nodes that could hold pods of one demand, with the number of pods for each node.
+    """The nodes that could hold pods of one demand, and how many pods each of them could hold.
 
     `at`: positions in packing order.
     `pods`: the number of pods that each position could hold; this is only an upper bound if pod affinity or topology
@@ -192,24 +190,26 @@ class DomainCapacity:
 
     def held(self, depth: int, need: int = 0) -> Counts:
         """Return for each domain of the level at `depth` the number of pods that it could hold. At the slices' level
-        and coarser levels, only pods in whole slices count. `need`: the number of pods to place. If `need` pods end
-        with a short slice, the pods of the short slice are added for each domain that can hold it, too."""
+        and coarser levels, only pods in whole slices count. `need`: the number of pods to place. If `need` is not a
+        whole number of slices, the last slice is shorter. Its pods are added to the number of each domain that can hold
+        the short slice in addition to whole slices."""
         size = len(domains_of_positions(self.draft, self.style, depth))
         held = self._held(self.at, self.pods, depth, size)
         rest, layers = need % self.style.slice_pods, self.style.slices
         if rest:
             inner = codes(self.draft, self.style, layers[0].depth)[self.at]
             beside = self._inside(self.pods).held(layers[0].depth, rest)
-            # After this subtraction, `beside` has the number of pods that fit in addition to the whole slices.
+            # After this subtraction, `beside` is the number of pods that fit into each domain in addition to its whole
+            # slices.
             beside -= self._held(self.at, self.pods, layers[0].depth, len(beside))
             beside[0] = int(rest == 1)  # nodes in no domain may hold a short slice only if it has one pod
             held[np.unique(codes(self.draft, self.style, depth)[self.at[beside[inner] >= rest]])] += rest
         return held
 
     def shares(self, need: int, placed: dict[int, int]) -> list[tuple[int, int]] | None:
-        """Return (position, number of pods) for `need` pods, in the order of the pods' ordinals; None if the pods do
-        not fit. `placed`: position -> number of the role's pods that are already placed. Balanced placement counts the
-        already placed pods when it spreads pods evenly."""
+        """Choose positions for `need` pods. Return a list of (position, number of pods) in the order of the pods'
+        ordinals; None if the pods do not fit. `placed`: position -> number of the role's pods that are already placed.
+        Balanced placement takes them into account."""
         shares: list[tuple[int, int]] = []
         rest = need % self.style.slice_pods
         if need > rest:
@@ -222,16 +222,15 @@ class DomainCapacity:
         return None if last is None else shares + last
 
     def most(self) -> int:
-        """Return the total number of pods in whole slices that the nodes could hold."""
+        """Return the number of pods that all nodes together could hold in whole slices."""
         return int(self._whole(self.at, self.pods, self.style.depth)[1].sum())
 
     def _packed(self, need: int) -> Iterator[tuple[int, int]]:
         return self._pack(self.at, self.pods, need, self.style.depth)
 
     def _last(self, shares: list[tuple[int, int]], rest: int) -> list[tuple[int, int]] | None:
-        """Return (position, number of pods) for the short last slice. The short slice gets the tightest domain that can
-        hold it after `shares` are placed. Return None if no domain can. `rest`: the number of pods of the short
-        slice."""
+        """Choose positions for the last slice, which has only `rest` pods. It gets the tightest domain that can hold it
+        after `shares` are placed. Return a list of (position, number of pods); None if no domain can hold the slice."""
         pods, index = self.pods.copy(), {position: at for at, position in enumerate(self.at.tolist())}
         for position, count in shares:
             pods[index[position]] -= count
@@ -244,8 +243,8 @@ class DomainCapacity:
         return DomainCapacity(self.draft, left.style, self.at[inside], pods[inside]).shares(rest, {})
 
     def _inside(self, pods: Counts) -> DomainCapacity:
-        """Return the capacity of the same nodes for the pods inside one slice of the coarsest layer. `pods`: the number
-        of pods that each position could hold."""
+        """Return the same nodes with the constraint for the pods inside one slice of the coarsest layer. `pods`: the
+        number of pods that each position could hold."""
         return DomainCapacity(self.draft, self.style.inside(), self.at, pods)
 
     def _held(self, at: Indices, pods: Counts, depth: int, size: int) -> Counts:
@@ -254,9 +253,9 @@ class DomainCapacity:
         return summed(codes(self.draft, self.style, depth)[at], pods, size)
 
     def _whole(self, at: Indices, pods: Counts, depth: int) -> tuple[Indices, Counts]:
-        """Return (positions, number of pods at each position), counting only pods in whole slices. Each domain of the
-        slices' level is represented by one of its positions, which gets all pods of the domain's whole slices. If the
-        level at `depth` is finer than the level of the slices, return `at` and `pods` unchanged."""
+        """Return (positions, number of pods at each position) in which only pods in whole slices count. For each domain
+        of the slices' level, the result has one of its positions, with the pods of all whole slices of the domain. If
+        the level at `depth` is finer than the level of the slices, return `at` and `pods` unchanged."""
         for layer in reversed(self.style.slices):
             if layer.depth < depth:
                 break
@@ -270,14 +269,14 @@ class DomainCapacity:
         return at, pods
 
     def _spread(self, need: int, placed: dict[int, int]) -> Iterator[tuple[int, int]]:
-        """Yield (position, number of pods) for `need` pods, spread evenly over the domains of the next finer level or,
-        if there is no finer level, over the nodes."""
+        """Choose positions for `need` pods, spread evenly over the domains of the next finer level. If there is no
+        finer level, spread them over the nodes. Yield (position, number of pods)."""
         depth, nodes = self.style.depth + 1, self.style.depth + 1 == len(self.style.levels)
         each = next((layer.pods for layer in self.style.slices if layer.depth >= depth), 1)
         numbers = np.arange(len(self.draft)) + 1 if nodes else codes(self.draft, self.style, depth)
         inside = numbers[self.at]
         held = summed(inside, self.pods, 0) if nodes else self._held(self.at, self.pods, depth, 0)
-        # the domains cannot hold all pods, so some pods are placed on nodes in no domain
+        # the domains cannot hold all pods, so some pods must be placed on nodes in no domain; these are not spread
         if int(held[1:].sum()) < need:
             yield from self._packed(need)
             return
@@ -291,8 +290,9 @@ class DomainCapacity:
                 yield from self._pack(self.at[inside == code], self.pods[inside == code], units * each, depth)
 
     def _pack(self, at: Indices, pods: Counts, need: int, depth: int) -> Iterator[tuple[int, int]]:
-        """Yield (position, number of pods) for `need` pods inside one domain of the level at `depth`, in as few domains
-        of the next finer level as possible. The caller has checked that the domain can hold `need` pods."""
+        """Choose positions for `need` pods inside one domain of the level at `depth`, in as few domains of the next
+        finer level as possible. Yield (position, number of pods). The caller has checked that the domain can
+        hold `need` pods."""
         depth += 1
         if depth >= len(self.style.levels):
             yield from in_order(at, pods, need)
@@ -316,8 +316,8 @@ def codes(draft: Draft, style: TopologyConstraint, depth: int) -> Indices:
 
 
 def ranks(draft: Draft, style: TopologyConstraint, near: TopologyRequest | None) -> Indices:
-    """Return for each domain of the constraint's level its rank in the topology request. All ranks are 0 if the request
-    does not rank the domains of this level."""
+    """Return the rank of each domain of the constraint's level, as the topology request defines it. If the request has
+    no ranks for this level, all ranks are 0."""
     known = domains_of_positions(draft, style, style.depth)
     if near is None or not near.ranks or near.level != style.levels[style.depth]:
         return np.zeros(len(known), np.intp)
@@ -327,7 +327,7 @@ def ranks(draft: Draft, style: TopologyConstraint, near: TopologyRequest | None)
 
 
 def when_empty(draft: Draft, style: TopologyConstraint, demand: Demand, depth: int) -> Counts:
-    """Return for each domain of the level the number of pods that it could hold if no pod ran in the cluster."""
+    """Return for each domain of the level the number of pods that it could hold if all nodes were empty."""
     columns = draft.columns
     rows = matching.matching(columns.attributes, demand.where).nonzero()[0]
     pods = np.minimum(matching.pods_held(columns.allocatable, demand.asks, rows), UNBOUNDED)
@@ -336,7 +336,8 @@ def when_empty(draft: Draft, style: TopologyConstraint, demand: Demand, depth: i
 
 
 def holding(draft: Draft, demand: Demand, within: Rows | None) -> tuple[Indices, Counts]:
-    """Return (positions that could hold pods of the demand, number of pods that each could hold)."""
+    """Return two arrays: the positions that could hold pods of the demand, and the number of pods that each could
+    hold."""
     columns, fits = draft.asked(demand), draft.allowed(demand.where)
     if columns is None:
         return np.zeros(0, np.intp), np.zeros(0, np.int64)
@@ -351,14 +352,15 @@ def holding(draft: Draft, demand: Demand, within: Rows | None) -> tuple[Indices,
 
 
 def summed(codes: Indices, pods: Counts, size: int) -> Counts:
-    """Return for each code the sum of the pods with this code. The sums are exact, because they stay below 2**53."""
+    """Return for each domain number the sum of `pods` over the entries of `codes` with this number. The sums are exact,
+    because they stay below 2**53."""
     return np.bincount(codes, weights=pods, minlength=max(1, size)).astype(np.int64)
 
 
 def chosen(held: Counts, need: int) -> list[tuple[int, int]]:
-    """Return (domain, number of pods) for `need` pods. If some domain can hold all pods, return the tightest domain
-    that can. Otherwise the largest domains are filled, and the remaining pods get the tightest domain that can hold
-    them. Nodes in no domain (number 0) come last."""
+    """Divide `need` pods among domains, and return a list of (domain, number of pods). If some domain can hold all
+    pods, they get the tightest of these domains. Otherwise the largest domains are filled one after the other, and the
+    remaining pods get the tightest domain that can hold them. Nodes in no domain (number 0) come last."""
     picked: list[tuple[int, int]] = []
     domains = held.copy()
     domains[0] = 0
@@ -374,9 +376,9 @@ def chosen(held: Counts, need: int) -> list[tuple[int, int]]:
 
 
 def finest(at: Indices, pods: Counts, codes: Indices, held: Counts, need: int) -> Iterator[tuple[int, int]]:
-    """Yield (position, number of pods) for `need` pods, using the domains in the order that the function `chosen`
-    returns. All positions are sorted in one step instead of domain by domain, because there may be as many domains as
-    nodes."""
+    """Choose positions for `need` pods, in the domains that the function `chosen` returns and in its order. Yield
+    (position, number of pods). All positions are sorted in one step instead of domain by domain, because there may be
+    as many domains as nodes."""
     after = len(held)
     rank = np.full(after, after, np.intp)
     for place, (code, _) in enumerate(chosen(held, need)):
@@ -398,8 +400,8 @@ def in_order(at: Indices, pods: Counts, need: int) -> Iterator[tuple[int, int]]:
 
 
 def levelled(caps: Counts, have: Counts, need: int) -> Counts:
-    """Divide `need` pods among the entries: return the number of pods for each entry. The sums of `have` and the result
-    are as even as possible (water filling). `caps`: the largest number of pods that each entry may get."""
+    """Divide `need` pods among domains, and return the number of pods for each. Each domain has `have` pods already,
+    and may get at most `caps` more. The total numbers of pods are made as even as possible (water filling)."""
     low, high = 0, int(have.max(initial=0)) + need
     while low < high:  # search the highest water line up to which `need` pods are enough
         line = (low + high + 1) // 2

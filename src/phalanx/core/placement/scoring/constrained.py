@@ -10,12 +10,12 @@ For each pod, the set of possible nodes is reduced in these steps. Each step kee
 5. the best nodes by the scoring strategy (`core.placement.scoring.score`);
 6. the first node in packing order.
 
-By this order, the pod's preferences come before the policy, and the result is deterministic.
+So the pod's own preferences come before the policy, and the result is deterministic.
 
 Pods of a gang that are already placed on the draft count as running pods when the next pod of the gang is placed. If
 the pods of a gang require affinity to each other, and no pod of the gang runs yet, the first pod decides the domain of
-the whole gang. So at most `DOMAINS` domains that can hold all pods, as far as counting can show it, are tried first,
-beginning with the tightest."""
+the whole gang. In this case, the domains that have free amounts for all pods are tried first: at most `DOMAINS`, the
+tightest first."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def one_by_one(
     draft: Draft, demand: Demand, role: int, count: int, shares: list[tuple[int, int, int]], within: Rows | None
 ) -> int:
     """Place the pods one after the other. Return the number of pods for which there was no node."""
-    first = len(shares)  # entries of `shares` before this index belong to the caller, and must not be changed
+    first = len(shares)  # the caller added the entries of `shares` before this index, so they must not be changed
     for left in range(count, 0, -1):
         position = best_position(draft, demand, within)
         if position is None:
@@ -71,8 +71,8 @@ def one_by_one(
 
 
 def own_domains(draft: Draft, demand: Demand, count: int, within: Rows | None) -> Iterator[Rows]:
-    """If the pods require affinity to each other and none runs yet, yield the mask of each topology domain that may
-    hold all pods, the tightest first."""
+    """Yield the mask of each topology domain that may hold all pods, the tightest first. Yield nothing unless the pods
+    require affinity to each other and none of them runs yet."""
     wishes = draft.pod_affinity(demand)
     if count < 2 or not wishes.near or not wishes.is_first():
         return
@@ -90,7 +90,7 @@ def own_domains(draft: Draft, demand: Demand, count: int, within: Rows | None) -
 
 
 def positions_with_room(draft: Draft, demand: Demand, within: Rows | None) -> Positions:
-    """Return the matching positions at which the free amounts are enough for one pod."""
+    """Return the positions whose nodes match the demand and have enough free amounts for one pod."""
     allowed = draft.allowed(demand.where)
     if allowed is None:
         allowed = np.ones(len(draft), np.bool_)
@@ -98,8 +98,8 @@ def positions_with_room(draft: Draft, demand: Demand, within: Rows | None) -> Po
 
 
 def best_position(draft: Draft, demand: Demand, within: Rows | None) -> int | None:
-    """Return the best position for one pod; None if no node passes all filters. If the result is None, the draft
-    records how many nodes each filter rejected (`Draft.objections`)."""
+    """Return the best position for one pod; None if no node passes all filters. In this case, `Draft.objections`
+    gets the number of nodes that each filter rejected."""
     found = positions_with_room(draft, demand, within)
     total, turned_away = len(found), []
     for text, passing in constraint_filters(draft, demand):
@@ -117,8 +117,8 @@ def best_position(draft: Draft, demand: Demand, within: Rows | None) -> int | No
 
 
 def constraint_filters(draft: Draft, demand: Demand) -> Iterator[tuple[str, Callable[[Positions], Rows]]]:
-    """Yield each filter as a pair: (the text for nodes that fail the filter, a function that takes positions and
-    returns the mask of the positions that pass)."""
+    """Yield each filter as a pair: a text about nodes that fail the filter, and a function. The function takes
+    positions and returns the mask of the positions that pass."""
     shape = demand.shape
     for text, rows in draft.pod_affinity(demand).rules():
         yield text, partial(at_rows, draft, rows)
@@ -148,12 +148,13 @@ def preferences(draft: Draft, demand: Demand) -> Iterator[Callable[[Positions], 
 
 
 def at_rows(draft: Draft, rows: Rows, found: Positions) -> Rows:
-    """Return the entries of the mask `rows` for the positions in `found`."""
+    """Return the entries of the mask `rows` (one entry for each row) that belong to the positions in `found`."""
     return rows[draft.rows[found]]
 
 
 def in_one_zone(draft: Draft, demand: Demand, found: Positions) -> Rows:
-    """Return a mask for the positions in `found`: True if the node has a NUMA zone with enough for one pod."""
+    """Return a mask with one entry for each position in `found`. It is True if the node has a NUMA zone with enough for
+    one pod."""
     return np.asarray(zones(draft, demand, found).any(axis=1))
 
 
@@ -179,5 +180,5 @@ def place_pod(draft: Draft, demand: Demand, position: int) -> None:
 
 
 def share_text(share: DeviceShare) -> str:
-    """Return the requested share of a device as part of a sentence."""
+    """Return the requested share of a device as text for a message."""
     return f"{share.memory_bytes / 2**30:g}Gi" if share.memory_bytes else f"{share.milli}/1000"

@@ -1,16 +1,18 @@
-"""Measure the fragmentation of devices, and how much one more pod changes it, as in Weng et al., "Beware of
-Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent" (USENIX ATC'23, section 3).
+"""Measure the fragmentation of devices, and how much it changes if one more pod is placed. The method is that of Weng
+et al., "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent" (USENIX ATC'23,
+section 3).
 
-*Typical pods* are the most frequent pod shapes, each with its frequency. *Fragments*, for a given typical pod, are the
-free parts of a node's devices that the pod cannot use. If the pod does not fit on the node (because of cpu, devices, or
-node constraints) or requests no devices, all free parts are fragments. If the pod fits, the free parts that are too
-small for the pod are fragments. The *fragmentation* of the node is the mean amount of fragments over all typical pods,
-weighted by their frequencies, in thousandths of a device. As in the paper, memory is not considered.
+*Typical pods* are the most frequent pod shapes, each with its frequency. The *fragments* of a node, for one typical
+pod, are the free parts of its devices that the pod cannot use. If the pod does not fit on the node (because of cpu,
+devices, or node constraints) or requests no devices, all free parts are fragments. If the pod fits, the free parts that
+are too small for it are fragments. The *fragmentation* of the node is the amount of its fragments in thousandths of a
+device, averaged over all typical pods by their frequencies. As in the paper, memory is ignored.
 
-A pod is placed on the node where it adds least fragmentation. In the paper's program, the score of a node (and, for a
-share, of each of its devices) is `int(100 * sigmoid((before - after) / 1000))`; higher is better. Among nodes of equal
-score the first node is chosen, and among devices of equal score the first device. The choice between equal scores is
-important, because equal scores are frequent: with a random choice, fewer pods could be placed than with best fit.
+A pod is placed on the node where it adds least fragmentation. In the paper's program, the score of a node is `int(100 *
+sigmoid((before - after) / 1000))`; higher is better. If the pod requests a part of a device, each device of the node
+has such a score. Among nodes of equal score the first node is chosen, and among devices of equal score the first
+device. The rule for equal scores matters, because equal scores are frequent. If one of the equal nodes were chosen at
+random, fewer pods could be placed than with best fit.
 
 `TypicalPods.wasted` is Phalanx's own measure, which has four more terms:
 
@@ -43,14 +45,14 @@ from phalanx.model.pod import CPU, MILLI, Shape
 from phalanx.state.classes import Demand, InternTable
 from phalanx.state.nodes.table import NodeTable
 
-POPULAR = 0.95  # the most frequent pod shapes that together make up this part of all pods are the typical pods
+POPULAR = 0.95  # the typical pods are the most frequent shapes that together make up this fraction of all pods
 STRANDED = 1 / 5  # the weight of a stranded device, relative to a fragment
-# For each free device whose demand is twice the average, this part of a device is subtracted from the waste of its
-# node.
+# For a device whose demand is twice the average, the waste of its node is lowered by this fraction of the free part of
+# the device.
 WANTED = 1 / 4
-# The weight, in `remnants`, of the case that no further pod is placed; all expected pods together have the weight 1.
+# The weight of the case that no further pod is placed (see `remnants`). All expected pods together have the weight 1.
 SCARCE = 1 / 20
-# the weight of a free device, relative to a fragmented device: each free device counts 2.5 thousandths
+# the weight of a free device, relative to a fragment: a free device adds 2.5 thousandths to the waste of its node
 UNTIDY = 1 / 400
 ROWS = 256  # operations on arrays process this many rows at a time, so that the arrays stay in the processor's cache
 
@@ -76,8 +78,8 @@ def device_request(shape: Shape, resource: str) -> DeviceRequest:
 
 
 class TypicalPods:
-    """The typical pods, as arrays with an entry for each pod. `may[row, pod]`: True if the pod may use the node in the
-    row."""
+    """The typical pods, stored as arrays with one entry for each typical pod. `may[row, pod]`: True if the pod may use
+    the node in the row."""
 
     def __init__(self, columns: NodeTable, weighted: Sequence[tuple[Shape, float]], resource: str) -> None:
         popular = most_frequent(weighted)
@@ -98,9 +100,10 @@ class TypicalPods:
         self.remnants = remnants(weighted, resource)
 
     def wanted_in(self, columns: NodeTable) -> Floats:
-        """Return for each row the demand for its devices, divided by the mean demand for a device. To compute demands,
-        the request of each expected pod is divided evenly among all devices that the pod may use, and the parts are
-        added up for each device. The demands are rounded, and therefore the same on every machine."""
+        """Return for each row how much its devices are in demand: 1 is the average of all devices. To compute this, the
+        request of each typical pod is divided evenly among all devices that the pod may use. These parts are added up
+        for each device, and the sum is divided by the mean over all devices. The values are rounded so that they are
+        the same on every machine."""
         has = (columns.devices.resource == columns.devices.codes.get(self.resource, -2)).sum(axis=1)
         asked_in_all = self.weight * self.devices * self.milli
         for_each = asked_in_all / np.maximum((self.may * has[:, None]).sum(axis=0), 1)
@@ -119,7 +122,7 @@ class TypicalPods:
 
     def wasted(self, rows: NDArray[np.intp], cpu: Ints, left: Ints) -> Floats:
         """Return the waste of each row, in thousandths of a device. The waste is the sum of the fragmentation and of
-        the weighted terms for remnants, stranded devices, free devices and wanted nodes."""
+        the four terms in the module docstring."""
         free = left.sum(axis=1)
         fed = cpu * MILLI / self.cpu_per_device if self.cpu_per_device else free
         kept = UNTIDY - WANTED * (self.wanted[rows] - 1.0)
@@ -131,8 +134,9 @@ Measure: TypeAlias = Callable[[TypicalPods, NDArray[np.intp], Ints, Ints], Float
 
 
 def cpu_per_device(columns: NodeTable, weighted: Sequence[tuple[Shape, float]], resource: str) -> float:
-    """Return the millicores that the expected pods request per requested device. The cpu of pods without devices is
-    included. The result is at most the mean cpu per device of the nodes that have devices."""
+    """Return the millicores of cpu per device that the expected pods request: their total cpu divided by the number of
+    devices that they request. Pods without devices are included. The result is at most the mean cpu per device of the
+    nodes that have devices."""
     cpu = devices = 0.0
     for shape, weight in weighted:
         asks = device_request(shape, resource)
@@ -148,9 +152,9 @@ def remnants(weighted: Sequence[tuple[Shape, float]], resource: str) -> Floats:
     """Return an array V. V(x) is the number of thousandths that are expected to stay unused for ever if x thousandths
     of a device are free now.
 
-    Let p(m) be the part of the expected pods that request m thousandths of a device, and s = `SCARCE` the weight of the
-    case that no further pod is placed. Then V(x) = (s x + sum of p(m) V(x - m)) / (s + sum of p(m)), where the sums are
-    over all m <= x. The values are rounded, and therefore the same on every machine."""
+    Let p(m) be the fraction of requests for devices that are for m thousandths of a device. Let s = `SCARCE` be the
+    weight of the case that no further pod is placed. Then V(x) = (s x + sum of p(m) V(x - m)) / (s + sum of p(m)),
+    where the sums are over all m <= x. The values are rounded so that they are the same on every machine."""
     parts: dict[int, float] = {}
     for shape, weight in weighted:
         asks = device_request(shape, resource)
@@ -165,9 +169,8 @@ def remnants(weighted: Sequence[tuple[Shape, float]], resource: str) -> Floats:
 
 
 def most_frequent(weighted: Sequence[tuple[Shape, float]]) -> list[tuple[Shape, float]]:
-    """Return the most frequent shapes that together have at least the part `POPULAR` of the total weight. Shapes of
-    equal weight stay in the given
-    order."""
+    """Return the most frequent shapes, until their weights add up to the fraction `POPULAR` of the total weight. Shapes
+    of equal weight stay in the given order."""
     listed = sorted(weighted, key=lambda item: -item[1])
     enough, found, have = POPULAR * sum(weight for _, weight in listed), list[tuple[Shape, float]](), 0.0
     for shape, weight in listed:
@@ -179,8 +182,8 @@ def most_frequent(weighted: Sequence[tuple[Shape, float]]) -> list[tuple[Shape, 
 
 
 def left_of(ledger: DeviceDraft, resource: str, rows: NDArray[np.intp]) -> Ints:
-    """Return an array, indexed [row, device], of the free thousandths of the devices of the resource on the rows
-    `rows`."""
+    """Return the free thousandths of each device of the resource on the rows `rows`, as an array indexed [row,
+    device]."""
     counted = ledger.resource[rows] == ledger.book.codes.get(resource, -2)
     return np.where(counted, np.maximum(ledger.left()[0][rows], 0), 0)
 
@@ -193,8 +196,8 @@ def gains(
     left: Ints,
     measure: Measure = TypicalPods.lost,
 ) -> Floats:
-    """Return an array, indexed [row, device], of the decrease of fragmentation (or of another measure) if the pod is
-    placed on the row. If the pod requests a part of a device, it is placed on the device of the entry."""
+    """Return an array, indexed [row, device]. An entry is the amount by which fragmentation (or another measure)
+    decreases if the pod is placed on the row and, if it requests a part of a device, on this device."""
     asks, parts = device_request(demand.shape, typical.resource), list[Floats]()
     for start in range(0, len(rows), ROWS):
         some = slice(start, start + ROWS)
@@ -221,8 +224,8 @@ def _gains(
 
 
 def taken_whole(left: Ints, asks: DeviceRequest) -> Ints:
-    """Return the free thousandths that remain after the pod has taken the first `asks.devices` devices with enough free
-    thousandths."""
+    """Return the free thousandths of each device after the pod is placed. The pod takes the first `asks.devices`
+    devices that have enough."""
     fits = (left >= asks.milli) & (asks.milli > 0)
     first = fits & (np.cumsum(fits, axis=1) <= asks.devices)
     return np.where(first, left - asks.milli, left)

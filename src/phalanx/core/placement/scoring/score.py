@@ -1,10 +1,10 @@
 """Choose one of the nodes on which a pod fits, by the policy (`Policy.score`).
 
-Each policy is a list of criteria, the strongest first. A criterion gives each node a number, and the node with the
-highest number is chosen. If nodes are equal in all criteria, the node with the smallest row is chosen, which is usually
-the oldest. `PACK` has no criteria, because the draft's packing order already decides. On the chosen node, a pod that
-requests a part of a device gets the shared device with the least free capacity, unless the policy chooses another
-device.
+Each policy is a list of criteria, the strongest first. A criterion gives each node a score, and the node with the
+highest score is chosen. If several nodes have equal scores in all criteria, the one with the smallest row is chosen,
+which is usually the oldest. `PACK` has no criteria, because the draft's packing order already decides. If the pod
+requests a part of a device, some policies also choose the device. With all other policies, the pod gets the shared
+device of the chosen node that has enough and the least free capacity.
 
 - SPREAD: the node with the highest mean free part of the requested resources after the pod is placed.
 - LOAD: the node with the smallest (measured use + grants of this cycle + request of the pod) / allocatable, for the
@@ -42,7 +42,7 @@ Positions: TypeAlias = NDArray[np.intp]
 Floats: TypeAlias = NDArray[np.float64]
 Criterion: TypeAlias = Callable[[Draft, Demand, Positions], Floats]
 
-TOUCHED = -2  # marks a row that the draft has changed, so that its scores are not cached
+TOUCHED = -2  # stands for a row that the draft has changed; its scores are not reused
 BY_FRAGMENTATION = {ScoringStrategy.FRAGMENTATION, ScoringStrategy.FEWEST_LOST}
 
 
@@ -52,8 +52,8 @@ def criteria(score: ScoringStrategy) -> tuple[Criterion, ...]:
 
 
 def device(draft: Draft, demand: Demand, position: int) -> int | None:
-    """Return the device that the strategy chooses for a pod that requests a part of a device at the position; None if
-    the strategy does not choose devices."""
+    """Return the device of the node at the position that the strategy chooses for the pod. Return None if the pod does
+    not request a part of exactly one device, or if the strategy does not choose devices."""
     share = demand.shape.share
     if share is None or share.count != 1:
         return None
@@ -67,7 +67,8 @@ def device(draft: Draft, demand: Demand, position: int) -> int | None:
 
 
 def spread(draft: Draft, demand: Demand, found: Positions) -> Floats:
-    """Score by the mean free part of the requested resources after the pod is placed."""
+    """Score by free capacity. For each requested resource, the amount that is free after the pod is placed is divided
+    by the allocatable amount; the score is the mean of these quotients."""
     parts = [
         (draft.free[name][found] - amount) / np.maximum(draft.columns.allocatable[name][draft.rows[found]], 1)
         for name, amount in demand.asks
@@ -76,8 +77,8 @@ def spread(draft: Draft, demand: Demand, found: Positions) -> Floats:
 
 
 def load(draft: Draft, demand: Demand, found: Positions) -> Floats:
-    """Score by measured use. The used part of the allocatable amount, with the pod, is computed for each resource, and
-    the largest part decides. A higher score means less use."""
+    """Score by measured use. For each requested resource, the use of the node with the pod is divided by the
+    allocatable amount. The largest of these quotients is the score, negated so that less use scores higher."""
     rows, worst = draft.rows[found], np.zeros(len(found))
     for name, amount in demand.asks:
         has = draft.columns.allocatable[name][rows]
@@ -146,8 +147,8 @@ def by_chance(draft: Draft, demand: Demand, found: Positions) -> Floats:
 
 
 def chance(draft: Draft, found: Positions) -> NDArray[np.uint64]:
-    """Return a pseudo-random number for each position in `found`. The number is computed from the position's row and
-    from the number of changes of nodes so far (splitmix64)."""
+    """Return a pseudo-random number for each position in `found`. The number is a hash (splitmix64) of the position's
+    row and of the number of changes to nodes so far."""
     seed = np.uint64(draft.changes() * 0xD1B54A32D192ED03 % 2**64)
     mixed = draft.rows[found].astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + seed
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -156,7 +157,7 @@ def chance(draft: Draft, found: Positions) -> NDArray[np.uint64]:
 
 
 def least_lost(draft: Draft, demand: Demand, found: Positions) -> Floats:
-    """Score each position in `found` by the best gain of its devices (see `gains_at`). The score of a row is cached
+    """Score each position in `found` by the gain on its best device (see `gains_at`). The score of a row is cached
     until the row changes."""
     if typical_pods(draft) is None:
         return np.zeros(len(found))
@@ -172,9 +173,9 @@ def least_lost(draft: Draft, demand: Demand, found: Positions) -> Floats:
 
 
 def gains_at(draft: Draft, demand: Demand, found: Positions) -> Floats | None:
-    """Return an array, indexed [index in `found`, device], of the gain if the pod used the device; None if no expected
-    pod requests devices. The strategy sets the measure and the rounding; because of the rounding, gains are the same on
-    every machine."""
+    """Return an array, indexed [index in `found`, device]. An entry is the gain if the pod uses the device: the
+    decrease of the measure that the strategy uses. The gains are rounded so that they are the same on every machine.
+    Return None if no expected pod requests devices."""
     if (typical := typical_pods(draft)) is None:
         return None
     free, left = stock(draft, found)
@@ -187,7 +188,7 @@ def gains_at(draft: Draft, demand: Demand, found: Positions) -> Floats | None:
 def typical_pods(draft: Draft) -> TypicalPods | None:
     """Return the typical pods for fragmentation; None if no expected pod requests devices.
 
-    The typical pods are cached with the node attributes until a node or the expected mix of pods changes."""
+    The typical pods are cached with the node attributes until a node or the list of expected pods changes."""
     columns, codes = draft.columns, draft.columns.devices.codes
     if not draft.expected or not codes:
         return None
@@ -200,13 +201,14 @@ def typical_pods(draft: Draft) -> TypicalPods | None:
 
 
 def stock(draft: Draft, found: Positions) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return (free cpu, free thousandths of each device) of each position in `found`."""
+    """Return two arrays: the free cpu of each position in `found`, and the free thousandths of each device at these
+    positions."""
     return draft.free[CPU][found], left_of(draft.ledger, counted(draft), draft.rows[found])
 
 
 def left_after(draft: Draft, demand: Demand, found: Positions) -> tuple[Floats, Floats]:
-    """Return the free cpu and the free devices of each position in `found` after the pod is placed, divided by the cpu
-    and the devices of the largest node."""
+    """Return what is free at each position in `found` after the pod is placed: cpu, as a fraction of the largest cpu of
+    any node, and devices, as a fraction of the largest number of devices of any node."""
     most_cpu, most_devices = largest(draft)
     asks, (free, left) = device_request(demand.shape, counted(draft)), stock(draft, found)
     return (free - asks.cpu) / most_cpu, (left.sum(axis=1) - asks.devices * asks.milli) / most_devices
@@ -243,12 +245,13 @@ CRITERIA: dict[ScoringStrategy, tuple[Criterion, ...]] = {
 }
 
 
-GROWN = 1.25  # the pods of known jobs are counted again when the number of jobs has changed by this factor
+GROWN = 1.25  # the pods of all jobs are counted again when the number of jobs has changed by this factor
 
 
 def expected_pods(cluster: Cluster) -> Expected:
-    """Return (shape, frequency) of the pods of the known jobs. The pods are counted again only when the number of known
-    jobs has changed by a quarter, because a rough expectation is enough."""
+    """Count the pods of all known jobs, and return (shape, number of pods) for each shape. The result is cached, and
+    the pods are counted again only after the number of jobs has changed by a factor of `GROWN`. A rough count is
+    enough."""
     jobs, scores = len(cluster.jobs), cluster.columns.scores
     then, known = scores.typical
     if known is None or not jobs / GROWN <= then <= jobs * GROWN:
