@@ -1,8 +1,8 @@
 """Decide which jobs a pending job may preempt, and choose a sufficient set of victims.
 
-The rules are Kueue's (withinClusterQueue, reclaimWithinCohort, fair sharing). The search tries victims on the draft
-(the free capacity while a cycle decides) before any job is stopped. The preemptor is nominated to the nodes of the
-victims, and starts when the victims have left.
+The rules are Kueue's (withinClusterQueue, reclaimWithinCohort, fair sharing). Before any job is stopped, the search
+removes the victims from the draft (the free capacity while a cycle decides) and checks whether the pending job then
+fits. The preemptor is nominated to the nodes of the victims, and starts when the victims have left.
 
 Parts, lowest first:
 

@@ -1,4 +1,4 @@
-"""The candidates of one search for victims. A candidate is either one pod above a gang's minimum (a surplus pod), or a
+"""The candidates of one search for victims. A candidate is a single pod above a gang's minimum (a surplus pod), or a
 whole gang.
 
 Candidates are numbered: first all single pods, then all gangs. `evict` checks whether the policy allows to evict a
@@ -6,10 +6,10 @@ candidate. If the policy allows the eviction, `evict` releases the candidate's c
 capacity on the draft. `restore` undoes an eviction. If a gang is evicted, its remaining surplus pods are evicted, too,
 and the pods that this cycle has placed for the gang are removed.
 
-Whether a candidate may be preempted must not depend on the victims chosen before it (rule R18). So some victims count
-as still running while the policy judges a candidate. If the candidate is a gang, victims that are surplus pods or
-belong to the preemptor's queue count as running. If the candidate is a surplus pod, gangs among the victims count as
-running."""
+Whether the policy allows to preempt a candidate must not depend on the order in which victims were chosen (rule R18).
+So the policy judges each candidate as if some earlier victims were still running. If the candidate is a gang, these are
+the surplus pods among the victims; if it is a surplus pod, the gangs among the victims. Victims from the preemptor's
+own queue are always treated as still running."""
 
 from __future__ import annotations
 
@@ -31,18 +31,17 @@ from phalanx.state.classes import Demand
 from phalanx.state.cluster import JobRecord, nominated_placements, spare_pods, with_their_members
 from phalanx.state.queues.quota import Charge, Cost, Key, gang_cost
 
-SURPLUS = -1  # the tier of pods above a minimum; they are evicted before all gangs
-LAST = 3  # this number is added to the tier of jobs that must be preempted last, so all other jobs have lower tiers
-LIGHT = 1e-3  # a pod above a minimum counts as this part of a candidate when candidates are counted
+SURPLUS = -1  # the tier of single pods above a minimum; lower tiers are evicted first
+LAST = 3  # added to the tier of jobs that must be preempted last, so that all other jobs have lower tiers
+LIGHT = 1e-3  # when victims are counted, a single pod above a minimum counts as this fraction of a victim
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Victim:
     """A job that is preempted, shrunk or moved.
 
-    `slots`: the slots that the job releases; empty if the whole job is preempted. `charge`: the amounts that are
-    subtracted from the usage of the victim's queue. `place`: if the job is moved, its new placements, to which it is
-    nominated."""
+    `slots`: the slots that the job releases; empty if the whole job is preempted. `charge`: the amounts by which the
+    usage of the victim's queue falls. `place`: if the job is moved, its new placements, to which it is nominated."""
 
     job: str
     rule: PreemptionRule
@@ -55,10 +54,10 @@ class VictimCandidates:
     """The candidates of one search.
 
     `going`: evicted candidate -> the preemption rule that allows its eviction, in the order of the evictions.
-    `above`: the number of candidates that are single pods. A candidate is a single pod if its number is below `above`,
-    and otherwise a gang.
-    `evicted_slots`: job -> the slots that this cycle has already evicted; empty if the whole job is preempted.
-    `excluded`: jobs that are not candidates."""
+    `above`: the number of candidates that are single pods. Candidates with a number below `above` are single pods, all
+    others are gangs.
+    `evicted_slots`: job -> the slots that earlier searches of this cycle have evicted; empty if the whole job is
+    preempted. `excluded`: jobs that are not candidates."""
 
     def __init__(self, context: PreemptionContext, rights: PreemptionPolicy, excluded: Collection[str] = ()) -> None:
         self.cluster, self.draft, self.ledger, self.running_pods = (
@@ -70,14 +69,14 @@ class VictimCandidates:
         self.rights = rights
         self.placed, self.evicted_slots = context.placed, context.victims
         self.going: dict[int, PreemptionRule] = {}
-        # True (a gang is judged) or False (a surplus pod is judged) -> queue -> charges of its victims that count as
-        # running
+        # True (for judging a gang) or False (for judging a surplus pod) -> queue -> the charges of its victims that are
+        # treated as still running
         self._aside: dict[bool, dict[str, Counter[Key]]] = {True: {}, False: {}}
-        self._lost: dict[str, Counter[Key]] = {}  # queue -> the amounts that its evicted candidates were charged
-        # (job number, role) -> the number of its pods that were evicted as single candidates.
+        self._lost: dict[str, Counter[Key]] = {}  # queue -> the amounts charged for its evicted candidates
+        # (job number, role) -> the number of the role's pods that were evicted as single candidates
         self._spared: dict[tuple[int, int], int] = {}
         self._spared_slots: set[tuple[int, Slot]] = set()
-        # entry of the table of running pods -> its slots, the highest ordinal first
+        # entry of the table of running pods -> the slots of its pods, the highest ordinal first
         self._slots: dict[int, list[Slot]] = {}
         self._growth = {job: found for job, placed in self.placed.items() if (found := self._growth_of(job, placed))}
         self._lay_out((*(job for job, slots in self.evicted_slots.items() if not slots), *excluded))
@@ -105,7 +104,7 @@ class VictimCandidates:
         counts = shed[entries]
         spare = np.repeat(entries, counts)
         self.above = above = len(spare)
-        # for each job, by job number, the candidate number of its whole gang; -1 if the gang is no candidate
+        # indexed by job number: the candidate number of the job's whole gang; -1 if the gang is no candidate
         self.gang_unit = np.full(len(may), -1, np.int64)
         self.gang_unit[gangs] = np.arange(above, above + len(gangs))
         self._nth = np.arange(above) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -125,13 +124,14 @@ class VictimCandidates:
         self._single = spare
 
     def _stay(self) -> tuple[Ints, Ints]:
-        """Return two arrays with one number for each entry of the table of running pods: how many pods of the entry are
-        not evicted by this cycle, and how many of the remaining pods are above the job's minimum."""
+        """Return two arrays with one number for each entry of the table of running pods. The first number is how many
+        pods of the entry this cycle has not evicted. The second is how many of these pods are above the job's
+        minimum."""
         residents, entry, rows = self.running_pods, self.running_pods.entry, self.cluster.columns.row_of
         pods, spare = entry("pods"), entry("spare")
         if any(self.evicted_slots.values()) or self._growth:
             pods, spare = pods.copy(), spare.copy()
-        # Pods that this cycle has placed count for the job's minimum as well, so more of its running pods are above the
+        # Pods that this cycle has placed count towards the job's minimum. So more of its running pods are above the
         # minimum.
         for job, growth in self._growth.items():
             for role, more in Counter(each.role for each in growth).items():
@@ -144,9 +144,9 @@ class VictimCandidates:
         return pods, np.minimum(spare, pods)
 
     def _name_pods(self) -> None:
-        """Mark the candidates whose holdings must be listed pod by pod: candidates with devices, gangs for which this
-        cycle has placed pods, and gangs with a nomination, because an evicted gang also loses its nomination (rule
-        R24)."""
+        """Mark the candidates whose pods must be listed one by one. These are candidates with devices, gangs for which
+        this cycle has placed pods, and gangs with a nomination. (An evicted gang also loses its nomination, by rule
+        R24.)"""
         for job in dict.fromkeys((*self.placed, *self.cluster.nominated)):
             number = self.running_pods.number_of.get(job, -1)
             if number >= 0 and (candidate := int(self.gang_unit[number])) >= 0:
@@ -178,8 +178,8 @@ class VictimCandidates:
         return seats
 
     def free_growth(self) -> None:
-        """Free on the draft the capacity of pods that this cycle has placed above the minimums of running jobs. Pods
-        whose eviction the policy does not allow are left out."""
+        """Remove from the draft the pods that this cycle has placed for running jobs above their minimums. Pods whose
+        eviction the policy does not allow stay on the draft."""
         for job, growth in self._growth.items():
             number, record = self.running_pods.number_of[job], self.cluster.jobs[job]
             for each in growth if self.gang_unit[number] >= 0 else ():
@@ -201,7 +201,7 @@ class VictimCandidates:
         return [*growth_of(self.cluster.jobs[job], placed)] if job in self.running_pods.number_of else []
 
     def _growth_charge(self, record: JobRecord, role: int) -> Charge | None:
-        """Return the charge of the job's queue for one pod of the role."""
+        """Return the amounts that the job's queue is charged for one pod of the role."""
         pods = [int(each == role) for each in range(len(record.job.roles))]
         return record.charge and record.charge._replace(cost=self._cost(record, pods), jobs=0)
 
@@ -240,7 +240,7 @@ class VictimCandidates:
         return int(self._single[candidate])
 
     def slot_of(self, candidate: int) -> Slot:
-        """Return the slot of a candidate that is a single pod. Of several pods of a role on one node, the pod with the
+        """Return the slot of a candidate that is a single pod. If a role has several pods on one node, the pod with the
         highest ordinal is evicted first."""
         entry = int(self._single[candidate])
         if entry not in self._slots:
@@ -254,8 +254,8 @@ class VictimCandidates:
     # Evicting and restoring
 
     def evict(self, candidate: int) -> bool:
-        """Evict the candidate if the policy allows the eviction, and if the candidate's queue could not take the
-        capacity back later. Return whether the candidate was evicted."""
+        """Evict the candidate if the policy allows it, and if the candidate's queue could not take the capacity back by
+        preemption later (rule R20). Return whether the candidate was evicted."""
         if not self.evict_if_permitted(candidate):
             return False
         if self.would_be_taken_back([candidate]):
@@ -276,14 +276,14 @@ class VictimCandidates:
         return True
 
     def would_be_taken_back(self, evicted: Iterable[int]) -> bool:
-        """Return whether the queue of one of the candidates `evicted` could later take the capacity back by preemption
-        (rule R20)."""
+        """Return whether the queue of one of the evicted candidates could later preempt the preemptor, and so take the
+        capacity back (rule R20)."""
         queues = {self.queue(each) for each in evicted if self.going[each] in GOES_BEYOND}
         return any(self.rights.takes_too_much(queue, self._lost) for queue in queues)
 
     def could_return(self, charge: Charge) -> bool:
-        """Return whether an evicted gang of another queue could preempt the preemptor later, when the gang waits again
-        (rule R20). `charge`: the charge of the preemptor."""
+        """Return whether an evicted gang of another queue could preempt the preemptor as soon as the gang is pending
+        again (rule R20). `charge`: the charge of the preemptor."""
         gangs = np.array([each for each in self.going if self.is_gang(each)], np.int64)
         queues, alike = self.field.group[gangs], dict[tuple[Any, ...], JobRecord]()
         others = [each for each in set(queues.tolist()) if self.rights.may_lose_to(self.running_pods.queues[each])]
@@ -299,8 +299,8 @@ class VictimCandidates:
 
     @contextmanager
     def _judged(self, *, gang: bool) -> Iterator[None]:
-        """Return a context in which the policy checks a candidate. Inside the context, the ledger also has the charges
-        of victims that must count as still running. `gang`: True if the candidate is a whole gang."""
+        """While the `with` block runs, the ledger also has the charges of the victims that the policy must treat as
+        still running. The policy judges a candidate in this block. `gang`: True if the candidate is a whole gang."""
         aside, mark = self._aside[gang], self.ledger.mark()
         for queue, amounts in aside.items():
             self.ledger.charge(Charge(queue, "", "", tuple(amounts.items()), 0))
@@ -310,13 +310,13 @@ class VictimCandidates:
             self.ledger.rewind(mark)
 
     def _loss(self, candidate: int) -> Charge | None:
-        """Return the amounts by which the charges of the candidate's queue fall if the candidate is evicted. For a
-        gang, the charges of pods that were evicted earlier as single candidates are included."""
+        """Return the amounts by which the usage of the candidate's queue falls if the candidate is evicted. The result
+        for a gang includes its pods that were evicted earlier as single candidates."""
         return self._whole_charge(candidate) if self.is_gang(candidate) else self.charge_of(candidate)
 
     def _whole_charge(self, candidate: int) -> Charge | None:
-        """Return the amounts that the queue is charged for the gang. The pods that this cycle has granted are included,
-        and the slots that it has evicted are left out."""
+        """Return the amounts that the queue is charged for the gang. Pods that this cycle has granted to the gang are
+        included. Slots that earlier searches of this cycle have evicted are not."""
         record = self.record(candidate)
         granted, told = self.ledger.of_jobs.get(record.job.id), self.evicted_slots.get(record.job.id)
         if record.charge is None or not (granted or told):
@@ -348,8 +348,8 @@ class VictimCandidates:
         del self.going[candidate]
 
     def charge_of(self, candidate: int) -> Charge | None:
-        """Return the amounts by which the charges of the candidate's queue fall if the candidate is evicted. For a
-        gang, the charges of pods that were evicted earlier as single candidates are left out."""
+        """Return the amounts by which the usage of the candidate's queue falls if the candidate is evicted. The result
+        for a gang does not include its pods that were evicted earlier as single candidates."""
         record, number = self.record(candidate), int(self.field.job[candidate])
         if record.charge is None:
             return None
@@ -371,8 +371,8 @@ class VictimCandidates:
         return gang_cost(record.gang, pods, record.flavors, branch.rules.flavors)
 
     def _enter(self, candidate: int, sign: int) -> None:
-        """If `sign` is -1, release the candidate's charge in the ledger, and count the eviction against the hourly
-        preemption budget of its queue. If `sign` is 1, undo these two changes."""
+        """If `sign` is -1, release the candidate's charge in the ledger. For a gang, also count the eviction against
+        the hourly preemption budget of its queue. If `sign` is 1, undo both."""
         queue = self.queue(candidate)
         if self.rights.counts and (charge := self.charge_of(candidate)) is not None:
             self._account(queue, charge, sign, gang=self.is_gang(candidate))
@@ -411,21 +411,21 @@ class VictimCandidates:
     # The victims of a search
 
     def most_precious_first(self) -> list[int]:
-        """Return the evicted candidates in the order in which they should be restored: gangs before single pods; then
-        candidates of the preemptor's own queue before candidates of other queues; then by priority, the highest first;
-        then by run time, the longest first."""
+        """Return the evicted candidates in the order in which they should be restored. Gangs come before single pods,
+        and candidates of the preemptor's own queue before those of other queues. Then come higher priorities before
+        lower, and longer run times before shorter."""
         field, at = self.field, np.fromiter(self.going, np.int64, len(self.going))
         keys = (at, -field.ran_s[at], -field.priority[at], -field.tier[at], at < self.above)
         found: list[int] = at[np.lexsort(keys)].tolist()
         return found
 
     def goes_with_its_gang(self, candidate: int) -> bool:
-        """Return whether the candidate is a single pod of a gang that is evicted as a whole."""
+        """Return whether the candidate is a single pod, and its whole gang is evicted as well."""
         return not self.is_gang(candidate) and int(self.gang_unit[self.field.job[candidate]]) in self.going
 
     def victims(self) -> Iterator[Victim]:
-        """Yield the victims: first the gangs, in the reverse order of `most_precious_first`, then the jobs that lose
-        single pods."""
+        """Yield the victims. First come the gangs, in the reverse order of `most_precious_first`; then the jobs that
+        lose only single pods."""
         alone: dict[str, list[int]] = {}
         for candidate in reversed(self.most_precious_first()):
             record = self.record(candidate)
@@ -444,8 +444,8 @@ class VictimCandidates:
 
 
 def growth_of(record: JobRecord, placed: Sequence[Placement]) -> Iterator[Placement]:
-    """Yield the placements of a started job that are above its minimum and can be preempted one by one. If the job is
-    below its minimum, the first placements fill the minimum and are not yielded."""
+    """Yield those of `placed` that are above the minimum of the started job and can be preempted one by one. Placements
+    that the job needs to reach its minimum are not yielded."""
     if record.job.size not in (GangSize.ELASTIC, GangSize.IN_TURN):
         return
     missing = [max(0, least - has) for has, least in zip(record.kept(), record.minimums, strict=True)]

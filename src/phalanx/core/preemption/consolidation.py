@@ -1,15 +1,15 @@
 """Consolidation: move running jobs to other nodes in order to make a pending job fit (as KAI's action "consolidation").
 
-If the free capacity is enough in total, but split over too many nodes, movable jobs are stopped and nominated to other
-nodes. Jobs are moved only if the pending job cannot start otherwise, and can start after the moves. Before any job is
-stopped, new placements of all moved jobs are found on the draft. The new placements use capacity that is free now or
-becomes free by the moves. So after each consolidation more jobs run than before, and consolidations cannot follow each
-other without end.
+Free capacity may be enough for a pending job in total, but split over too many nodes. Then movable jobs are stopped and
+nominated to other nodes. Jobs are moved only if the pending job cannot start otherwise and can start after the moves.
+Before any job is stopped, the search finds new placements for all moved jobs on the draft. They use capacity that is
+free now or that other moved jobs leave. So each consolidation increases the number of running jobs, and there can be no
+endless series of consolidations.
 
 Only whole gangs are moved, of any priority, if their queue has the setting `consolidate`. Movable jobs are protected by
 the same rules as victims of preemption (opt-out, minimum run time, hourly budget). The search for victims also finds
-the jobs to move. If a job cannot be placed on other nodes, the search is repeated without this job, at most `ATTEMPTS`
-times."""
+the jobs to move. If one of them cannot be placed on other nodes, the search is repeated without this job. There are at
+most `ATTEMPTS` searches."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ class MovePolicy(PreemptionPolicy):
     preempts = False
 
     def may_be_asked(self) -> tuple[Mask, NDArray[np.int64]]:
-        """Return (mask of the jobs that may be moved, tier of each job), by job number."""
+        """Return two arrays, indexed by job number: the mask of the jobs that may be moved, and the tier of each
+        job."""
         queues = self.running_pods.queues
         latest = np.full(len(queues), -np.inf)
         for number, name in enumerate(queues):
@@ -59,8 +60,8 @@ class MovePolicy(PreemptionPolicy):
 def find_moves(context: PreemptionContext, job: Job, offer: FlavorAssignment) -> PreemptionPlan | None:
     """Return a plan that moves running jobs so that `job` can start; None if moves do not make this possible. The draft
     and the ledger are unchanged when the function returns."""
-    # Jobs with named devices are not moved, because a slot in the state has only one list of devices, but a moved job
-    # would need two: the old and the new devices.
+    # Jobs with named devices are not moved. A moved job would have old and new devices for some time, but a slot in the
+    # state has only one list of devices.
     records = ((name, context.cluster.jobs[name]) for name in context.running_pods.number_of)
     spared = {name for name, record in records if record.devices or not record.job.movable} | {*context.victims}
     for _ in range(ATTEMPTS):
@@ -82,11 +83,11 @@ def find_moves(context: PreemptionContext, job: Job, offer: FlavorAssignment) ->
 
 
 def new_placements(context: PreemptionContext, victim: Victim) -> list[Placement] | None:
-    """Return new placements for the victim, with the same number of pods of each role, and take their capacity from the
-    draft. Return None if the victim fits only on its present nodes, or on no nodes.
+    """Place the victim on other nodes of the draft, with the same number of pods of each role, and return the new
+    placements. Return None if the victim fits only on its present nodes, or on no nodes.
 
-    A moved job starts from the beginning, so a role needs its full minimum again, even if some of its pods have already
-    finished."""
+    A moved job starts from the beginning. So each role needs its full minimum again, even if some pods of the role have
+    already finished."""
     cluster, record = context.cluster, context.cluster.jobs[victim.job]
     has = pods_by_role(record.placements, len(record.job.roles))
     needed = record.gang.required_roles

@@ -31,11 +31,11 @@ class PreemptionContext:
     has evicted; `running_pods` still includes these pods.
     `victims`: job -> the slots that this cycle has evicted; empty if the whole job is preempted.
     `placed`: job -> the pods that this cycle has placed for it. `running_pods` does not include them yet.
-    `spent`: queue -> the number of its jobs that this cycle has preempted whole.
+    `spent`: queue -> the number of its jobs that this cycle has preempted as a whole.
     `place`: the function that places a gang on the draft without delaying reservations.
-    `is_guarded`: True if the preemptor must respect reservations. `without_growth`: True if pods that this cycle has
-    placed above minimums are removed from the draft before the search, as far as the preemptor may preempt them.
-    `richest`: a cache with the results of `policy.richest_children`, by version of the ledger."""
+    `is_guarded`: True if the preemptor must respect reservations. `without_growth`: True if the search first removes
+    pods from the draft that this cycle has placed above the minimums of running jobs, provided that the preemptor may
+    preempt them. `richest`: a cache: version of the ledger -> result of `policy.richest_children`."""
 
     cluster: Cluster
     draft: Draft

@@ -1,10 +1,10 @@
 """Ensure that preemption does not delay a reservation (`core.backfill.reservation`).
 
 A preemptor must not delay the first reservation. So a search for victims only uses capacity that the first reservation
-does not need during the run of the preemptor. Then the plan of the search is tried in the forecast (the expected free
-capacity over time): with the victims removed and the preemptor placed, every reserved job must still be able to start
-at its reserved time. There is one exception: a preemptor need not respect the reservation of a job that it could
-preempt if that job were running.
+does not need during the run of the preemptor. Then the plan of the search is applied to the forecast (the expected free
+capacity over time). With the victims removed and the preemptor placed, every reserved job must still be able to start
+at its reserved time. There is one exception: the preemptor need not respect reservations if it could preempt each
+reserved job, supposing that this job were running.
 
 The first reservation may move to other nodes, as long as the start of its job stays the same (rule R13)."""
 
@@ -35,9 +35,10 @@ from phalanx.state.queues.quota import Charge, Cost
 
 
 class ReservationGuard:
-    """The guard of one search for victims, which ensures that the result delays no reservation. `cost`: the amounts
-    that the preemptor would be charged. `forecast`: the forecast with the reservations; None if there are no
-    reservations."""
+    """Runs the search for victims of one preemptor, and ensures that the result delays no reservation.
+
+    `cost`: the amounts that would be charged for the preemptor.
+    `forecast`: the forecast with the reservations; None if the cycle has no forecast."""
 
     def __init__(
         self,
@@ -59,7 +60,7 @@ class ReservationGuard:
             self.guarded = not self.lifted
 
     def beside(self, context: PreemptionContext) -> PreemptionContext:
-        """Return the context with a `place` function that does not delay the reservations. If the preemptor need not
+        """Return a copy of `context` whose `place` function does not delay the reservations. If the preemptor need not
         respect reservations, return `context` unchanged."""
         forecast = self.forecast if self.guarded else None
         place = None if forecast is None else forecast.placer(self.record, self.request)
@@ -68,8 +69,8 @@ class ReservationGuard:
     def find(
         self, context: PreemptionContext, offers: Sequence[FlavorAssignment], rights: type[PreemptionPolicy]
     ) -> PreemptionPlan | None:
-        """Try the offers in order, and return the first plan that delays no reservation; None if every plan would delay
-        a reservation, or there is no plan."""
+        """Search victims for each of the offers in order, and return the first plan that delays no reservation. Return
+        None if there is no such plan."""
         cluster, job = context.cluster, self.record.job
         wants = queue_preemption(cluster, cluster.queue_of(job))
         kinds = kinds_of(cluster, self.record, rights)
@@ -95,9 +96,9 @@ class ReservationGuard:
         rights: type[PreemptionPolicy],
         plan: PreemptionPlan | None,
     ) -> bool:
-        """Return whether a search would find different victims if the pods that this cycle has placed above minimums
-        did not exist. If so, this cycle preempts no job for the request, because the next cycle can preempt the pods
-        above minimums instead (rule R18). `plan`: the plan with the present victims; None if the search found no
+        """Return whether a search would find different victims without the pods that this cycle has placed above the
+        minimums of running jobs. If so, this cycle preempts no job for the request. The next cycle can preempt those
+        pods instead (rule R18). `plan`: the plan that the search has found with those pods; None if it found no
         plan."""
         jobs = context.cluster.jobs
         if plan is not None and not plan.victims:
@@ -110,9 +111,9 @@ class ReservationGuard:
     def find_instead_of(
         self, context: PreemptionContext, offers: Sequence[FlavorAssignment], other: JobRecord
     ) -> PreemptionPlan | None:
-        """Try the offers in order, and return the first plan without victims; None if no offer has a plan without
-        victims. The capacity of terminating pods counts as free, and also the nominated capacity of the job `other`,
-        whose nomination the caller has withdrawn."""
+        """Return a plan without victims for the first of the offers that has one; None if no offer has one. The plan
+        may use the capacity of terminating pods. It may also use the capacity that was nominated to the job `other`;
+        the caller has already withdrawn this nomination."""
         cluster, job, released = context.cluster, self.record.job, list[Release]()
         if self.guarded and self.forecast is not None:
             granted = zip(self.forecast.ends.given, self.forecast.ends.granted, strict=True)
@@ -136,8 +137,8 @@ class ReservationGuard:
         return self.forecast.holds_with([*besides, *self.changes(found)])
 
     def enter(self, found: PreemptionPlan) -> None:
-        """Add the victims and the placements of an accepted plan to the forecast. If the preemptor itself has a
-        reservation, remove the reservation, because the preemptor no longer waits for capacity."""
+        """Apply an accepted plan to the forecast: add the placements of the preemptor, and remove the victims. If the
+        preemptor itself has a reservation, remove this as well, because the preemptor no longer waits for capacity."""
         forecast = self.forecast
         if forecast is None:
             return
@@ -149,8 +150,8 @@ class ReservationGuard:
                 forecast.ends.given.append((Request(victim.job), forecast.cluster.jobs[victim.job].gang, victim.place))
 
     def changes(self, found: PreemptionPlan) -> list[CapacityChange]:
-        """Return the changes of the forecast by the plan: the capacity that its victims release, and the capacity that
-        the preemptor takes."""
+        """Return the changes of the forecast if the plan is carried out: the capacity that the victims release, and the
+        capacity that the preemptor takes."""
         assert self.forecast is not None  # the callers have checked that there is a forecast
         forecast = self.forecast
         if not forecast.reservations and forecast.profile is None:
@@ -171,8 +172,8 @@ def victims_of(plan: PreemptionPlan) -> set[tuple[str, tuple[Slot, ...]]]:
 
 
 def kinds_of(cluster: Cluster, record: JobRecord, rights: type[PreemptionPolicy]) -> Sequence[type[PreemptionPolicy]]:
-    """Return the preemption policies to try, in order: for a request for a whole job, the policies of the queue's
-    strategy; for other requests, only `rights`."""
+    """Return the preemption policies to try, in order. A request for a whole job uses the policies of the queue's
+    strategy, other requests only `rights`."""
     wants = queue_preemption(cluster, record.queue)
     return in_turn(wants.strategy) if rights is PreemptionPolicy else (rights,)
 
@@ -192,8 +193,8 @@ def may_preempt_if_it_ran(
 
 
 def released_by(forecast: BackfillForecast, victim: Victim, gone: Collection[Slot]) -> Iterator[CapacityChange]:
-    """Yield the changes of the forecast that the eviction of a victim causes: its capacity is released and, if the
-    victim is moved, capacity on other nodes is taken. `gone`: slots of the victim that are already terminating."""
+    """Yield the changes of the forecast that follow from the eviction of a victim. Its capacity is released. If the
+    victim is moved, it takes capacity on other nodes. `gone`: slots of the victim that are already terminating."""
     cluster, record = forecast.cluster, forecast.cluster.jobs[victim.job]
     ends_s = cluster.ends.of.get(victim.job, INFINITE_S)
     if victim.slots:
@@ -202,6 +203,6 @@ def released_by(forecast: BackfillForecast, victim: Victim, gone: Collection[Slo
         held = held_without(cluster, victim.job, gone) if gone else held_by_job(cluster, victim.job)
         yield CapacityChange(ends_s, held, 1)
     if victim.place:
-        # a moved job starts from the beginning, so its expected end changes
+        # a moved job starts from the beginning, so it has a new expected end
         anew_s = forecast.ends.of(record, Request(victim.job))
         yield CapacityChange(anew_s, held_by_placements(cluster.columns, record.gang, victim.place), -1)

@@ -1,7 +1,7 @@
-"""Nominations: nodes that are charged to a job although its victims have not left them yet.
+"""Nominations. A job is nominated to the nodes on which it will start as soon as its victims have left them.
 
-A nomination is charged to its nodes when it is made. Until the victims are gone, the nominated nodes are overcommitted,
-so no other job is placed on them. Every cycle checks every nomination before all other requests:
+A nominated job is charged to its nodes at once. Until the victims have left, these nodes are overcommitted, so no other
+job is placed on them. Every cycle checks every nomination before all other requests:
 
 - The job *starts* when two conditions are met. First, without the amounts of later nominations, none of its nodes is
   overcommitted. Second, no terminating pod blocks the job by a port, a device, anti-affinity or topology spread. The
@@ -14,11 +14,11 @@ so no other job is placed on them. Every cycle checks every nomination before al
 - Otherwise the nomination is *kept*, and the job reports which victims it waits for. If the time limit of the
   nomination has passed, the nomination *moves* to other nodes as soon as all of the job's pods fit on them.
 
-A job may also be nominated to nodes that were requested from a node group. A nomination to requested nodes is kept
-until all requested nodes have joined the cluster, or until its time limit has passed.
+A job may also be nominated to nodes that a node group is still creating. Such a nomination is kept until all of these
+nodes have joined the cluster, or until its time limit has passed.
 
 Pods above the minimum of a running job can be nominated too, and are placed when the capacity is free. A queued job
-loses its nomination when it is withdrawn or changed (`core.fold.fold`). A nominated pod above the minimum loses its
+loses its nomination when the job is deleted or changed (`core.fold.fold`). A nominated pod above the minimum loses its
 nomination when the job no longer requests this pod."""
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from phalanx.state.nodes.devices import DeviceUse, device_use
 from phalanx.state.nodes.pod_index import selector_matches, term_matches
 from phalanx.state.nodes.table import NodeTable
 
-# The time, after the end of their grace period, that victims may need to terminate, before the nomination may move to
-# other nodes.
+# If the victims still run this long after the end of their grace period, the nomination may move to other nodes.
 PATIENCE_S = 600.0
 
 
 class NominationState(Enum):
-    """The next step of a nomination."""
+    """What a cycle does with a nomination: start the job (FREE), keep the nomination (KEPT), or withdraw it
+    (BROKEN)."""
 
     FREE = "free"
     KEPT = "kept"
@@ -58,7 +58,7 @@ class NominationState(Enum):
 class LeavingPods:
     """The terminating pods of all jobs. Each cycle creates this object once.
 
-    `released`: row -> resource -> the amount that terminating pods on the row's node release.
+    `released`: row -> resource -> the amount that the terminating pods on this node release.
     `jobs_on`: node -> the jobs with terminating pods on the node."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -119,15 +119,15 @@ def fell_below(cluster: Cluster, record: JobRecord) -> bool:
 
 
 def nominated_later(cluster: Cluster, record: JobRecord, row: int) -> Mapping[str, int]:
-    """Return the amounts that later nominations request on the node in this row. Jobs with later nominations must wait
-    for the start of this job."""
+    """Return resource -> the amount that jobs with later nominations hold on the node in this row. These jobs may start
+    only after this job."""
     order = list(cluster.nominated)
     return nominated_in(cluster, row, dict.fromkeys(order[order.index(record.job.id) + 1 :]))
 
 
 def leaver_in_the_way(cluster: Cluster, record: JobRecord) -> bool:
-    """Return whether a terminating pod blocks the nominated job because of a port, a device, anti-affinity or topology
-    spread."""
+    """Return whether the nominated job cannot start yet because of a terminating pod: its port, its device,
+    anti-affinity or topology spread."""
     if not record.devices and all(demand.unconstrained and demand.kind is None for demand in record.gang.demands):
         return False
     return any(
@@ -149,22 +149,22 @@ def slots_clash(record: JobRecord, slot: Slot, node: str, other: JobRecord, leav
 
 
 def keeps_away(demand: Demand, other: Demand) -> bool:
-    """Return whether a required anti-affinity term of the demand selects pods of the other demand."""
+    """Return whether a required anti-affinity term of `demand` selects the pods of `other`."""
     shape = demand.shape
     return any(not term.weight and term_matches(term, shape.namespace, other.kind) for term in shape.away)
 
 
 def makes_uneven(demand: Demand, other: Demand) -> bool:
-    """Return whether a required spread constraint of the demand counts pods of the other demand."""
+    """Return whether a required spread constraint of `demand` counts the pods of `other`."""
     shape, kind = demand.shape, other.kind
     spread = (each.selector for each in shape.spread if each.required)
     return kind is not None and any(selector_matches(selector, (shape.namespace,), kind) for selector in spread)
 
 
 def lacks_required_neighbor(cluster: Cluster, record: JobRecord, slot: Slot, node: str) -> bool:
-    """Return True if the pods that the slot's required affinity selects run only in other domains than the node's.
-    Return False if no selected pod runs at all, because the slot's pod was allowed to be the first one when the
-    nomination was made."""
+    """Return True if the slot's required pod affinity selects running pods, but none in the topology domain of the
+    node. Return False if it selects no running pod at all: when the nomination was made, the slot's pod was allowed to
+    be the first one."""
     shape = record.gang.demands[slot.role].shape
     terms = [term for term in shape.near if not term.weight]
     if not terms:
@@ -197,8 +197,8 @@ def other_running_pods(cluster: Cluster, record: JobRecord) -> Iterator[tuple[Af
 
 
 def leaving_slots(cluster: Cluster) -> Iterator[tuple[JobRecord, Slot]]:
-    """Yield (record, slot) of all terminating pods. A search for victims counts the capacity of terminating pods as
-    free, however long they take to terminate (rule R17)."""
+    """Yield (record, slot) of all terminating pods. A search for victims treats the capacity of terminating pods as
+    free, no matter how long they take to terminate (rule R17)."""
     for job in cluster.leaving:
         record = cluster.jobs[job]
         for slot in sorted(record.leaving):
@@ -206,19 +206,20 @@ def leaving_slots(cluster: Cluster) -> Iterator[tuple[JobRecord, Slot]]:
 
 
 def is_short(columns: NodeTable, row: int, back: Mapping[str, int]) -> bool:
-    """Return whether the node in this row is overcommitted, even after `back` (resource -> amount) is released on
+    """Return whether the node in this row is still overcommitted after `back` (resource -> amount) is released on
     it."""
     return any(int(column[row]) + back.get(name, 0) < 0 for name, column in columns.free.items())
 
 
 def leave_enough(cluster: Cluster, rows: set[int], others: LeavingPods) -> bool:
-    """Return whether none of the nodes in these rows is overcommitted after all terminating pods have left."""
+    """Return whether the overcommitted nodes in these rows have enough capacity again after all terminating pods have
+    left."""
     return not any(is_overcommitted(cluster, row, others.released.get(row, {})) for row in rows)
 
 
 def lower_nominated(cluster: Cluster, record: JobRecord) -> Iterator[JobRecord]:
-    """Yield the nominated jobs of lower priority in the job's queue. Running jobs with nominated pods above their
-    minimums are included."""
+    """Yield the nominated jobs in the same queue that have a lower priority than the job. They include running jobs
+    that have nominated pods above their minimum."""
     queue = record.queue
     for name in list(cluster.nominated):
         other = cluster.jobs[name]
@@ -228,8 +229,8 @@ def lower_nominated(cluster: Cluster, record: JobRecord) -> Iterator[JobRecord]:
 
 
 def place_elsewhere(cluster: Cluster, draft: Draft, record: JobRecord, now_s: float) -> list[Placement]:
-    """Place all nominated pods of the job on nodes that are not overcommitted, and leave the pods on the draft. Return
-    the placements; an empty list if the pods do not fit, or if the job runs and has a topology request."""
+    """Move all nominated pods of the job, on the draft, to nodes that are not overcommitted, and return the new
+    placements. Return an empty list if the pods do not fit, or if the job already runs and has a topology request."""
     if record.phase is not Phase.QUEUED and record.gang.tree is not None:
         return []
     drafted, devices = draft.mark(), record.devices
@@ -245,7 +246,7 @@ def place_pods(cluster: Cluster, draft: Draft, record: JobRecord, pods: Sequence
     """Place `pods[role]` pods of each role of the job on the draft. Return the placements; an empty list if the pods do
     not fit."""
     roles = tuple(replace(role, count=each, minimum=each) for role, each in zip(record.job.roles, pods, strict=True))
-    # all pods must fit, so the groups get no minimum of members
+    # all of these pods must fit, so the groups must not start with fewer members
     groups = tuple(replace(group, minimum=None) for group in record.gang.groups)
     crew = cluster.interned.gang(roles, groups, record.gang.closeness, record.gang.size)
     if record.flavors:
@@ -256,15 +257,16 @@ def place_pods(cluster: Cluster, draft: Draft, record: JobRecord, pods: Sequence
 
 
 def growing_jobs(cluster: Cluster, places: Iterable[str], actions: Sequence[Action]) -> set[str]:
-    """Return the running jobs that get more pods in this cycle. `places`: the jobs for which pods were placed.
-    `actions`: the actions of the cycle; a running job with a nomination among them also gets more pods."""
+    """Return the running jobs that get more pods in this cycle. `places`: the running jobs for which the cycle has
+    placed pods. `actions`: the actions of the cycle. A running job that one of them nominates to nodes also gets more
+    pods."""
     nominated = (each.job for each in actions if isinstance(each, Nominate) and each.placements)
     return {*places, *(job for job in nominated if cluster.jobs[job].phase is not Phase.QUEUED)}
 
 
 def each_slot_once(placed: Sequence[Placement], nominated: Sequence[Placement]) -> list[Placement]:
-    """Return the placements that this cycle has made for a job, and the nominated placements of all slots for which
-    this cycle has made no placement."""
+    """Return the placements that this cycle has made for a job. For its other slots with a nomination, add the
+    nominated placements."""
     known = {(each.role, each.ordinal) for each in placed}
     return [*placed, *(each for each in nominated if (each.role, each.ordinal) not in known)]
 
@@ -278,16 +280,16 @@ def vacate(cluster: Cluster, draft: Draft, record: JobRecord, placements: Sequen
 
 
 def leavers(record: JobRecord, others: LeavingPods) -> Sequence[str]:
-    """Return the jobs with terminating pods on the nodes to which the job of `record` is nominated."""
+    """Return the jobs that have terminating pods on any node to which the job of `record` is nominated."""
     return sorted({job for node in set(record.nominated.values()) for job in others.jobs_on.get(node, ())})
 
 
 def with_overcommitted(cluster: Cluster, draft: Draft, others: LeavingPods) -> Draft | None:
-    """Return a draft that also has the nodes that are overcommitted only until the terminating pods (`others`) have
-    left; None if no node is overcommitted only by them.
+    """Some nodes are overcommitted only until the terminating pods (`others`) have left. Return a draft that also has
+    these nodes; None if there are none.
 
-    In the returned draft, overcommitted nodes stay closed until a search for victims removes the terminating pods (rule
-    R17). So if the cluster has only one node, a second preemptor can be nominated before the first has started."""
+    In the returned draft, these nodes are closed until a search for victims removes the terminating pods from the draft
+    (rule R17). So even in a cluster of one node, a second preemptor can be nominated before the first has started."""
     columns = draft.columns
     leaving = [row for row in others.released if columns.attributes.ready[row] and columns.least_free(row) < 0]
     rows = [row for row in leaving if not is_short(columns, row, others.released[row])]
@@ -295,7 +297,7 @@ def with_overcommitted(cluster: Cluster, draft: Draft, others: LeavingPods) -> D
         return None
     free = {name: column.copy() for name, column in columns.free.items()}
     for column in free.values():
-        # amounts below 0 are raised to 0, because a new draft leaves out overcommitted rows
+        # free amounts below 0 are raised to 0 for now, because a new draft leaves out overcommitted rows
         column[rows] = np.maximum(column[rows], 0)
     wider = Draft(columns.with_free(free), draft.topologies, draft.score, draft.expected)
     for position in np.isin(wider.rows, rows).nonzero()[0].tolist():

@@ -19,11 +19,11 @@ There are four rules. Reasons use these names; Kueue's names are in brackets:
   victims must not exceed the threshold. This rule does not apply if one of the two queues has fair sharing, because
   fair sharing would undo the preemption (Kueue forbids this combination, too).
 
-Usage and guarantees are compared only for resources that the job requests and for which at least one of the two sides
-has a guarantee. If neither side has a guarantee, all resources that the job requests are compared. The rules are
-checked again before each victim, because each eviction lowers the usage of the victim's queue: a queue whose usage has
-fallen to its guarantee loses no more jobs. A gang is preempted as a whole. So the last gang that a queue loses may
-bring the queue below its guarantee.
+All these rules compare the usage of a queue with its guarantee, or with other usage. They look only at resources that
+the job requests and for which at least one of the two sides has a guarantee. If neither side has a guarantee, all
+resources that the job requests are compared. Each eviction lowers the usage of the victim's queue. So the rules are
+checked again before each further victim: a queue whose usage has fallen to its guarantee loses no more jobs. A gang is
+always preempted as a whole, so the last gang that a queue loses may bring the usage below the guarantee.
 
 A running job cannot be preempted if its user opted out of preemption, if its queue is not reclaimable, if it has run
 for less than its queue's `min_run_s`, if it is already terminating, or if its queue's preemption budget for this hour
@@ -77,7 +77,7 @@ class PreemptionRule(StrEnum):
     CONSOLIDATION = "consolidation"
 
 
-# rules by which the preemptor's queue may exceed its own guarantee
+# under these rules, the preemptor's queue may exceed its guarantee
 GOES_BEYOND = (PreemptionRule.FAIR_SHARE, PreemptionRule.BORROWING)
 KUEUE = {
     PreemptionRule.WITHIN: "InClusterQueue",
@@ -88,13 +88,13 @@ KUEUE = {
 
 
 class PreemptionPolicy:
-    """The preemption policy for one job (the preemptor). `cost`: the amounts that the job would be charged. While the
-    policy is used, the charges of already chosen victims are removed from the ledger. `preempts`: True if victims are
-    stopped; False if they are moved to other nodes. `again`: the number of earlier preemptions of the preemptor that
-    the cluster state does not count yet."""
+    """The preemption policy for one job (the preemptor). `cost`: the amounts that the job would be charged. The search
+    removes the charges of already chosen victims from the ledger, and the policy uses this ledger. `preempts`: True if
+    victims are stopped; False if they are moved to other nodes. `again`: the number of earlier preemptions of the
+    preemptor that the cluster state does not count yet."""
 
     preempts = True
-    # True if the victim's side, after the eviction, must still have at least the share of the preemptor's side
+    # True if the share of the victim's side, after the eviction, must be at least the share of the preemptor's side
     final = False
 
     def __init__(self, context: PreemptionContext, job: Job, cost: Cost, again: int = 0) -> None:
@@ -107,18 +107,18 @@ class PreemptionPolicy:
         self.fence = next(
             (one.name for one in self.branch.path if queue_preemption(self.cluster, one.name).fence), None
         )
-        # True if the queue with the highest share loses a job before other queues do.
+        # True if victims are taken from the queue with the highest share first.
         self.fairest = self.preemption.victims is VictimOrder.FAIREST
-        self.spent = dict(context.spent)  # queue -> how many of its jobs this cycle and this search preempt whole
+        self.spent = dict(context.spent)  # queue -> how many of its jobs this cycle and this search preempt as a whole
         others = self.preemption.reclaim is not ReclaimWithinCohort.NEVER or self.preemption.borrowing
-        # True if the policy's answers depend on the charges of queues
+        # True if the results of the policy depend on the usage of queues
         self.counts = others or not self.branch.unbounded
         self._amounts = dict(cost)
         self._asked = [key for key, amount in cost if amount]
-        # Each earlier preemption doubles the share of the job, so that two jobs do not preempt each other for ever
-        # (docs/decisions/0006-fair-share.md).
+        # The share of the preemptor's side is multiplied by this factor. It doubles with each time that the job was
+        # preempted before, so that two jobs do not preempt each other for ever (docs/decisions/0006-fair-share.md).
         self._hurdle = 2.0 ** min(self.cluster.jobs[job.id].preempted + again, HIGHEST_HURDLE)
-        # side of the preemptor -> the share of the side if the job started, times `_hurdle`
+        # branch above the preemptor -> the share that it would have after the job's start, times `_hurdle`
         self._with_it: dict[str, DominantShare] = {}
         self._seen = -1  # the version of the ledger to which `_with_it` belongs
         # number of a queue -> its path from the root's child down to the queue
@@ -127,8 +127,9 @@ class PreemptionPolicy:
     # Jobs that could be preempted if no other job were evicted before
 
     def may_be_asked(self) -> tuple[Mask, NDArray[np.int64]]:
-        """Return (mask of the jobs that the preemptor may be allowed to preempt by some rule, tier of each job), both
-        by job number. Jobs of other queues have the tier 0; jobs of the preemptor's own queue have the tier 1."""
+        """Return two arrays, indexed by job number: the mask of the jobs that the preemptor could be allowed to
+        preempt, and the tier of each job. Jobs of other queues have the tier 0; jobs of the preemptor's own queue have
+        the tier 1."""
         own = self.running_pods.queue_number(self.queue)
         return self._may_be_asked(self._highest_of_queues(), own), (self.running_pods.of_jobs("queue") == own).astype(
             np.int64
@@ -145,15 +146,15 @@ class PreemptionPolicy:
         return bool(highest) and bool(self._may_be_asked(highest, own)[numbers].any())
 
     def _goes_by_share_alone(self) -> bool:
-        """Return whether only the fair-share rule can apply. This is so if the settings allow no other rule, and if no
-        queue on the preemptor's path has a guarantee."""
+        """Return whether only the fair-share rule can apply. That is the case if the settings allow no other rule, and
+        if neither the preemptor's queue nor any queue above it has a guarantee."""
         wants = self.preemption
         others = wants.within is not WithinQueue.NEVER or wants.borrowing
         return not others and not any(branch.quota.guaranteed for branch in self.branch.path)
 
     def _anybody_is_richer(self) -> bool:
-        """Return whether, at some level of the preemptor's path, a sibling queue has a higher share than the
-        preemptor's side would have with the job."""
+        """Return whether a sibling of the preemptor's queue, or of a queue above it, has a higher share than the
+        preemptor's side would have after the job's start."""
         richest = richest_children(self._scene)
         for ours in self.branch.path:
             above = ours.parent
@@ -164,7 +165,7 @@ class PreemptionPolicy:
         return False
 
     def _highest_of_queues(self) -> dict[int, int]:
-        """Return a mapping: number of a queue -> the highest priority at which a job of the queue can be preempted now.
+        """Return a mapping: number of a queue -> the highest priority of jobs that can be preempted in this queue now.
         Queues without preemptible jobs are left out."""
         found = {}
         for number, name in enumerate(self.running_pods.queues):
@@ -173,8 +174,8 @@ class PreemptionPolicy:
         return found
 
     def _may_be_asked(self, highest: Mapping[int, int], own: int) -> Mask:
-        """Return the mask of the jobs that could be preempted, by job number. `highest`: the result of
-        `_highest_of_queues`. `own`: the number of the preemptor's queue."""
+        """Return the mask, indexed by job number, of the jobs that could be preempted now. `highest`: the result
+        of `_highest_of_queues`. `own`: the number of the preemptor's queue."""
         residents = self.running_pods
         bound = np.full(len(residents.queues), NOBODY, np.int64)
         latest = np.full(len(residents.queues), -np.inf)
@@ -193,8 +194,8 @@ class PreemptionPolicy:
         return below
 
     def _submitted_later(self) -> Mask:
-        """Return the mask of the jobs that come after the preemptor in the order of a FIFO queue (submission, then
-        name), by job number. In one queue, a job never preempts a job that comes before it in the queue's order (rule
+        """Return the mask, indexed by job number, of the jobs that come after the preemptor in FIFO order (by
+        submission, then by name). A job never preempts a job that comes before it in the order of their queue (rule
         R20)."""
         residents, at_s = self.running_pods, self.job.submitted_s
         submitted_s = residents.of_jobs("submitted_s")
@@ -204,7 +205,7 @@ class PreemptionPolicy:
         return later
 
     def _highest(self, queue: str) -> int:
-        """Return the highest priority at which a job of `queue` could be preempted now."""
+        """Return the highest priority of jobs in `queue` that could be preempted now."""
         if queue == self.queue:
             return (
                 clamped_priority(self.job.priority) - 1 if self.preemption.within is not WithinQueue.NEVER else NOBODY
@@ -213,7 +214,7 @@ class PreemptionPolicy:
         return max(self._bound(rule, queue) for rule in rules) if rules else NOBODY
 
     def _bound(self, rule: PreemptionRule, queue: str) -> int:
-        """Return the highest priority that victims in `queue` may have under the rule."""
+        """Return the highest priority that a victim in `queue` may have under the rule."""
         tie, wants = self._tie(queue), self.preemption
         if rule is PreemptionRule.BORROWING:
             threshold = wants.borrowing_threshold
@@ -224,11 +225,12 @@ class PreemptionPolicy:
 
     def _lower(self, tie: QueueRelation, *, or_equal: bool = False) -> int:
         """Return the highest priority with which a job of the other queue still ranks below the preemptor. `or_equal`:
-        True if a job of equal priority also ranks below the preemptor. In `FILL` order, the priorities of queues are
-        added to the priorities of their jobs: first the priority of each queue from the preemptor's queue up to the
-        preemptor's side is added to the preemptor's priority; a fenced queue replaces the sum by its own priority. Then
-        the priority of each queue from the other side down to the other queue is subtracted. If a queue on the other
-        queue's path is fenced, all jobs below it have the priority of the fenced queue in this comparison."""
+        True if a job of equal priority also ranks below it.
+
+        In `FILL` order, a job is compared by a sum: its own priority and the priorities of the queues from its own
+        queue up to its side. If one of these queues is fenced, all jobs in and below it count with the priority of the
+        fenced queue instead. So the function computes this sum for the preemptor, and then subtracts the priorities of
+        the queues from the other side down to the other queue."""
         seen = self.job.priority
         if tie.ours is not None and tie.ours.parent is not None and tie.ours.parent.order is QueueOrder.FILL:
             seen = share.seen_priority(self.branch, tie.ours, seen)
@@ -240,12 +242,12 @@ class PreemptionPolicy:
         return clamped_priority(seen) - (not or_equal)
 
     def _budget(self, queue: str) -> int:
-        """Return how many more jobs of the queue may be preempted in this hour."""
+        """Return how many more jobs of the queue may be preempted in this hour, by its hourly budget."""
         return preemption_budget(self.cluster, queue, self.now_s, self.spent)
 
     def outranks(self, record: JobRecord, charge: Charge) -> bool:
-        """Return whether this policy would allow to preempt the job of `record`, as if that job were already running.
-        `charge`: the charge of that job, which the ledger already includes."""
+        """Return whether this policy would allow to preempt the job of `record`, supposing that it were
+        running. `charge`: the charge of that job, which the ledger already includes."""
         job, queue, priority = record.job, record.queue, clamped_priority(record.job.priority)
         if not job.preemptible:
             return False
@@ -258,25 +260,25 @@ class PreemptionPolicy:
 
     def is_outranked(self, victim: JobRecord, minimum: Cost, charge: Charge) -> bool:
         """Return whether the victim, after its eviction, could in turn preempt the preemptor (rule R20). Precondition:
-        the ledger has the charges after the preemption. `minimum`: the amounts that the victim's minimum would be
-        charged. `charge`: the charge of the preemptor."""
+        in the ledger, the victims are released and the preemptor is charged. `minimum`: the amounts that would be
+        charged for the victim's minimum. `charge`: the charge of the preemptor."""
         strategy = queue_preemption(self.cluster, victim.queue).strategy
         waiting = (each(self._scene, victim.job, minimum, again=1) for each in in_turn(strategy))
         record = self.cluster.jobs[self.job.id]
         return any(each.outranks(record, charge) for each in waiting)
 
     def may_lose_to(self, queue: str) -> bool:
-        """Return whether the settings of `queue` can ever allow its jobs to preempt jobs of the preemptor's queue.
-        Return False if `queue` is the preemptor's queue."""
+        """Return whether the settings of `queue` allow its jobs to preempt jobs of other queues, and so possibly of the
+        preemptor's queue. Return False if `queue` is the preemptor's queue."""
         theirs = queue_preemption(self.cluster, queue)
         return queue != self.queue and (theirs.reclaim is not ReclaimWithinCohort.NEVER or theirs.borrowing)
 
-    # The rule that allows to evict a job now, given the evictions so far
+    # The rule that allows to evict a job now, after the evictions so far
 
     def rule_for(self, number: int, *, whole: bool, loss: Callable[[], Charge | None]) -> PreemptionRule | None:
         """Return the rule that allows to evict the job now; None if no rule does. `number`: the number of the job.
-        `whole`: True for the whole job, False for one pod. `loss`: a function that returns the charge of the evicted
-        part."""
+        `whole`: True for the whole job, False for one pod. `loss`: a function that returns the amounts charged for the
+        evicted job or pod."""
         residents = self.running_pods
         queue = residents.queues[residents.of_jobs("queue")[number]]
         if whole and self._budget(queue) <= 0:
@@ -287,16 +289,16 @@ class PreemptionPolicy:
         return self._strongest(queue, priority, loss)
 
     def _strongest(self, queue: str, priority: int, loss: Callable[[], Charge | None]) -> PreemptionRule | None:
-        """Return the strongest rule that allows to preempt a job of `queue` with this priority; None if no rule does.
-        `loss`: a function that returns the charge of the victim."""
+        """Return the first of the rules (in the order of `_rules`) that allows to preempt a job of `queue` with this
+        priority; None if no rule does. `loss`: a function that returns the amounts charged for the victim."""
         rule = next((rule for rule in self._rules(queue) if priority <= self._bound(rule, queue)), None)
         if rule is PreemptionRule.FAIR_SHARE and self.final and not self._stays_richer(self._tie(queue), loss):
             return None
         return rule
 
     def _stays_richer(self, tie: QueueRelation, loss: Callable[[], Charge | None]) -> bool:
-        """Compare the shares after the eviction and the start of the preemptor: return whether the share of the
-        victim's side is at least that of the preemptor's side."""
+        """Return whether the share of the victim's side would be at least the share of the preemptor's side, if the
+        victim were evicted and the preemptor started."""
         if tie.ours is None or tie.theirs is None or (lost := loss()) is None:
             return True
         ours, mark = self._with(tie.ours), self.ledger.mark()
@@ -306,12 +308,11 @@ class PreemptionPolicy:
         return not theirs < ours
 
     def takes_too_much(self, queue: str, lost: Mapping[str, Mapping[Key, int]]) -> bool:
-        """Return whether jobs on the victim's side could later take the capacity back by preemption (rule R20). Three
-        conditions must be met for this. First, the victim's queue, or a queue above it on the victim's side, would be
-        below its guarantee in every resource that it loses. Second, the settings of the queue that would be below its
-        guarantee, or of a queue below it in the tree, allow it to reclaim. Third, the preemptor's side has no
-        guarantee, or exceeds its guarantee even after victims of the preemptor's own queue have left. `lost`: queue ->
-        the charges of its victims."""
+        """Return whether jobs on the victim's side could later preempt the preemptor, and so take the capacity back
+        (rule R20). Three conditions must be met for this. First, the victim's queue, or a queue above it on the
+        victim's side, would fall below its guarantee in every resource that it loses. Second, the settings of this
+        queue, or of a queue below it in the tree, allow the rule *reclaim*. Third, the preemptor's side has no
+        guarantee, or would exceed its guarantee. `lost`: queue -> the charges of its victims."""
         tie = self._tie(queue)
         if tie.ours is not None and tie.ours.quota.guaranteed and self._stays_within(tie.ours, self._keys(tie)):
             return False
@@ -327,7 +328,7 @@ class PreemptionPolicy:
         return False
 
     def _may_reclaim(self, branch: Branch) -> bool:
-        """Return whether the settings of the queue, or of a queue below it, allow to reclaim."""
+        """Return whether the settings of the queue, or of a queue below it, allow the rule *reclaim*."""
         wants = queue_preemption(self.cluster, branch.name)
         return wants.reclaim is not ReclaimWithinCohort.NEVER or any(map(self._may_reclaim, branch.children.values()))
 
@@ -356,9 +357,9 @@ class PreemptionPolicy:
         return found
 
     def _would_be_poorer(self, ours: Branch, theirs: Branch) -> bool:
-        """Return whether `ours` would have a lower share than `theirs` after the preemptor is charged. Both are
-        children of the lowest queue that contains the preemptor and the victim: `ours` contains the preemptor, `theirs`
-        the victim. In `TIERED` order, the side with the higher priority counts as the side with the lower share."""
+        """Return whether the preemptor's side (`ours`) would have a lower share than the victim's side (`theirs`) after
+        the preemptor is charged. In `TIERED` order, the side with the higher queue priority counts as the side with the
+        lower share."""
         above = ours.parent
         if above is not None and above.order is QueueOrder.TIERED and ours.queue is not None:
             mine, other = ours.queue.priority, theirs.queue.priority if theirs.queue is not None else 0
@@ -367,8 +368,8 @@ class PreemptionPolicy:
         return self._with(ours) < self.ledger.share(theirs)
 
     def _with(self, ours: Branch) -> DominantShare:
-        """Return the share that the preemptor's side would have with the job, multiplied by 2 for each earlier
-        preemption of the job."""
+        """Return the share that the preemptor's side would have after the job's start, doubled for each time that the
+        job was preempted before."""
         if self._seen != self.ledger.version:
             self._seen = self.ledger.version
             self._with_it.clear()
@@ -382,8 +383,7 @@ class PreemptionPolicy:
         return self.branch.relation_to(self.cluster.tree.branches[queue])
 
     def _keys(self, tie: QueueRelation) -> list[Key]:
-        """Return the (flavor, resource) keys of the job's cost for which usage and guarantees of the two queues are
-        compared."""
+        """Return the (flavor, resource) pairs for which the usage and the guarantees of the two sides are compared."""
         return [key for key in self._asked if key in tie.named] or self._asked
 
     def _beyond(self, branch: Branch, keys: list[Key]) -> bool:
@@ -401,11 +401,11 @@ class PreemptionPolicy:
         return any(each.name == branch for each in self.cluster.tree.branch(queue).path)
 
     def share_of(self, number: int) -> tuple[DominantShare, ...]:
-        """Return the key by which queues are compared to decide which queue loses a job next: a tuple of shares.
-        `number`: the number of the queue in the table of running pods. The tuple has the share of each queue on the
-        path from the root's child down to this queue. If the queue has children, the share of its own jobs follows. The
-        tuples of two queues differ first at the level where the paths of the queues part. So the larger tuple belongs
-        to the queue with the higher share at that level, as in Kueue's tournament of cohorts."""
+        """Return a sort key of the queue: the queue with the largest key loses a job next. The key is a tuple of
+        shares. `number`: the number of the queue in the table of running pods. It has the share of each queue on the
+        path from the root's child down to this queue. If the queue has children, the share of the jobs directly in this
+        queue follows. If two queues are compared, the shares of their common ancestors are equal. So the shares of
+        their two sides decide, as in Kueue's tournament of cohorts."""
         way = self._ways.get(number)
         if way is None:
             branch = self.cluster.tree.branch(self.running_pods.queues[number])
@@ -417,8 +417,8 @@ class PreemptionPolicy:
 
 
 class FinalShare(PreemptionPolicy):
-    """The policy for Kueue's LessThanOrEqualToFinalShare: after a fair-share preemption, the victim's side must still
-    have at least the share of the preemptor's side."""
+    """The policy for Kueue's LessThanOrEqualToFinalShare. After a preemption by the rule *fair-share*, the share of the
+    victim's side must not be below the share of the preemptor's side."""
 
     final = True
 
@@ -469,15 +469,15 @@ def richest_children(context: PreemptionContext) -> Mapping[str, DominantShare]:
 
 
 def latest_start_s(theirs: QueuePreemption, now_s: float) -> float:
-    """Return the bound for start times (seconds since the epoch): a job of the queue that started later has not yet
-    run for the queue's minimum run time."""
+    """Return the latest start time (seconds since the epoch) at which a job has already run for its queue's minimum run
+    time. `theirs`: the preemption settings of the queue."""
     return now_s - theirs.min_run_s if theirs.min_run_s > 0 else inf
 
 
 def next_chance_s(context: PreemptionContext) -> float | None:
-    """Return the next time (seconds since the epoch) at which a job becomes preemptible without any event: its minimum
-    run time ends, or a past preemption becomes an hour old and no longer counts for the hourly budget. Return None if
-    no job will become preemptible without an event."""
+    """Return the next time (seconds since the epoch) at which a job may become preemptible although nothing else
+    happens; None if there is no such time. Either the minimum run time of a job ends, or a past preemption becomes an
+    hour old and no longer counts for the hourly budget."""
     cluster, residents, now_s = context.cluster, context.running_pods, context.now_s
     theirs = [queue_preemption(cluster, name) for name in residents.queues]
     live = np.fromiter(residents.number_of.values(), np.int64, len(residents.number_of))
@@ -494,8 +494,8 @@ def next_chance_s(context: PreemptionContext) -> float | None:
 
 
 def preemption_budget(cluster: Cluster, queue: str, now_s: float, spent: Mapping[str, int]) -> int:
-    """Return how many more jobs of the queue may be preempted in this hour. `spent`: queue -> the number of jobs that
-    this cycle has preempted."""
+    """Return how many more jobs of the queue may be preempted in this hour, by its hourly budget. `spent`: queue -> the
+    number of its jobs that this cycle has preempted."""
     allowed = queue_preemption(cluster, queue).hourly_budget
     if allowed is None:
         return ANYBODY

@@ -3,25 +3,24 @@
 A *candidate* is a pod or a gang that may be evicted. The search looks for a small set of candidates whose eviction
 frees enough quota and enough capacity on nodes. The search has three steps:
 
-1. *Collect.* For each role, place the pods that fit, and collect victims for the remaining pods
-   (`core.preemption.victims`; it prefers victims of low priority, then few victims, then little lost work, then little
-   waste). Each pod above a gang's minimum is a candidate by itself. Single pods are evicted first, and whole gangs
-   after all single pods. If quota is short, also collect candidates that are charged to the queue that is short, in the
-   same order.
+1. *Collect.* For each role, place the pods that fit, and collect victims for the remaining
+   pods. `core.preemption.victims` prefers victims of low priority, then few victims, then little lost work, then little
+   waste. Each pod above a gang's minimum is a candidate of its own. These single pods are evicted before any whole
+   gang. If a queue has too little quota, also collect candidates that are charged to this queue, in the same order.
 
-2. *Try.* With the victims removed from the draft, place the gang by `gang.place`, which applies topology and all other
-   rules. If the gang cannot be placed, evict candidates for twice as many pods and try again, until no candidate is
-   left.
+2. *Try.* With the victims removed from the draft, call `gang.place`, which applies topology and all other rules. If it
+   cannot place the gang, evict candidates for one further pod and try again, then for two further pods, four, and so
+   on, until no candidate is left.
 
-3. *Restore.* Restore every candidate that still fits, by capacity and quota, in addition to the placed gang. Begin with
-   the candidate that has the highest priority and the longest run time. The purpose of this step is that no job is
-   preempted without need.
+3. *Restore.* Restore every candidate for which there is still enough capacity and quota after the gang is placed. So no
+   job is preempted without need. Candidates with the highest priority and the longest run time come first.
 
-All steps count the capacity of terminating pods as free. If the capacity of terminating pods is enough for a job, it is
+All steps treat the capacity of terminating pods as free. If the capacity of terminating pods is enough for a job, it is
 nominated without victims.
 
 `core.cycle.preempt.evict` translates the plan into `Shrink` and `Preempt` actions for the victims, and a `Nominate`
-action for the job. The nomination is charged at once, so no other job can take the capacity that victims release."""
+action for the job. The nominated job is charged to its nodes at once, so no other job can take the capacity that the
+victims release."""
 
 from __future__ import annotations
 
@@ -48,19 +47,19 @@ from phalanx.model.node import parts_of
 from phalanx.state.cluster import minimum_gang
 from phalanx.state.queues.quota import Cost
 
-# the largest number of attempts to place the gang; each evicts candidates for twice as many pods as the attempt before
+# the maximum number of attempts to place the gang
 TRIALS = 20
-# at most this many evicted candidates are restored one by one on trial, to find out whether the gang still fits
+# at most this many evicted candidates are restored one by one, to test whether the gang still fits
 TRIED_AGAIN = 64
-# if at most this many candidates were evicted, restoring each is tested by placing the gang again, even if sums are
-# exact
+# if at most this many candidates were evicted, the gang is placed again after each is restored, even if a comparison of
+# amounts would be exact
 FEW = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreemptionPlan:
-    """The placements of a preemptor, and its victims. If the plan has no victims, the job only waits until terminating
-    pods have left their nodes.
+    """The placements of a preemptor, and its victims. If the plan has no victims, the job only waits for pods that are
+    already terminating.
 
     `at_once`: True if the capacity for the placements is free now, because victims were only needed for quota."""
 
@@ -98,9 +97,10 @@ def find_victims(
 def find_without_victims(
     context: PreemptionContext, job: Job, offer: FlavorAssignment, released: Sequence[Release] = ()
 ) -> PreemptionPlan | None:
-    """Return a plan without victims, which uses free capacity and the capacity of terminating pods. Return None if this
-    capacity is too small, or if quota does not allow the job. `released`: the capacity that a withdrawn nomination
-    gives back, and that reservations may use. Draft and ledger are unchanged when the function returns."""
+    """Return a plan without victims: the job is placed on free capacity and on the capacity of terminating pods. Return
+    None if this capacity is too small, or if quota does not allow the job. `released`: the capacity of a nomination
+    that the caller has withdrawn; the forecast for reservations does not have it yet. Draft and ledger are unchanged
+    when the function returns."""
     drafted = context.draft.mark()
     try:
         hunt = VictimSearch(context, job, offer)
@@ -118,7 +118,8 @@ def find_quota_victims(
     context: PreemptionContext, job: Job, offer: FlavorAssignment, rights: type[PreemptionPolicy]
 ) -> PreemptionPlan | None:
     """Return a plan with victims for a job that has free nodes, but not enough quota. Return None if no such plan
-    exists, or if no nodes are free for the job. The nodes are checked first, because usually no nodes are free."""
+    exists, or if no nodes are free for the job. The nodes are checked before the quota, because usually no nodes are
+    free."""
     placements = context.place(context.draft, minimum_gang(context.cluster, offer.gang), None, ())
     if isinstance(placements, gang.PlacementShortfall):
         return None
@@ -129,9 +130,8 @@ def find_quota_victims(
 
 
 def at_once_if_free(context: PreemptionContext, found: PreemptionPlan) -> PreemptionPlan:
-    """Return the plan with placements on nodes that are free now, if there are such nodes; otherwise return the plan
-    unchanged. Reserved nodes count as free, because the job may preempt the job with the reservation. The draft is
-    unchanged when the function returns."""
+    """If the job fits on nodes that are free now, return the plan with placements on these nodes. Otherwise return the
+    plan unchanged. The draft is unchanged when the function returns."""
     drafted = context.draft.mark()
     placements = context.place(context.draft, minimum_gang(context.cluster, found.offer.gang), None, ())
     context.draft.rewind(drafted)
@@ -143,9 +143,9 @@ def at_once_if_free(context: PreemptionContext, found: PreemptionPlan) -> Preemp
 def may_help(
     context: PreemptionContext, job: Job, cost: Cost, rights: type[PreemptionPolicy] = PreemptionPolicy
 ) -> bool:
-    """Return whether a search for victims could succeed: a pod is terminating, or some job could be a victim. This
-    check ends most searches, because no queue may preempt jobs of another queue as long as all queues stay within their
-    guarantees."""
+    """Return whether a search for victims could succeed: a pod is terminating, or the policy allows to preempt some
+    job. Most searches end with this check, because as long as all queues stay within their guarantees, no queue may
+    preempt jobs of another queue."""
     leaving = bool(context.leaving or context.cluster.leaving)
     return leaving or rights(context, job, cost).has_candidates()
 
@@ -175,9 +175,9 @@ class VictimSearch:
         self._scarce: NDArray[np.float64] | None = None
         ordinary = all(self.draft.ordinary(demand) for demand in self.gang.demands)
         self.named = any(asks_devices(context.cluster.columns, demand.asks) for demand in self.gang.demands)
-        # True if sums of amounts show whether the gang still fits after candidates are restored.
+        # True if a comparison of amounts is enough to show whether the gang still fits after candidates are restored.
         self.stays_by_amounts = ordinary and not self.named
-        # True if sums of amounts also show whether the gang can be placed in the first place.
+        # True if a comparison of amounts is also enough to show whether the gang can be placed at all.
         self.by_amounts = self.stays_by_amounts and self.gang.tree is None and not context.is_guarded
 
     def is_exact(self) -> bool:
@@ -185,8 +185,9 @@ class VictimSearch:
         return self.rights.preempts and victim_sets.is_small(self.candidates)
 
     def best(self, placements: Sequence[Placement] = ()) -> PreemptionPlan | None:
-        """Try all sets of candidates, and return the plan with the best one; None if no permitted set frees enough.
-        `placements`: the placements of the job, if nodes are free for it."""
+        """Try all sets of candidates, and return a plan with the best set; None if no permitted set frees
+        enough. `placements`: the placements of the job if it fits on free nodes, so that only quota is short; otherwise
+        empty."""
         found = victim_sets.Choice(self, range(len(self.candidates.field.job))).find()
         if found is None:
             return None
@@ -212,7 +213,7 @@ class VictimSearch:
                     placed = self.place()
                     assert not isinstance(
                         placed, gang.PlacementShortfall
-                    )  # placing the gang cannot fail here, because the gang was just placed on the same capacity
+                    )  # this cannot fail, because the gang was just placed on the same capacity
                     placements = placed
                 return self.finish_plan(placements, mark)
             if extra and len(self.candidates.going) == known and not self.evict_more(extra):
@@ -238,8 +239,8 @@ class VictimSearch:
     # Evicting candidates until the nodes have enough capacity
 
     def make_room(self, extra: int) -> bool:
-        """For each role, evict candidates until the role's minimum and `extra` further pods fit, as far as counting can
-        show it. Return whether the minimums of all roles fit."""
+        """For each role, evict candidates until the nodes can hold the role's minimum and `extra` further pods, by a
+        count of pods. Return whether they can hold the minimums of all roles."""
         draft, known = self.draft, len(self.candidates.going)
         mark, filled = draft.mark(), list[PackedPods]()
         order = sorted(range(len(self.gang.roles)), key=lambda role: -draft.part_of_node(self.gang.demands[role]))
@@ -253,9 +254,9 @@ class VictimSearch:
         return True
 
     def make_room_for(self, role: int, minimum: int, extra: int, filled: list[PackedPods], *, last: bool) -> bool:
-        """Evict candidates until `minimum` and `extra` further pods of the role fit, as far as counting can show it.
-        Return whether the minimum fits. `filled`: a list to which this function adds the pods that it places on the
-        draft. `last`: True for the last role, whose pods need not be placed on the draft, because no other role
+        """Evict candidates until the nodes can hold `minimum` and `extra` further pods of the role, by a count of pods.
+        Return whether they can hold the minimum. `filled`: a list to which this function adds the pods that it places
+        on the draft. `last`: True for the last role, whose pods need not be placed on the draft, because no other role
         follows."""
         demand = self.gang.demands[role]
         missing = fill(self.draft, demand, role, minimum + extra, filled)
@@ -267,8 +268,8 @@ class VictimSearch:
         return still <= extra or not self.by_amounts
 
     def evict_more(self, count: int) -> bool:
-        """Evict `count` more candidates, in victim order. The caller does this when counting finds enough capacity, but
-        the gang still cannot be placed. Return whether a candidate was evicted."""
+        """Evict up to `count` more candidates, in the order of tier, priority and run time. The caller needs this if
+        the count finds enough capacity, but the gang still cannot be placed. Return whether a candidate was evicted."""
         field, known = self.candidates.field, len(self.candidates.going)
         left = (~field.gone).nonzero()[0]
         keys = (field.ran_s[left], field.priority[left], field.tier[left])
@@ -289,13 +290,13 @@ class VictimSearch:
         return True
 
     def quota_short(self) -> ledger.QuotaShortfall | None:
-        """Return the limit or quota that does not allow the job; None if all allow it."""
+        """Return the first limit or quota that the job would exceed; None if it would exceed none."""
         branch, charge = self.rights.branch, self.offer.charge
         return ledger.shortfall(self.ledger, branch, charge)
 
     def evict_for_shortfall(self, short: ledger.QuotaShortfall) -> bool:
-        """Evict candidates that are charged to the queue whose quota is short, until the missing amount has become
-        smaller. Return False if this is not possible."""
+        """Evict candidates that are charged to the queue of the reached limit, until a smaller amount is missing.
+        Return False if no eviction achieves this."""
         candidates, field = self.candidates, self.candidates.field
         for candidate in in_victim_order(self.charged_there(short), field.tier, field.group, self.share_of):
             if field.gone[candidate] or not candidates.evict(candidate):
@@ -307,8 +308,8 @@ class VictimSearch:
         return False
 
     def charged_there(self, short: ledger.QuotaShortfall) -> Ints:
-        """Return the candidates that are charged for the missing resource in the branch whose limit is reached, in
-        victim order."""
+        """Return the candidates that are in or below the queue of the reached limit and are charged for the missing
+        resource. They are sorted: the first should be evicted first."""
         field, held = self.candidates.field, self.held_there(short)
         at = ((held > 0) & ~field.gone).nonzero()[0]
         held = held[at]
@@ -319,8 +320,8 @@ class VictimSearch:
         return order
 
     def held_there(self, short: ledger.QuotaShortfall) -> NDArray[np.float64]:
-        """Return for each candidate its charge for the missing resource; 0 if its queue is not in the branch whose
-        limit is reached."""
+        """Return for each candidate its charge for the missing resource; 0 if the candidate is not in or below the
+        queue of the reached limit."""
         field, (flavor, resource) = self.candidates.field, short.bound.key
         held = np.bincount(field.candidate, field.costs(resource), len(field.job)).astype(np.float64)
         queues = self.candidates.running_pods.queues
@@ -333,12 +334,12 @@ class VictimSearch:
         return held
 
     def comes_to_rest(self) -> bool:
-        """Return whether no victim could preempt the job later, when the victim waits again (rule R20)."""
+        """Return whether no victim could preempt the job as soon as the victim is pending again (rule R20)."""
         return not self.candidates.could_return(self.offer.charge)
 
     def scarce(self) -> NDArray[np.float64]:
-        """Return for each candidate the amount that it holds of the scarce resource. If only quota is missing, this is
-        the resource whose quota is short; otherwise it is the resource that is missing on most nodes."""
+        """Return for each candidate how much it holds of the scarce resource. If nodes are free and only quota is
+        short, that is the resource of the short quota. Otherwise it is the resource that is missing on most nodes."""
         if self._scarce is None:
             field, short = self.candidates.field, self.offer.short
             if self.at_once and short is not None:
@@ -353,11 +354,13 @@ class VictimSearch:
     # Restoring candidates, and the resulting plan
 
     def finish_plan(self, placements: list[Placement], mark: int | None = None) -> PreemptionPlan | None:
-        """Restore the candidates that fit, by capacity and quota, in addition to the placed job. If placement rules or
-        devices matter, `restore_unneeded` has already restored these candidates, and this step is left out. Then
-        replace the victims by another set if that set is better. Return None if a victim could preempt the job after
-        the plan is carried out. `mark`: the draft's undo mark from before the job was placed; None if only quota was
-        short, because the job need not be placed again in this case."""
+        """Make the plan from the evicted candidates and the placements. First, restore the candidates for which there
+        is still enough capacity and quota. (If placement rules or devices matter, `restore_unneeded` has already done
+        this.) Then replace the victims by another set if that set is better. Return None if a victim could preempt the
+        job afterwards.
+
+        `mark`: the draft's undo mark from before the job was placed; None if only quota was short, because then the job
+        need not be placed again."""
         stayed = []
         if self.stays_by_amounts or self.at_once:
             for candidate in self.candidates.field.could_stay(self.candidates.most_precious_first()):
@@ -376,8 +379,8 @@ class VictimSearch:
         return PreemptionPlan(offer=self.offer, placements=tuple(placements), victims=victims, at_once=self.at_once)
 
     def restore_unneeded(self, placements: list[Placement]) -> None:
-        """Restore each victim whose eviction is not needed. To find out whether it is needed, restore the victim and
-        place the gang again."""
+        """Restore each victim whose eviction is not needed. An eviction is not needed if the gang can be placed again
+        after the victim is restored."""
         candidates, rows = self.candidates, self.candidates.cluster.columns.row_of
         places = {int(candidates.field.position_of[rows[placement.node]]) for placement in placements}
         precious = candidates.most_precious_first()
@@ -392,7 +395,7 @@ class VictimSearch:
                 self.try_without([candidate])
 
     def try_without(self, candidates: Sequence[int]) -> None:
-        """Restore `candidates`, and evict all of them again if the gang can no longer be placed."""
+        """Restore `candidates`. If the gang can then no longer be placed, evict all of them again."""
         stayed = [
             (candidate, rule) for candidate in candidates if (rule := self.stay_if_allowed(candidate)) is not None
         ]
@@ -404,9 +407,9 @@ class VictimSearch:
                 self.candidates.go(candidate, rule)
 
     def stay_if_allowed(self, candidate: int) -> PreemptionRule | None:
-        """Restore the candidate on two conditions: quota allows both the candidate and the job, and no queue could
-        later take the job's capacity back by preemption. If the candidate is restored, return the rule by which it had
-        been evicted; otherwise return None."""
+        """Restore the candidate if two conditions are met: there is quota for both the candidate and the job, and no
+        queue could later take the capacity back from the job by preemption. If the candidate is restored, return the
+        rule by which it had been evicted; otherwise return None."""
         rule = self.candidates.going[candidate]
         self.candidates.restore(candidate)
         is_own = self.candidates.queue(candidate) == self.rights.queue
