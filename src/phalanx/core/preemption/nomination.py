@@ -47,8 +47,7 @@ PATIENCE_S = 600.0
 
 
 class NominationState(Enum):
-    """What a cycle does with a nomination: start the job (FREE), keep the nomination (KEPT), or withdraw it
-    (BROKEN)."""
+    """The next step of a nomination: start the job (FREE), keep the nomination (KEPT), or withdraw it (BROKEN)."""
 
     FREE = "free"
     KEPT = "kept"
