@@ -1,20 +1,19 @@
-"""Choose the cheapest set of victims. For a small *pool* of candidates, every set of candidates is tried.
+"""Choose the cheapest set of victims. This module works on a small *pool* of candidates, and tries every set of
+candidates that the pool has.
 
 If all candidates together form a small pool (at most `ALL_SETS` sets), the result is exact: if the rules permit any set
-of victims, one is found. Otherwise `core.preemption.search` first finds a sufficient set of victims package by package
-(`core.preemption.victims`). This module then tries small pools, and replaces victims by better victims from the same
-pool. A small pool has the candidates of a node that victims leave, and often also the candidates of one of the next
-best nodes.
+of victims, one is found. Otherwise `core.preemption.search` first finds a set of victims that frees enough, with the
+method of `core.preemption.victims`. This module then tries several small pools, and replaces victims by better ones
+from the same pool. Such a pool has the candidates on one of the nodes of the victims, and often also the candidates on
+one of the next best nodes.
 
-Operations on arrays compute the cost of all sets of a pool at once, and which sets free enough capacity, as far as
-counting can show it. The sufficient sets are then tried one by one, the cheapest first. The first set is chosen that
+Array operations compute for all sets of a pool at once what each set costs, and whether it frees enough capacity by a
+count of pods. Sets that free enough are then tried one by one, the cheapest first. The chosen set is the first one that
 meets four conditions: the preemption policy permits it; every victim is needed; no victim could preempt the preemptor
 afterwards; and the set is *fair*. If a gang has several pods above its minimum on one node, it makes no difference
-which pod is evicted. The pod with the highest ordinal is always evicted first, so a set is only tried if it has the
-pods with the highest ordinals.
+which of them is evicted. So only sets with those pods that have the highest ordinals are tried.
 
-The costs of two sets are compared by these criteria. A criterion decides only if the sets are equal by all criteria
-before it:
+The costs of two sets are compared by these criteria, one after the other, until the sets differ:
 
 1. sets that have only pods above minimums are the cheapest, then come sets with gangs of other queues, then sets with
    gangs of the preemptor's own queue;
@@ -26,10 +25,11 @@ before it:
 6. last, three properties are compared, one after the other; the lower value is cheaper: the highest priority of a pod
    above a minimum, the number of pods above minimums, and the total run time of all victims.
 
-A set is *fair* if no gang in it could be replaced by victims of queues with higher shares. The share of a replacing
-queue must be higher just before each eviction of its own candidates. Shares are computed again after each eviction. The
-shares of two queues are compared at the level of the tree where their paths part (`PreemptionPolicy.share_of`). With
-`VictimOrder.FAIREST` only fair sets are chosen. With `CHEAPEST`, fairness decides between sets of equal cost."""
+A set is *fair* if no gang in it could be replaced by victims of queues with higher shares. Shares change with each
+eviction. So a queue counts as a queue with a higher share only if its share is still higher just before each of its
+replacing victims is evicted. `PreemptionPolicy.share_of` tells how the shares of two queues are compared.
+With `VictimOrder.FAIREST`, fair sets come before all other sets. With `CHEAPEST`, fairness only decides between sets of
+equal cost."""
 
 from __future__ import annotations
 
@@ -56,15 +56,15 @@ from phalanx.state.classes import Demand, Gang
 
 OWN = 1  # the tier of gangs of the preemptor's own queue; gangs of other queues have a lower tier
 LEAST = -(2**62) - 1  # a placeholder for a missing priority, lower than every priority
-# fairness is compared only if the candidates belong to at least this many queues other than the preemptor's
+# fairness is only checked if the candidates belong to at least this many queues, without the preemptor's queue
 MANY = 2
-MOST_UNITS = 13  # the largest number of candidates of a pool, unless the pool has all candidates
+MOST_UNITS = 13  # the maximum number of candidates in a pool, except for a pool with all candidates
 ALL_SETS = 1 << 13  # if at most this many sets can be formed from all candidates, all candidates are one pool
-ALL_TRIED = 1024  # the largest number of sets that are tried one by one if all candidates are one pool
-NODES = 8  # if the victims are on more nodes than this, no pools are tried
-# at most this many pairs of a node of victims and one of the next best nodes are tried as pools (at least one for each)
+ALL_TRIED = 1024  # the maximum number of sets that are tried one by one in a pool with all candidates
+NODES = 8  # if the victims are on more nodes than this, their set is not improved
+# the maximum number of pools with the candidates of two nodes (but at least one for each node of a victim)
 NEXT = 8
-SETS = 128  # if there are several pools: the largest number of sets of each pool that are tried one by one
+SETS = 128  # the maximum number of sets that are tried one by one in a smaller pool
 TRIED_INSTEAD = 32  # at most this many sets are tried as a replacement for one candidate
 MOST_ORDERED = 6  # for sets with more candidates than this, only one order of eviction is tried
 
@@ -73,9 +73,10 @@ Mask: TypeAlias = NDArray[np.bool_]
 
 
 class SearchForVictims(Protocol):
-    """The parts of the search for victims that this module uses. `at_once`: True if nodes are already free for the job
-    and only quota is short. `by_amounts`: True if a sum of amounts is enough to decide whether the gang can be placed.
-    `named`: True if pods request named devices, so that a sum of amounts cannot show what fits."""
+    """The attributes and methods of `core.preemption.search.VictimSearch` that this module uses. `at_once`: True if
+    nodes are already free for the job and only quota is short. `by_amounts`: True if a comparison of amounts is enough
+    to show whether the gang can be placed. `named`: True if pods request named devices, so that a comparison of amounts
+    cannot show which pods fit."""
 
     draft: Draft
     gang: Gang
@@ -86,16 +87,16 @@ class SearchForVictims(Protocol):
     candidates: VictimCandidates
 
     def quota_short(self) -> QuotaShortfall | None:
-        """Return the first limit of the queue tree that does not allow the job; None if all allow it."""
+        """Return the first limit of the queue tree that the job would exceed; None if it would exceed none."""
 
     def comes_to_rest(self) -> bool:
-        """Return whether no victim could in turn preempt the job. If so, the preemption is final."""
+        """Return whether no victim could preempt the job as soon as the victim is pending again (rule R20)."""
 
     def place(self) -> GangPlacement:
-        """Place the gang on the draft, from which the victims have been removed."""
+        """Place the gang on the draft. The caller has already removed the victims from the draft."""
 
     def scarce(self) -> NDArray[np.float64]:
-        """Return for each candidate the amount that it holds of the scarce resource."""
+        """Return for each candidate how much it holds of the scarce resource (see `VictimSearch.scarce`)."""
 
 
 def is_small(candidates: VictimCandidates) -> bool:
@@ -106,9 +107,9 @@ def is_small(candidates: VictimCandidates) -> bool:
 
 
 def options(candidates: VictimCandidates, pool: Sequence[int]) -> list[list[int]]:
-    """Return for each job of the pool the sets of its candidates that may be evicted together, as bit masks: the empty
-    set, the whole gang, and each choice of pods above the job's minimum. A choice has any number of pods on each node,
-    in the order of eviction."""
+    """Return for each job of the pool the sets of its candidates that may be evicted together, as bit masks. These are
+    the empty set, the whole gang, and each choice of pods above the job's minimum. A choice has any number of pods on
+    each node; on one node, the pods with the highest ordinals are chosen first."""
     entries: dict[int, dict[int, list[int]]] = {}
     gangs: dict[int, int] = {}
     for at, candidate in enumerate(pool):
@@ -128,8 +129,8 @@ def options(candidates: VictimCandidates, pool: Sequence[int]) -> list[list[int]
 
 
 def improve(hunt: SearchForVictims, placements: list[Placement]) -> list[Placement]:
-    """Replace the present victims by better sets from small pools. Return the placements of the job that the new
-    victims make possible."""
+    """Replace the present victims by better sets from small pools. Return the placements of the job that belong to the
+    new victims."""
     if len(hunt.candidates.going) > NODES * MOST_UNITS:
         return placements
     for pool in pools(hunt):
@@ -138,9 +139,9 @@ def improve(hunt: SearchForVictims, placements: list[Placement]) -> list[Placeme
 
 
 def pools(hunt: SearchForVictims) -> Iterator[list[int]]:
-    """Yield the pools. If there are few candidates, one pool has all candidates. Otherwise each node that victims leave
-    has a pool with the candidates on it. Each pair of a node that victims leave and one of the next best nodes has a
-    pool, too."""
+    """Yield the pools. If there are few candidates, one pool has all candidates. Otherwise each node of a victim has a
+    pool with the candidates on this node. Each pair of a node of a victim and one of the next best nodes has a pool,
+    too."""
     field, going = hunt.candidates.field, hunt.candidates.going
     everybody = range(len(field.job))
     if len(everybody) <= MOST_UNITS:
@@ -158,16 +159,16 @@ def pools(hunt: SearchForVictims) -> Iterator[list[int]]:
 
 
 def fewest(going: Collection[int], there: Collection[int]) -> list[int]:
-    """Return the pool for one or two nodes. `there`: the candidates on the nodes; the pool has at most `MOST_UNITS` of
-    these, victims first. `going`: all present victims. Victims on other nodes are added if the pool stays small
-    enough."""
+    """Return the pool for one or two nodes. `there`: the candidates on these nodes. The pool has at most `MOST_UNITS`
+    of them; present victims come first. `going`: all present victims. Those on other nodes are added if all of them fit
+    into the pool."""
     found = sorted(there, key=lambda candidate: candidate not in going)[:MOST_UNITS]
     others = [candidate for candidate in going if candidate not in there]
     return found + others if len(found) + len(others) <= MOST_UNITS else found
 
 
 class Choice:
-    """All sets of the pool's candidates. A set is a number; its bit i is 1 if the set has `pool[i]`."""
+    """All sets of candidates of one pool. A set is stored as an integer: bit i is 1 if `pool[i]` is in the set."""
 
     def __init__(self, hunt: SearchForVictims, pool: Sequence[int]) -> None:
         self.hunt, self.candidates, self.field = hunt, hunt.candidates, hunt.candidates.field
@@ -187,8 +188,8 @@ class Choice:
         self._spared: dict[int, Mask] = {}  # candidate's bit -> the result of `_can_spare`
 
     def find(self) -> list[Placement] | None:
-        """Evict the best of all sets, and return the placements of the gang: an empty list if only quota is short, and
-        None if no permitted set frees enough. Precondition: no candidate is evicted."""
+        """Evict the best of all sets, and return the placements of the gang. Return an empty list if only quota is
+        short. Return None if no permitted set frees enough. Precondition: no candidate is evicted."""
         self.enough, self.tried = self._enough(), ALL_TRIED
         chosen = self._chosen(-1)
         if chosen is None:
@@ -197,8 +198,8 @@ class Choice:
         return self._placed.get(chosen) or []
 
     def settle(self, placements: list[Placement]) -> list[Placement]:
-        """Evict the best set of the pool instead of the pool's present victims. Return the placements of the job:
-        unchanged (`placements`) if the present victims are the best set, or if only quota was short."""
+        """Evict the best set of the pool instead of the pool's present victims. Return the new placements of the job.
+        If the present victims are already the best set, or if only quota was short, return `placements`."""
         if not self.found:
             return placements
         for candidate in reversed(self.found):
@@ -237,16 +238,17 @@ class Choice:
         return None if best == before else best
 
     def _is_right(self, chosen: int) -> bool:
-        """Evict the set. Return whether the eviction is permitted and frees enough, every victim is needed, and no
-        victim could preempt the preemptor afterwards."""
+        """Evict the set. Return whether the set meets the conditions of the module docstring except fairness: its
+        eviction is permitted and frees enough, every victim is needed, and no victim could preempt the preemptor
+        afterwards."""
         is_enough = self._go(chosen) and self._is_enough(chosen) and self._everybody_is_needed(chosen)
         return is_enough and self.hunt.comes_to_rest()
 
     @property
     def counts_quota(self) -> bool:
-        """Return whether the sum of the victims' charges shows how much quota their eviction returns. Return False if
-        queues keep a part of their guarantee for themselves: the parent queue is charged this part even if no job uses
-        it."""
+        """Return whether the victims' charges, added up, are the quota that their eviction returns. This is not so if
+        queues keep a part of their guarantee for themselves, because a parent queue is charged this part even if no job
+        uses it."""
         return not self.candidates.cluster.tree.keeps
 
     # Sets as bit masks
@@ -258,8 +260,8 @@ class Choice:
         return [candidate for candidate, bit in self.bit_of.items() if chosen & bit]
 
     def _summed(self, values: Sequence[Any] | NDArray[Any], dtype: Any = np.int64) -> NDArray[Any]:
-        """Return for each set the sum of the values of its candidates. `values`: a value or an array for each candidate
-        of the pool."""
+        """For each set, add up the values of its candidates, and return the sums. `values`: a number (or an array of
+        numbers) for each candidate of the pool."""
         found: NDArray[Any] = self.has.astype(dtype) @ np.asarray(values, dtype)
         return found
 
@@ -268,22 +270,22 @@ class Choice:
         return found
 
     def _at(self, sets: Ints) -> tuple[Ints, Mask]:
-        """Return (the index of each set of `sets` in `self.sets`, a mask: True for each set that `self.sets`
-        contains)."""
+        """Look up `sets` in `self.sets`. Return (the index of each set, a mask that is True for each set that was
+        found)."""
         at = np.minimum(np.searchsorted(self.sets, sets), len(self.sets) - 1)
         return at, self.sets[at] == sets
 
     def _counts_enough(self, chosen: int) -> bool:
-        """Return whether the eviction of the set could be enough, as far as counting can show it."""
+        """Return whether the set could free enough, by the mask `enough`."""
         at, there = self._at(np.array([chosen]))
         return bool(there[0] and self.enough[at[0]])
 
     # Which sets free enough, and their costs
 
     def _enough(self) -> Mask:
-        """Return the mask of the sets whose eviction could be enough, as far as counting can show it. After such an
-        eviction, the nodes have capacity for each single role of the gang (capacity for all roles together is not
-        checked), and the missing quota is available."""
+        """Return the mask of the sets that could free enough, by a count of pods and a sum of charges. For each role,
+        the nodes must have capacity for its minimum if no other role existed. If quota is short, the victims' charges
+        must cover the missing amount."""
         enough: Mask = np.ones(len(self.sets), np.bool_)
         if not self.hunt.at_once and not self.hunt.named:
             for role, demand in zip(self.hunt.gang.roles, self.hunt.gang.demands, strict=True):
@@ -295,8 +297,8 @@ class Choice:
         return enough
 
     def _charged(self, candidate: int, short: QuotaShortfall) -> float:
-        """Return the candidate's charge for the missing resource; 0 if its queue is not in the branch whose limit is
-        reached."""
+        """Return the candidate's charge for the missing resource; 0 if its queue is neither the queue of the reached
+        limit nor below it."""
         charge = self.candidates.charge_of(candidate)
         if charge is None or not self.hunt.rights.is_under(charge.queue, short.bound.queue):
             return 0.0
@@ -323,7 +325,7 @@ class Choice:
         return there + int(room.sum() - room[positions].sum())
 
     def _cheapest_first(self) -> tuple[list[int], list[tuple[float, ...]]]:
-        """Return (sets whose eviction could be enough, cost of each set), sorted by cost."""
+        """Return the sets that could free enough, the cheapest first, and the costs of these sets."""
         field, candidates, pool = self.field, self.candidates, self.pool
         gangs = [int(candidates.is_gang(candidate)) for candidate in pool]
         priority = [int(field.priority[candidate]) for candidate in pool]
@@ -352,24 +354,23 @@ class Choice:
     # Evicting and checking one set
 
     def _go(self, chosen: int) -> bool:
-        """Evict the candidates of the set: first the candidates of the queue with the highest share, and within a queue
-        first the candidate that holds least. If the policy does not allow every eviction in this order, try another
-        order. Return True if all candidates were evicted, if the quota then allows the job, and if no queue that loses
-        jobs could take the capacity back (rule R20)."""
+        """Evict the candidates of the set in the order of `_in_turn`. If the policy does not allow all evictions in
+        this order, try another order. Return True if three conditions are met: all candidates were evicted; the quota
+        then allows the job; and no queue that loses jobs could take the capacity back by preemption (rule R20)."""
         members = self._members(chosen)
         evict = self.candidates.evict_if_permitted
         if not all(map(evict, self._in_turn([*members]))):
             self._come_back()
             if not all(map(evict, self._permitted_order(members))):
                 return False
-        # Rule R20 is checked for the whole set at once, because it depends on all amounts that a queue loses.
+        # Rule R20 is checked once for the whole set, because it depends on the total amounts that a queue loses.
         is_taken_back = self.candidates.would_be_taken_back(self.candidates.going)
         return self.hunt.quota_short() is None and not is_taken_back
 
     def _permitted_order(self, members: list[int]) -> list[int]:
-        """Return the candidates in an order in which the policy may allow all evictions. The order matters, because
-        each eviction lowers the usage of a queue, and below some usage the policy refuses further evictions. So a
-        candidate that may be evicted even after all other members is put at the end."""
+        """Return the candidates in an order in which the policy is likely to allow all evictions. The order matters,
+        because each eviction lowers the usage of a queue, and a queue with too little usage may not lose more jobs. So
+        candidates that may be evicted even after all others are put at the end."""
         order: list[int] = []
         while (
             1 < len(members) <= MOST_ORDERED
@@ -380,7 +381,7 @@ class Choice:
         return [*members, *order]
 
     def _may_go_after(self, members: list[int], candidate: int) -> bool:
-        """Return whether the candidate may be evicted after the other members."""
+        """Return whether the policy allows to evict the candidate after all other members were evicted."""
         for each in members:
             if each != candidate:
                 self.candidates.go(each, PreemptionRule.WITHIN)
@@ -389,9 +390,10 @@ class Choice:
         return found
 
     def _in_turn(self, left: list[int]) -> Iterator[int]:
-        """Yield the candidates in order of eviction: pods above minimums, gangs of the preemptor's own queue, other
-        gangs. The order depends on the shares at each moment, so the caller must evict each candidate before it
-        requests the next candidate."""
+        """Yield the candidates in the order of eviction: pods above minimums, then gangs of the preemptor's own queue,
+        then other gangs. Within each of these, candidates of the queue with the highest share come first, and within a
+        queue those that hold the least of the scarce resource. Shares change with each eviction, so the caller must
+        evict each candidate before it takes the next one."""
         share_of, field, held = self.hunt.rights.share_of, self.field, self.hunt.scarce()
         while left:
             shares = {
@@ -414,7 +416,8 @@ class Choice:
             self.candidates.restore(candidate)
 
     def _is_enough(self, gone: int) -> bool:
-        """Return whether capacity and quota are enough for the job after the eviction of the set `gone`."""
+        """Return whether there is enough capacity and quota for the job. Precondition: exactly the set `gone` is
+        evicted."""
         if not self._counts_enough(gone) or self.hunt.quota_short() is not None:
             return False
         if self.hunt.at_once:
@@ -430,7 +433,7 @@ class Choice:
         return not any(self._is_spare(candidate, chosen) for candidate in self._members(chosen))
 
     def _is_spare(self, candidate: int, gone: int) -> bool:
-        """Return whether the eviction of the set `gone` would still be enough without the eviction of `candidate`."""
+        """Return whether the set `gone` would still free enough if `candidate` were not evicted."""
         rule = self.candidates.going[candidate]
         self.candidates.restore(candidate)
         found = self._is_enough(gone ^ self.bit_of[candidate])
@@ -438,15 +441,15 @@ class Choice:
         return found
 
     def _is_fair(self, chosen: int) -> bool:
-        """Return whether no gang of the set could be replaced by gangs of queues with higher shares, or by pods above
-        minimums."""
+        """Return whether no gang of the set could be replaced by gangs of queues with higher shares or by pods above
+        minimums. Gangs of the preemptor's own queue are not checked."""
         gangs = [each for each in self._members(chosen) if self.candidates.is_gang(each)]
         return not any(self._could_be_replaced(each, chosen) for each in gangs if self.field.tier[each] < OWN)
 
     def _could_be_replaced(self, candidate: int, chosen: int) -> bool:
-        """Return whether candidates of queues with higher shares could be evicted instead of `candidate`. Just before
-        each eviction of a gang, the share of the gang's queue must be higher than the share of the queue of
-        `candidate`."""
+        """Return whether other candidates could be evicted instead of `candidate`: gangs of queues with higher shares,
+        or pods above minimums. Just before each gang is evicted, its queue must have a higher share than the queue
+        of `candidate`."""
         rule, rest = self.candidates.going[candidate], chosen ^ self.bit_of[candidate]
         self.candidates.restore(candidate)
         found = any(
@@ -456,9 +459,10 @@ class Choice:
         return found
 
     def _extras(self, candidate: int, rest: int) -> Iterator[int]:
-        """Yield sets of gangs of other queues and of pods above minimums. A yielded set could be enough together with
-        the set `rest`; the smallest sets come first. A set with an unneeded pod above a minimum is left out, because
-        evicting this pod would only lower a share."""
+        """Yield sets of candidates that could replace `candidate`: gangs of other queues, and pods above minimums. Each
+        yielded set could free enough together with the set `rest`. The smallest sets come first. Sets with a pod above
+        a minimum that is not needed are left out; the only effect of its eviction would be a lower share of its
+        queue."""
         group, tier = self.field.group[candidate], self.field.tier[candidate]
         others = [
             each
@@ -466,7 +470,7 @@ class Choice:
             if (self.field.group[each] != group and self.field.tier[each] <= tier) or not self.candidates.is_gang(each)
         ]
         at = self.enough & (self.sets & ~(rest | self._number(others)) == 0)
-        for each in self._members(rest):  # instead of a gang's pods above the minimum, the whole gang may be evicted
+        for each in self._members(rest):  # the whole gang may be evicted instead of one of its pods
             at &= self.sets & (self.bit_of[each] | self._gang_bit(each)) > 0
         for each in self.pool:
             if not self.candidates.is_gang(each) and not rest & self.bit_of[each] and self.counts_quota:
@@ -475,15 +479,16 @@ class Choice:
         yield from sorted(extras, key=lambda extra: extra.bit_count())
 
     def _can_spare(self, bit: int) -> Mask:
-        """Return a mask of the sets in which a candidate is not needed: the set has the candidate, but, as far as
-        counting shows, would be enough without it. `bit`: the bit of the candidate."""
+        """Return the mask of the sets that contain a candidate which is not needed: without it, the set would still
+        free enough by the mask `enough`. `bit`: the bit of the candidate."""
         if bit not in self._spared:
             without, there = self._at(self.sets & ~bit)
             self._spared[bit] = (self.sets & bit > 0) & there & self.enough[without]
         return self._spared[bit]
 
     def _gang_bit(self, candidate: int) -> int:
-        """Return the bit of the whole gang of a candidate."""
+        """Return the bit of the candidate that is the whole gang of `candidate`'s job; 0 if the pool does not have
+        it."""
         return self.bit_of.get(int(self.candidates.gang_unit[self.field.job[candidate]]), 0)
 
     def _could_go_besides(self, extra: int, candidate: int) -> bool:
@@ -492,7 +497,7 @@ class Choice:
         `candidate`."""
         rights, group, went = self.hunt.rights, int(self.field.group[candidate]), list[int]()
         for each in self._in_turn(self._members(extra)):
-            # pods above minimums are evicted first, whatever the share of their queue
+            # pods above minimums may always be evicted, without regard to the share of their queue
             is_alone = not self.candidates.is_gang(each)
             richer = is_alone or rights.share_of(int(self.field.group[each])) > rights.share_of(group)
             if not (richer and self.candidates.evict(each)):

@@ -1,13 +1,13 @@
-"""Find candidates whose eviction frees capacity for a number of pods of one demand, by operations on columns (arrays
-with one entry for each candidate or node). A *demand* has the requests and the node constraints that equal pods share.
+"""Find victims so that a given number of further pods of one demand fit. (A *demand* has the requests and the node
+constraints of equal pods.) The computation uses columns: arrays with one entry for each candidate or node.
 
-A *candidate* is the unit of an eviction: a whole gang, or one pod above a gang's minimum. The columns list the pods of
-all candidates, with one entry for each candidate and node. For a demand without enough capacity there are two kinds of
-*packages*. First, a single candidate is a package if its eviction alone frees capacity for one more pod on some node.
-Second, each node has a package of several candidates: the shortest run of candidates on the node, in victim order, that
-frees capacity for one more pod.
-Sums over the columns find both kinds of packages for all nodes at once (prefix sums per node, as in
-`docs/decisions/0007-preemption.md`). The cheapest package is taken first. Packages are compared in this order:
+A *candidate* is what can be evicted at once: a whole gang, or one pod above a gang's minimum. The columns list the pods
+of all candidates, with one entry for each candidate and node. A *package* is a set of candidates whose eviction frees
+capacity for at least one more pod on a node. There are two kinds. First, each single candidate that frees enough alone
+is a package. Second, each node has a package of several candidates. To find it, the candidates on the node are sorted
+in victim order; the package is the shortest run from the beginning of this order that frees enough. Both kinds of
+packages are found for all nodes at once, with sums over the columns (prefix sums per node, as
+in `docs/decisions/0007-preemption.md`). The cheapest package is taken first. Packages are compared in this order:
 
 1. the lowest tier, then the lowest priority, of the package's most important candidate, which is the last of the
    package in victim order (kube-scheduler's PickOneNodeForPreemption has the same criterion). The tiers are: pods above
@@ -16,12 +16,12 @@ Sums over the columns find both kinds of packages for all nodes at once (prefix 
 3. the least work that is lost (run time times the amount of the scarce resource),
 4. the smallest amount that is freed but not used.
 
-If the policy compares fairness before cost, and one tier has candidates of several queues, the next package is always
-taken from the queue with the highest share after the evictions so far. Within one node, too, candidates of the queue
-with the highest share are evicted first. If an earlier package was on the same node, the gain of a package is computed
-again from the amounts that are free after the earlier evictions. The resulting set of victims is neither minimal nor
-always the best. So the caller restores candidates that are not needed, and then compares the result with other small
-sets (`core.preemption.victim_sets`)."""
+If the policy compares fairness before cost, and a tier has candidates of several queues, the next package is always
+taken from the queue that has the highest share at that moment. Candidates of this queue also come first in the victim
+order of a node. The number of pods that a package frees capacity for is checked again before each eviction, because an
+earlier package may have been on the same node. The found set of victims may have unneeded victims, and is not always
+the best. So the caller restores candidates that are not needed, and then compares the set with other small sets
+(`core.preemption.victim_sets`)."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ from phalanx.state.classes import Demand
 from phalanx.state.running import RunningPods
 
 PASSES = 64
-FIRST = 16  # the positions of this many cheapest packages are stored in `next_best`
+FIRST = 16  # the positions of the cheapest packages, up to this many, are stored in `next_best`
 
 Ints: TypeAlias = NDArray[np.int64]
 
 
 class CandidatePods(NamedTuple):
-    """Pods of one demand on the node at one position of the draft. `pods`: the number of pods. `devices`: the named
-    devices that the pod holds; only set for a single pod."""
+    """Pods of a candidate that have the same demand and are on the same node (at `position` in the draft). `pods`: the
+    number of pods. `devices`: the named devices that the pod holds; only set for a single pod."""
 
     position: int
     demand: Demand
@@ -54,11 +54,11 @@ class CandidatePods(NamedTuple):
 
 
 class Evictions(Protocol):
-    """The two operations of a search on its candidates: evict a job or a pod, and undo the eviction."""
+    """The two operations that a search has for its candidates: evict a job or a pod, and undo the eviction."""
 
     def evict(self, candidate: int) -> bool:
-        """Evict the candidate if the policy allows the eviction; its capacity is then free on the draft. Return whether
-        the candidate was evicted."""
+        """Evict the candidate if the policy allows it, and free its capacity on the draft. Return whether it was
+        evicted."""
 
     def restore(self, candidate: int) -> None:
         """Undo the eviction of the candidate."""
@@ -74,8 +74,8 @@ class CandidateTable:
     `ran_s`, `work_s`: the seconds since the start of the candidate's job, and since the job's last checkpoint.
     `group`: the number of the queue of the candidate's job. If the policy compares fairness first, the shares of the
     queues decide which queue loses a job.
-    `weight`: how much the candidate counts when the candidates of a package are counted: 1 for a gang, less for a pod
-    above a minimum. `gone`: True if the candidate is evicted, or if its eviction is not permitted.
+    `weight`: 1 for a gang, less for a pod above a minimum; the number of candidates in a package is the sum of their
+    weights. `gone`: True if the candidate is already evicted, or if it must not be tried again.
 
     Columns by entry: `entry` (the number of the entry in the table of running pods), `candidate`, `position`, `demand`
     (the number of the demand), `pods` (the number of pods). Entries on nodes outside the draft are left out.
@@ -84,9 +84,9 @@ class CandidateTable:
     def __init__(
         self, draft: Draft, residents: RunningPods, now_s: float, *, entry: Ints, candidate: Ints, pods: Ints, job: Ints
     ) -> None:
-        """Make the table of the candidates. `entry`, `candidate`, `pods`: for each entry, its number in the table of
-        running pods (`residents`), its candidate, and how many pods it has. `job`: for each candidate, the number of
-        its job."""
+        """Make the table of the candidates. The parameters are columns. `entry`: the number of each entry in the table
+        of running pods (`residents`). `candidate`: the candidate of each entry. `pods`: the number of pods of each
+        entry. `job`: the job number of each candidate."""
         self.draft, self.running_pods = draft, residents
         self.position_of = np.full(draft.columns.capacity, -1, np.int64)
         self.position_of[draft.rows] = np.arange(len(draft))
@@ -101,11 +101,11 @@ class CandidateTable:
         self.group = residents.of_jobs("queue")[job]
         self.work_s = lost_s(self.ran_s, residents.of_jobs("checkpoint_s"), job)
         self.tier = np.zeros(len(job), np.int64)
-        self.scarce = ""  # the resource that was missing on most nodes when packages were first computed
-        self.next_best: list[int] = []  # the positions of the first packages, best first
+        self.scarce = ""  # the resource that was missing on most nodes at the first computation
+        self.next_best: list[int] = []  # the positions of the cheapest packages at the first computation
         self.weight = np.ones(len(job), np.float64)
         self.gone = np.zeros(len(job), np.bool_)
-        # Entry of the table of running pods -> how many of its pods were evicted as single candidates.
+        # entry of the table of running pods -> the number of its pods that were evicted as single candidates
         self.given: dict[int, int] = {}
         self.named: dict[int, Callable[[], list[CandidatePods]]] = {}  # candidate with named devices -> its holdings
         self._holdings: dict[int, list[CandidatePods]] = {}
@@ -120,12 +120,12 @@ class CandidateTable:
         return self._by_unit[self._starts[candidate] : self._starts[candidate + 1]]
 
     def units_on(self, position: int) -> list[int]:
-        """Return the candidates that have pods on the node."""
+        """Return the candidates that have pods on the node at the position."""
         return list(dict.fromkeys(self.candidate[self.position == position].tolist()))
 
     def holdings(self, candidate: int) -> list[CandidatePods]:
-        """Return the candidate's pods with their positions, as one item for each entry, or for each pod if the pods
-        have named devices. Pods that are already evicted are left out."""
+        """Return the pods that the candidate still has, with their positions. The list has one item for each entry; if
+        the pods must be listed one by one (see `named`), it has one item for each pod."""
         if (named := self.named.get(candidate)) is not None:
             return named()
         known = self._holdings.get(candidate)
@@ -139,8 +139,8 @@ class CandidateTable:
         return known
 
     def amounts(self, resource: str) -> Ints:
-        """Return for each entry the amount of the resource that its pods hold. In the entries of a gang, pods that were
-        already evicted as single candidates are not counted."""
+        """Return for each entry how much of the resource its pods hold. Pods of a gang that were already evicted as
+        single candidates are not counted for the gang."""
         held = self._held.get(resource)
         if held is None:
             held = self._held[resource] = self.running_pods.amounts(resource)[self.demand] * self.pods
@@ -153,7 +153,7 @@ class CandidateTable:
         return left
 
     def costs(self, resource: str) -> NDArray[np.float64]:
-        """Return for each entry the amount of the resource that its queue is charged for the pods of the entry."""
+        """Return for each entry how much of the resource its queue is charged for the pods of the entry."""
         cost: NDArray[np.float64] = self.running_pods.costs(resource)[self.demand] * self.pods
         return cost
 
@@ -166,7 +166,7 @@ class CandidateTable:
                 self.draft.put(position, demand, -pods)
 
     def come_back(self, candidate: int) -> None:
-        """Take the capacity of the candidate from the draft again, because the candidate is restored."""
+        """Add the pods of the candidate to the draft again, because the candidate is restored."""
         for position, demand, pods, devices in self.holdings(candidate):
             if devices:
                 self.draft.occupy(position, demand, devices)
@@ -174,8 +174,8 @@ class CandidateTable:
                 self.draft.put(position, demand, pods)
 
     def could_stay(self, candidates: Sequence[int]) -> list[int]:
-        """Return the evicted candidates that could possibly be restored, in the given order. A candidate is left out if
-        its pods on some node no longer fit on this node, even if no other pods are restored."""
+        """Return those of the evicted `candidates` that could possibly be restored, in the given order. A candidate is
+        left out if one of its nodes no longer has enough free capacity for its pods there."""
         if self.given or self.named:
             return list(candidates)
         looked_at = np.zeros(len(self.job), np.bool_)
@@ -199,9 +199,9 @@ class CandidateTable:
 
 
 def lost_s(ran_s: NDArray[np.float64], checkpoint_s: NDArray[np.float64], job: Ints) -> NDArray[np.float64]:
-    """Return for each candidate the time since its start or its last checkpoint, in seconds. `ran_s`: for each
-    candidate, the time since its start. `checkpoint_s`: for each job, the interval of its checkpoints; 0 if it has
-    none."""
+    """Return for each candidate the seconds of work that it would lose: the time since its last checkpoint or, without
+    checkpoints, since its start. `ran_s`: the time since the start of each candidate. `checkpoint_s`: the interval
+    between the checkpoints of each job; 0 if it has none."""
     if not checkpoint_s.any():
         return ran_s
     every_s, since_s = checkpoint_s[job], ran_s.copy()
@@ -210,17 +210,18 @@ def lost_s(ran_s: NDArray[np.float64], checkpoint_s: NDArray[np.float64], job: I
 
 
 class VictimPackages:
-    """The packages for one demand, in columns. They are computed from the amounts that are free when the object is
-    created.
+    """The packages for one demand, stored in columns. They are computed from the free amounts at the time when the
+    object is created.
 
-    Run i consists of the candidates `candidates[start[i]:stop[i]]`, whose eviction frees capacity for `gain[i]` pods at
-    one position. `alone`: the single candidates whose eviction frees capacity for a pod. `order`: the packages,
-    cheapest first. Numbers below `len(alone)` are single candidates; the other numbers are runs."""
+    `alone`: the candidates that are packages of one candidate. The packages of several candidates are called runs: run
+    i has the candidates `candidates[start[i]:stop[i]]`, whose eviction frees capacity for `gain[i]` pods on one
+    node. `order`: the numbers of the packages, the cheapest first. Numbers below `len(alone)` are single candidates,
+    and the other numbers are runs."""
 
     def __init__(self, field: CandidateTable, demand: Demand, need: int, rank: Ints | None) -> None:
-        """Find and rank the packages. For each position, compute the number of pods that already fit (`_base`), and the
-        amounts that are missing for one more pod (`_lacks`). `rank`: the rank of each group in the order of eviction;
-        None if all groups are equal."""
+        """Find and rank the packages. For each position, first compute the number of pods that fit without evictions
+        (`_base`), and the amounts that are missing for one more pod (`_lacks`). `rank`: the rank of each group (queue)
+        in the order of eviction; None if shares do not matter."""
         self.field, self.demand, self.need, self._rank_of = field, demand, need, rank
         free = self._free = field.draft.free
         self._base = matching.pods_held(free, demand.asks, np.arange(len(field.draft)))
@@ -238,7 +239,7 @@ class VictimPackages:
         self._rank()
 
     def _alone(self, at: Ints) -> None:
-        """Find the candidates whose eviction alone frees capacity for a pod. `at`: the entries to examine."""
+        """Find the packages that have one candidate. `at`: the entries to examine."""
         field = self.field
         for resource, lacks in self._lacks.items():
             at = at[field.amounts(resource)[at] >= lacks[field.position[at]]]
@@ -252,7 +253,7 @@ class VictimPackages:
         self.alone_waste = self._waste(held[self.alone], self.alone_gain)
 
     def _gain(self, position: Ints, freed: Mapping[str, Ints]) -> Ints:
-        """Return for each position the number of further pods that fit after the amounts `freed` are released."""
+        """Return for each of the positions how many further pods fit after the amounts `freed` are released there."""
         holds = np.full(len(position), np.iinfo(np.int64).max, np.int64)
         for resource, ask in self.demand.asks:
             np.minimum(holds, (self._free[resource][position] + freed[resource]) // ask, out=holds)
@@ -260,14 +261,15 @@ class VictimPackages:
         return holds
 
     def _waste(self, freed: NDArray[Any], gain: Ints) -> NDArray[np.float64]:
-        """Return for each package the amount that is freed but not needed, as a multiple of the request of one pod."""
+        """Return for each package the amount of the scarce resource that is freed but not needed, divided by the
+        request of one pod."""
         waste: NDArray[np.float64] = freed / self.demand.amounts[self.scarce] - np.minimum(gain, self.need)
         return waste
 
     def _in_order(self, at: Ints) -> Ints:
-        """Return the entries of `at` that hold some of a resource that is missing for one more pod on their node. The
-        entries are sorted by node, and then in victim order: by tier, rank of the queue, priority, freed part of the
-        missing amount (largest first), and lost run time (shortest first)."""
+        """Return the entries of `at` whose eviction helps: they hold a resource of which their node has too little for
+        one more pod. The entries are sorted by node, and then in victim order: by tier, rank of the queue, priority,
+        the fraction of the missing amount that they free (largest first), and the work that is lost (least first)."""
         field, position = self.field, self.field.position[at]
         part = np.zeros(len(at), np.float64)
         for resource, lacks in self._lacks.items():
@@ -281,14 +283,15 @@ class VictimPackages:
         if self._rank_of is not None:
             turn = turn * len(self._rank_of) + self._rank_of[field.group[candidate]]
         at = at[np.lexsort((field.work_s[candidate], -part, field.priority[candidate], turn))]
-        # Combine position and order in one number, because sorting single numbers is faster than a stable sort.
+        # Sort by position, and keep the order within each position. Both are combined in one number, because sorting
+        # such numbers is faster than a stable sort.
         in_turn = np.sort(field.position[at] * len(at) + np.arange(len(at)))
         ordered: Ints = at[in_turn % max(1, len(at))]
         return ordered
 
     def _runs(self, at: Ints) -> None:
-        """Find on each node the shortest run of at least two candidates whose eviction frees capacity for one more pod.
-        `at`: the entries in victim order."""
+        """Find the package of several candidates on each node: the shortest run, of at least two candidates, that frees
+        capacity for one more pod. `at`: the entries in victim order."""
         field, position = self.field, self.field.position[at]
         self.candidates = field.candidate[at]
         first = np.ones(len(at), np.bool_)
@@ -324,7 +327,7 @@ class VictimPackages:
         self.order = np.lexsort((waste, lost, cost, field.priority[lasts], field.tier[lasts]))
 
     def _together(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return for each package the sum of the values of its candidates."""
+        """For each package, add up the values of its candidates, and return the sums."""
         total = np.cumsum(values[self.candidates])
         runs = total[self.stop - 1] - total[self.start] + values[self.candidates[self.start]]
         return np.concatenate((values[self.alone], runs))
@@ -352,8 +355,8 @@ def collect_victims(
     field: CandidateTable, demand: Demand, need: int, claims: Evictions, share: Callable[[int], Any] | None
 ) -> tuple[list[int], int]:
     """Evict candidates so that `need` more pods of the demand fit on the draft. Return the evicted candidates, and the
-    number of pods that still do not fit. `share`: a function that returns the share of a group (the candidates of one
-    queue). The group with the highest share loses candidates first. If `share` is None, all groups are equal."""
+    number of pods that still do not fit. `share`: a function that returns the share of a queue. Candidates of the queue
+    with the highest share are evicted first. None if shares do not matter."""
     chosen: list[int] = []
     if not len(field.candidate) or field.draft.asked(demand) is None:
         return chosen, need
@@ -365,7 +368,7 @@ def collect_victims(
         touched: set[int] = set()
         for package in in_victim_order(packages.order, field.tier[packages.lasts], field.group[packages.lasts], share):
             if len(chosen) > tried and need < packages.gains[package] and need < packages.need:
-                # the number of needed pods is smaller than when the packages were ranked, so rank the packages again
+                # fewer pods are needed now than when the packages were ranked, so rank the packages again
                 break
             members = packages.members(package)
             positions = {each.position for candidate in members for each in field.holdings(candidate)}
@@ -375,13 +378,13 @@ def collect_victims(
             if need <= 0:
                 return chosen, 0
         if np.count_nonzero(field.gone) == gone:
-            break  # no candidate was evicted or excluded, so another pass would find the same packages
+            break  # nothing has changed, so another pass would find the same packages
     return chosen, need
 
 
 def in_turns(field: CandidateTable, share: Callable[[int], Any] | None) -> Ints | None:
-    """Return for each group its rank in the order of eviction; the group with the highest share has the lowest rank.
-    Return None if all groups are equal."""
+    """Return the rank of each group (queue) in the order of eviction; the group with the highest share has the lowest
+    rank. Return None if shares do not matter, or if there is only one group."""
     groups = [] if share is None else np.bincount(field.group).nonzero()[0].tolist()
     if share is None or len(groups) < 2:
         return None
@@ -400,8 +403,8 @@ def gained(
     claims: Evictions,
     chosen: list[int],
 ) -> int:
-    """Evict the candidates `members`, if the policy allows to evict all of them and if this frees capacity. Return by
-    how many pods the number of pods that fit at `positions` grows."""
+    """Evict the candidates `members` if the policy allows to evict all of them, and if the eviction frees capacity for
+    further pods at `positions`. Return the number of these further pods; 0 if no candidate was evicted."""
     if any(field.gone[candidate] for candidate in members):
         return 0
     before = room_on(field, demand, positions)
@@ -409,7 +412,7 @@ def gained(
         if not claims.evict(candidate):
             for earlier in reversed(members[:at]):
                 claims.restore(earlier)
-            field.gone[candidate] = True  # the policy does not allow the eviction, so the candidate is not tried again
+            field.gone[candidate] = True  # the policy does not allow this eviction: do not try it again
             return 0
     gain = room_on(field, demand, positions) - before
     if gain > 0:
@@ -417,7 +420,7 @@ def gained(
         return gain
     for candidate in reversed(members):
         claims.restore(candidate)
-        # from now on the capacity of an evicted single pod is not counted as a candidate of its own
+        # do not try a single pod again
         field.gone[candidate] |= field.weight[candidate] < 1
     return 0
 
@@ -435,7 +438,7 @@ def room_on(field: CandidateTable, demand: Demand, positions: set[int]) -> int:
 
 def in_victim_order(order: Ints, tiers: Ints, groups: Ints, share: Callable[[int], Any] | None) -> Iterator[int]:
     """Yield the package numbers of `order`, tier by tier. Within a tier, the next package always belongs to the group
-    with the highest share after the evictions so far."""
+    (queue) that has the highest share at that moment."""
     if share is None or not len(order):
         yield from order.tolist()
         return
@@ -446,9 +449,8 @@ def in_victim_order(order: Ints, tiers: Ints, groups: Ints, share: Callable[[int
 
 
 def by_queue_share(lines: dict[int, Iterator[int]], share: Callable[[int], Any]) -> Iterator[int]:
-    """Yield the items of all groups. Each item belongs to the group that has the highest share when the caller takes
-    the item. If groups have equal shares, the group that is listed first in `lines` comes first. `lines`: group -> its
-    items."""
+    """Yield the items of all groups. The next item always comes from the group that has the highest share at that
+    moment; of groups with equal shares, from the one that is first in `lines`. `lines`: group -> its items."""
     heap = [(Descending(share(group)), at, group) for at, group in enumerate(lines)]
     heapify(heap)
     while heap:
@@ -463,7 +465,7 @@ def by_queue_share(lines: dict[int, Iterator[int]], share: Callable[[int], Any])
 
 
 class Descending:
-    """A value that is sorted in reverse order: the largest value comes first."""
+    """Wraps a value so that it sorts in reverse order: the largest value comes first."""
 
     __slots__ = ("value",)
 

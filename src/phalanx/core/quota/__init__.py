@@ -1,4 +1,4 @@
-"""Quota: whether the queue tree allows a job to start.
+"""Quota: decide whether the limits and guarantees of the queue tree allow a job to start.
 
 The package implements Kueue's quotas: guarantees (Kueue's nominal quota), limits and lending limits by flavor, in a
 tree of queues. It also implements Slurm's limits per queue, user, group and job.

@@ -1,11 +1,11 @@
 """Quota preemption: if the limit of a queue was lowered below its usage, evict pods of the queue.
 
-Quota preemption applies to queues with the setting `excess_delay_s`. If the usage of such a queue has been above its
-limit for this number of seconds, pods of the queue are evicted until its usage is within the limit. No eviction may
-lower the usage of a queue below the queue's guarantee. No more pods are evicted than necessary: a pod that is larger
-than the remaining *excess* (the usage above the limit) stays. The excess of a queue with children is divided among the
-children in proportion to their usage above their guarantees. If each child's part is smaller than a pod, pods of only
-one child are evicted.
+Quota preemption applies to queues with the setting `excess_delay_s`, a number of seconds. If the usage of such a queue
+has been above its limit for this time, pods of the queue are evicted until its usage is within the limit. No eviction
+may lower the usage of a queue below the queue's guarantee. No more pods are evicted than necessary: a pod that is
+larger than the remaining *excess* (the usage above the limit) stays. If a queue has children, its excess is divided
+among them in proportion to their usage above their guarantees. Each child's part may be smaller than any of its pods.
+Then pods of only one child are evicted.
 
 Pods above the minimums of jobs are evicted first, then whole jobs. In both steps, jobs with the lowest priority are
 evicted first, and of jobs with equal priority the one that was submitted last.
@@ -29,30 +29,31 @@ Excess: TypeAlias = dict[Key, Amount]
 
 
 def exceeding(cluster: Cluster, now_s: float) -> dict[str, float]:
-    """Return a mapping: queue -> the time since which its usage exceeds its limit (seconds since the epoch). Only
+    """Return a mapping: queue -> the time at which its usage rose above its limit (seconds since the epoch). Only
     queues with the setting `excess_delay_s` are in the mapping."""
     branches, since = cluster.tree.branches, cluster.exceeding
     return {name: since.get(name, now_s) for name in sorted(cluster.tree.trimmed) if above_limit(branches[name])}
 
 
 def due_queues(cluster: Cluster, since_s: Mapping[str, float], now_s: float) -> Iterator[Branch]:
-    """Yield the queues whose usage has been above the limit for longer than `excess_delay_s`. A queue below such a
-    queue is left out, because the excess is divided among the queues below. `since_s`: the result of `exceeding`."""
+    """Yield the queues whose usage has been above the limit for longer than `excess_delay_s`. If such a queue is below
+    another such queue, only the upper one is yielded, because its excess is divided among the queues below
+    it. `since_s`: the result of `exceeding`."""
     due = {name for name, each_s in since_s.items() if due_s(cluster, name, each_s) <= now_s}
     branches = (cluster.tree.branches[name] for name in sorted(due))
     yield from (branch for branch in branches if all(above.name not in due for above in branch.path[1:]))
 
 
 def is_noted(cluster: Cluster, now_s: float) -> bool:
-    """Return True if no eviction is due, and if the state (`Cluster.exceeding`) already has exactly the queues above
-    their limits."""
+    """Return True if the cycle has nothing to do: no eviction is due, and `Cluster.exceeding` in the state already has
+    exactly the queues whose usage is above their limit."""
     found = exceeding(cluster, now_s) if cluster.tree.trimmed else {}
     return found == cluster.exceeding and not any(due_s(cluster, *each) <= now_s for each in found.items())
 
 
 def due_s(cluster: Cluster, queue: str, since_s: float) -> float:
-    """Return the time at which excess pods of the queue are evicted (seconds since the epoch). `since_s`: the time
-    since which the usage of the queue exceeds its limit."""
+    """Return the time at which excess pods of the queue are evicted (seconds since the epoch). `since_s`: the time at
+    which the usage of the queue rose above its limit."""
     return since_s + (cluster.queues[queue].preemption.excess_delay_s or 0.0)
 
 
@@ -75,10 +76,10 @@ def victims(cluster: Cluster, branch: Branch) -> Iterator[tuple[JobRecord, tuple
 
 
 def divided(branch: Branch, excess: Excess, *, whole: bool = False) -> Iterator[tuple[str, Excess]]:
-    """Yield (queue, amounts by which the usage of its own jobs must fall) for the queue and all queues below it. The
-    excess of a queue is divided among its children and its own jobs, in proportion to their usage above their
-    guarantees, rounded down. `whole`: True to assign the whole excess to each queue, limited to its usage above its
-    guarantee, instead of dividing it."""
+    """For the queue and all queues below it, yield (name of the queue, amounts by which the usage of the jobs directly
+    in it must fall). The excess of a queue is divided among its children and the jobs directly in it, in proportion to
+    their usage above their guarantees, rounded down. `whole`: True if each of them gets the whole excess instead of a
+    part, but at most its usage above its guarantee."""
     if not branch.children:
         yield branch.name, excess
         return
@@ -98,7 +99,7 @@ def above_guarantee(branch: Branch) -> Excess:
 
 
 def victims_of_queue(cluster: Cluster, queue: str, excess: Excess) -> Iterator[tuple[JobRecord, tuple[Slot, ...]]]:
-    """Yield the victims among the queue's own jobs, in the form of `victims`."""
+    """Yield (job, slots to evict) for each victim among the jobs directly in the queue, as `victims` does."""
     records = [cluster.jobs[job] for job in cluster.jobs_of.get(queue, ())]
     running = [each for each in records if each.phase not in (Phase.QUEUED, Phase.STOPPING) and each.job.preemptible]
     running.sort(key=lambda each: (each.job.last_victim, each.job.priority, -each.job.submitted_s, each.job.id))
@@ -115,8 +116,8 @@ def victims_of_queue(cluster: Cluster, queue: str, excess: Excess) -> Iterator[t
 
 
 def surplus_victims(record: JobRecord, branch: Branch, left: Excess) -> list[Slot]:
-    """Choose the slots above the job's minimum to evict, the highest ordinals first, and return them. Subtract their
-    cost from the remaining excess `left`."""
+    """Choose slots above the job's minimum to evict, the highest ordinals first, and return them. Subtract their cost
+    from the remaining excess `left`."""
     spare, chosen = spare_pods(record), list[Slot]()
     for slot in sorted(record.placements.keys() - record.leaving, key=lambda slot: (slot.role, -slot.ordinal)):
         if spare[slot.role] > 0 and fits(cost := cost_of(record, branch, [slot]), left):
@@ -132,8 +133,8 @@ def cost_of(record: JobRecord, branch: Branch, slots: Sequence[Slot]) -> Cost:
 
 
 def fits(cost: Cost, left: Excess) -> bool:
-    """Return True if the eviction of pods with this cost reduces the remaining excess `left`, and frees no more of any
-    resource than its remaining excess."""
+    """Return whether pods with this cost may be evicted: their eviction reduces the remaining excess `left`, and frees
+    of no resource more than its remaining excess."""
     return any(amount and left.get(key, 0) for key, amount in cost) and all(
         amount <= left[key] for key, amount in cost if key in left
     )
@@ -147,8 +148,8 @@ def take(cost: Cost, left: Excess) -> None:
 
 
 def reason(branch: Branch, record: JobRecord, slots: Sequence[Slot]) -> Reason:
-    """Return the reason of a job whose slots `slots` are evicted because its queue is above its limit. If `slots` is
-    empty, the whole job is evicted."""
+    """Return the reason for a job whose slots `slots` are evicted because the usage of its queue is above the limit.
+    If `slots` is empty, the whole job is evicted."""
     resources = sorted({resource for _, resource in above_limit(branch)})
     what = "is stopped" if not slots else f"gives up {len(slots)} of its pods"
     return Reason(

@@ -1,33 +1,34 @@
-"""Find the flavors on which a gang may start, or the limit that does not allow its start. A flavor is a kind of nodes
-that has its own quota. The module implements Kueue's flavor assignment.
+"""Find the flavors on which a gang may start, or the limit that prevents its start. A flavor is a kind of nodes that
+has its own quota. The module implements Kueue's flavor assignment.
 
-`flavor_assignments` returns the assignments of flavors to the gang's roles, the best first. If quota does not allow an
-assignment, the assignment has a `QuotaShortfall` that names the first exceeded limit. `preferred_order` sorts the
-assignments. If a gang does not fit with one assignment, the next assignment is tried. So a gang can start although the
-nodes of its preferred flavor are full.
+`flavor_assignments` returns assignments of flavors to the gang's roles, the best first. If quota does not allow an
+assignment, the assignment has a `QuotaShortfall` that names the first exceeded limit. If the nodes have no capacity for
+the gang with one assignment, the cycle tries the next. So a gang can start although the nodes of its preferred flavor
+are full.
 
-This module also finds the flavors that the roles of a gang may get.
+*Suitable flavors.* This module also finds the flavors that the roles of a gang may get.
 
-A resource group (Kueue) is a list of resources with the flavors that have quota for them. A role gets one flavor from
-each resource group that has a resource which the role requests. The pods of the role run on nodes that belong to all
-flavors of the role. A flavor suits a role if the role's pods tolerate the flavor's taints, and if the flavor's labels
-match the pods' selector and required affinity. Only labels that the flavor has are compared (Kueue's rule); placement
-checks all other labels.
+A resource group (Kueue) is a list of resources with the flavors that have quota for them. If a role requests a resource
+of a group, it gets one flavor from this group. The pods of the role run on nodes that belong to all flavors of the
+role. A flavor suits a role if the role's pods tolerate the flavor's taints, and if the flavor's labels match the pods'
+node selector and required node affinity. As in Kueue, labels that the flavor does not have are ignored here; placement
+checks them.
 
-Finally, this module computes the order in which a queue prefers the assignments of flavors to a gang's roles (Kueue's
+*Order of preference.* Finally, this module sorts the assignments in the order in which the queue prefers them (Kueue's
 flavorFungibility).
 
-The flavor is chosen separately for each resource group of each role, in the order of the roles. The choice considers
-only the requests of the role, and of earlier roles with the same flavor, for resources of the group. So even if a job
-must borrow GPUs, its CPUs come from a flavor that is within the guarantee.
+The flavor is chosen separately for each resource group of each role, in the order of the roles. For this choice, only
+resources of the group count: the requests of the role itself, and of earlier roles with the same flavor. So if a job
+must borrow GPUs, its CPUs may still come from a flavor that is within the guarantee.
 
 For each resource group, the flavors are examined in the queue's order. The search stops at the first flavor in which
-the role fits within the guarantee (or by borrowing, if the queue prefers borrowing to the next flavor). The flavor at
-which the search stops is a *leading* flavor. If the queue prefers preemption to the next flavor, the flavors without
-free quota that were examined before are also leading flavors. If preemption is not possible in one leading flavor, the
-next leading flavor is tried. Assignments that consist only of leading flavors come before all other assignments. The
-remaining assignments are used if nodes of leading flavors are full: first the assignments within the guarantee, then
-the assignments that borrow, then the assignments that are short of quota."""
+the role fits within the guarantee. If the queue prefers to borrow before it tries the next flavor, the search also
+stops at a flavor in which the role fits by borrowing. The flavor at which the search stops is a *leading* flavor. If
+the queue prefers to preempt before it tries the next flavor, earlier flavors without free quota are leading flavors,
+too. If preemption is not possible in one leading flavor, the next leading flavor is tried. Assignments that have only
+leading flavors come before all other assignments. The others are used if the nodes of leading flavors are full. Of
+these, assignments within the guarantee come first. Assignments that borrow, and assignments that are short of quota,
+follow in the order that the queue prefers."""
 
 from __future__ import annotations
 
@@ -53,40 +54,40 @@ from phalanx.state.queues.quota import Charge, Key, gang_cost
 from phalanx.state.queues.rules import ResourceGroup
 from phalanx.state.queues.tree import QueueTree
 
-COMBINATIONS = 64  # at most this many combinations of flavors are tried for a gang
+COMBINATIONS = 64  # the maximum number of combinations of flavors that are tried for a gang
 COMPARED = frozenset(Operator) - {Operator.GT, Operator.LT}
 
 
 def combinations(
     known: Mapping[str, Flavor], groups: tuple[ResourceGroup, ...], gang: Gang
 ) -> Iterator[tuple[str, ...]]:
-    """Yield the combinations of flavors for the roles of a gang, in the queue's order; at most `COMBINATIONS`. A
-    combination is a tuple with one text for each role: the names of the role's flavors, joined by `+`."""
+    """Yield the combinations of flavors for the roles of a gang, in the queue's order. At most `COMBINATIONS` are
+    yielded. A combination is a tuple with one string for each role: the names of the role's flavors, joined by `+`."""
     return islice(product(*(choices(known, groups, demand) for demand in gang.demands)), COMBINATIONS)
 
 
 def choices(known: Mapping[str, Flavor], groups: tuple[ResourceGroup, ...], demand: Demand) -> list[str]:
-    """Return the choices of flavors for a role, in the queue's order. Each choice is a text with the name of one flavor
-    of each resource group, joined by `+`."""
+    """Return the choices of flavors for a role, in the queue's order. Each choice is a string with one flavor name for
+    each resource group, joined by `+`."""
     asked = [suitable_flavors(known, group, demand) for group in groups_asked(groups, demand)]
     return [joined_name(each) for each in product(*asked)]
 
 
 def suitable_flavors(known: Mapping[str, Flavor], group: ResourceGroup, demand: Demand) -> tuple[str, ...]:
     """Return the flavors of the group that suit the role, in the queue's order. If no flavor suits the role, return all
-    flavors of the group. The result then has no effect, because a job with such a role is not eligible."""
+    flavors of the group. It does not matter that they do not suit, because a job with such a role is never eligible."""
     suit = tuple(name for name in group.flavors if not why_unsuitable(known.get(name), demand.shape))
     return suit or group.flavors
 
 
 def groups_asked(groups: tuple[ResourceGroup, ...], demand: Demand) -> list[ResourceGroup]:
-    """Return the resource groups with a resource that the role requests."""
+    """Return the resource groups that have a resource which the role requests."""
     return [group for group in groups if any(group.covers(resource) for resource, _ in demand.costs)]
 
 
 def why_unsuitable(flavor: Flavor | None, shape: Shape) -> str:
-    """Return why pods of this shape may not get the flavor, as the end of a sentence that begins with "flavor x"; an
-    empty text if the pods may get the flavor."""
+    """Return why pods of this shape may not get the flavor; an empty string if they may get it. The text is the end of
+    a sentence that begins with "flavor x"."""
     if flavor is None:
         return ""
     if taint := flavor.untolerated(shape):
@@ -105,8 +106,8 @@ Rank: TypeAlias = tuple[int, ...]
 
 
 class FlavorMode(IntEnum):
-    """The result of the quota check for a job on a flavor: the job fits within the guarantee, it fits only by
-    borrowing, or quota is short."""
+    """The result of the quota check for a charge to a flavor: the charge fits within the guarantee (FITS), it fits only
+    by borrowing (BORROWS), or quota is short (SHORT)."""
 
     FITS = 0  # within the guarantee
     BORROWS = 1
@@ -115,19 +116,18 @@ class FlavorMode(IntEnum):
 
 class FlavorPreference(NamedTuple):
     """The order in which one role prefers the flavors of one resource group. `places`: flavor -> its index in the order
-    of preference. `leading`: how many flavors at the beginning of the order are *leading*. Assignments that consist
-    only of leading flavors are tried before all others."""
+    of preference. `leading`: the number of *leading* flavors (see the module docstring); they are at the beginning of
+    the order."""
 
     places: Mapping[str, int]
     leading: int
 
 
 class Preferences:
-    """The order in which each role of a gang prefers the flavors. A role has one order for each resource group with a
-    resource that it requests.
+    """The order in which each role of a gang prefers the flavors. If a role requests resources of several resource
+    groups, it has one order for each of these groups.
 
-    `pods`: for each role, a number of pods. The cost of this number of pods is compared with the free quota of each
-    flavor."""
+    `pods`: for each role, the number of pods whose cost is compared with the free quota of each flavor."""
 
     def __init__(
         self,
@@ -179,8 +179,8 @@ def flavor_mode(ledger: QuotaLedger, branch: Branch, charge: Charge) -> FlavorMo
 
 
 def preferred_order(modes: Sequence[FlavorMode], wish: FlavorFungibility) -> tuple[list[int], int]:
-    """Return (indexes of the flavors in the order of preference, number of leading flavors). `modes`: the mode of each
-    flavor."""
+    """Return two values: the indexes of the flavors in the order of preference, and the number of leading
+    flavors. `modes`: the mode of each flavor."""
     leading = list[int]()
     for at, mode in enumerate(modes):
         stops = mode is FlavorMode.FITS or (mode is FlavorMode.BORROWS and wish.borrow_before_next)
@@ -196,24 +196,26 @@ def preferred_order(modes: Sequence[FlavorMode], wish: FlavorFungibility) -> tup
 
 def mode_class(mode: FlavorMode, wish: FlavorFungibility) -> int:
     """Return the rank of a flavor with this mode; the queue prefers low ranks. The rank is 0 if the job fits within the
-    guarantee. Of borrowing and preemption, the mode that `wish` prefers has rank 1, and the other has rank 2."""
+    guarantee. The modes for borrowing and for preemption have the ranks 1 and 2; `wish` states which of them is
+    preferred."""
     if mode is FlavorMode.FITS:
         return 0
     return 1 if (mode is FlavorMode.SHORT) == wish.prefer_preemption else 2
 
 
-TRIED = 8  # for one combination of flavors, at most this many choices of optional members to leave out are tried
+TRIED = 8  # the maximum number of choices which members to leave out, for one combination of flavors
 
 
 class FlavorAssignment(NamedTuple):
-    """An assignment of flavors to the roles of a gang, with a choice of optional members that are left out.
+    """An assignment of flavors to the roles of a gang. If quota is short, it may leave out optional members of the
+    gang.
 
     `gang`: the gang that is placed if this assignment is chosen.
     `charge`: the amounts that the queue is charged.
     `borrows`: whether the charge exceeds the guarantee of the queue.
     `short`: the limit that does not allow the charge now; None if quota allows it.
-    `besides`: further assignments of the same flavors that leave out different members. This field is only set if quota
-        allows no choice of members; in this case `gang` has all members."""
+    `besides`: assignments of the same flavors with other members left out, which quota does not allow; only used to
+        explain why the job waits."""
 
     flavors: tuple[str, ...]
     gang: Gang
@@ -224,20 +226,19 @@ class FlavorAssignment(NamedTuple):
 
 
 def never_allowed(tree: QueueTree, offer: FlavorAssignment) -> QuotaShortfall | None:
-    """Return the limit or quota that would not allow the assignment even if no job ran; None if every limit would allow
-    the assignment in this case."""
+    """Return the limit or quota that the assignment would exceed even if no job ran; None if it would exceed none."""
     return shortfall(EmptyLedger(tree), tree.branches[offer.charge.queue], offer.charge)
 
 
 def flavor_assignments(
     cluster: Cluster, ledger: QuotaLedger, key: RequestClassKey, record: JobRecord, given: tuple[str, ...] = ()
 ) -> list[FlavorAssignment]:
-    """Return the assignments with which the job may start, the best first; never empty. `given`: the flavors of a job
-    that has already started, which keeps them; otherwise empty."""
+    """Return the assignments with which the job may start, the best first. The list is never empty. `given`: the
+    flavors of a job that has already started (it keeps them); empty for other jobs."""
     job, branch = record.job, cluster.tree.branches[record.queue]
     pods, cost, jobs = key.gang.minimums, key.gang.due, int(key.kind == Kind.JOB)
     if jobs and not branch.rules.starts_whole:
-        pods, cost = (0,) * len(pods), ()  # a job that starts pod by pod: each pod is charged when it is placed
+        pods, cost = (0,) * len(pods), ()  # the job starts pod by pod, and each pod is charged when it is placed
     whole = Charge(record.queue, job.user, job.group, cost, jobs, job.id, job.preemptible)
     if branch.unbounded:
         return [FlavorAssignment((), key.gang, whole)]
@@ -258,8 +259,8 @@ def flavor_assignments(
 def with_partial_admission(
     cluster: Cluster, ledger: QuotaLedger, branch: Branch, whole: FlavorAssignment
 ) -> list[FlavorAssignment]:
-    """Return assignments of the same flavors that leave out as few optional members as quota allows. If quota does not
-    even allow the smallest gang with which the job could start, return the assignment of that smallest gang."""
+    """Return assignments of the same flavors that leave out as few optional members as quota requires. If quota does
+    not even allow the smallest gang with which the job could start, return the assignment for this smallest gang."""
     if whole.short is None:
         return [whole]
     seen: dict[frozenset[int], FlavorAssignment] = {frozenset(): whole}
@@ -281,8 +282,8 @@ def with_partial_admission(
 
 
 def capped_gang(cluster: Cluster, ledger: QuotaLedger, offer: FlavorAssignment) -> Gang:
-    """Return the assignment's gang with as many pods above the minimum as quota allows. Earlier roles get their pods
-    first."""
+    """Return the assignment's gang with as many pods above the minimum as quota allows. The roles get further pods in
+    their order in the gang."""
     gang = offer.gang
     if gang.rigid or (branch := ledger.tree.branches[offer.charge.queue]).unbounded:
         return gang
@@ -322,7 +323,8 @@ def charge_for_pods(offer: FlavorAssignment, pods: Sequence[int]) -> Charge:
 def flavor_assignment(
     ledger: QuotaLedger, branch: Branch, flavors: tuple[str, ...], gang: Gang, charge: Charge
 ) -> FlavorAssignment:
-    """Return the assignment of `flavors` to the gang's roles. It has a shortfall if quota does not allow the charge."""
+    """Return the assignment of `flavors` to the gang's roles. If quota does not allow the charge, the assignment has a
+    shortfall."""
     short = shortfall(ledger, branch, charge)
     beyond = short is None and key_beyond_guarantee(branch, ledger.account(branch).total, charge.cost)
     return FlavorAssignment(flavors=flavors, gang=gang, charge=charge, borrows=bool(beyond), short=short)
@@ -331,9 +333,9 @@ def flavor_assignment(
 def by_preference(
     cluster: Cluster, ledger: QuotaLedger, branch: Branch, key: RequestClassKey, job: Job, found: list[FlavorAssignment]
 ) -> list[FlavorAssignment]:
-    """Return the assignments in the order of the queue's preference. For a job whose size is fixed at its start, the
-    assignments that allow the largest number of pods come first. The queue's preference then only decides between
-    assignments that allow equally many pods."""
+    """Return the assignments in the order of the queue's preference. Some jobs cannot change their size after the
+    start. For these, the assignments with which the largest number of pods can start come first, and the queue's
+    preference only decides between assignments with equally many pods."""
     if len(found) < 2:
         return found
     pods, sizes = key.gang.minimums, dict[tuple[str, ...], int]()
