@@ -1,10 +1,10 @@
-"""The ledger: the charges of all queues, including the decisions of this cycle. Like the draft, it has an undo log.
+"""The ledger: the charges of all queues, with the decisions of this cycle. Like the draft, it has an undo log.
 
 A charge is checked from the job's queue up to the root. At every level, the limits on amounts, on running jobs, and on
-users, groups and single jobs are checked. If the queue may not borrow, its guarantee is checked too. Finally, amounts
-that queues keep for themselves count as used when the limits of the queues above and the capacity of the cluster are
-checked (`state.queues.tree`). If a limit does not allow the charge, the result is a `QuotaShortfall` with the first
-such limit.
+users, groups and single jobs are checked. If the queue may not borrow, its guarantee is checked too. Some queues keep a
+part of their guarantee for themselves (`state.queues.tree`). So finally the limits of the queues above and the capacity
+of the cluster are checked again, and the kept amounts count as used. The result is None if all limits allow the charge.
+Otherwise it is a `QuotaShortfall` with the first limit that does not.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ REMEMBERED = 256  # at most this many computed shares are stored for one branch
 NOTHING = SubjectUsage()
 UNCHARGED = QueueUsage()
 
-# the rules of bounds that may allow a job after other jobs are preempted
+# if a bound with one of these rules does not allow a job, the preemption of other jobs can help
 RECLAIM_RULES = {Rule.LIMIT, Rule.GUARANTEE, Rule.POOL}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaShortfall:
-    """The check of a limit that does not allow a charge. `bound`: the limit. `allowed`: the largest amount that the
-    limit allows. `used`: the amount that is already charged. `asked`: the amount that the new charge would add."""
+    """A limit that does not allow a charge, with the compared amounts. `bound`: which limit. `allowed`: the value of
+    the limit. `used`: the amount that is already charged. `asked`: the amount that the new charge would add."""
 
     bound: Bound
     asked: Amount
@@ -55,15 +55,15 @@ class QuotaLedger:
         self.of_jobs: dict[str, list[Charge]] = {}
         self.of_queues: dict[str, dict[str, None]] = {}
         self._ending: list[str] = []  # jobs of `of_jobs` with a time limit
-        self._looked_at = 0  # how many jobs of `of_jobs` were already searched for time limits
+        self._looked_at = 0  # the number of jobs in `of_jobs` that `ending` has already checked for a time limit
         self._over: dict[str, QueueUsage] = {}
         self.version = 0
         self._log: list[tuple[Charge, int]] = []
-        # The number of log entries that are already added to the accounts. Later entries are added when an account is
+        # The number of log entries whose charges are already in `_over`. The other entries are added when an account is
         # read.
         self._entered = 0
-        # Branch -> bound of this branch -> its largest consumers (`core.reasons.no_quota`), valid until the next
-        # charge.
+        # A cache for `core.reasons.no_quota`: queue -> bound of this queue -> the largest consumers. It is emptied with
+        # each charge.
         self.had: dict[str, dict[Bound, Any]] = {}
 
     def account(self, branch: Branch) -> QueueUsage:
@@ -75,7 +75,8 @@ class QuotaLedger:
         return self._over.get(branch.name, branch.account)
 
     def share(self, branch: Branch, extra: Cost = ()) -> DominantShare:
-        """Return the weighted dominant share of the branch among its siblings, after the further charge `extra`."""
+        """Return the weighted dominant share that the branch would have among its siblings if `extra` were also
+        charged."""
         account = self.account(branch)
         known: DominantShare | None = account.shares.get(extra)
         if known is None:
@@ -93,7 +94,7 @@ class QuotaLedger:
         return self._ending
 
     def charge(self, charge: Charge, sign: int = 1) -> None:
-        """Add the charge (`sign` 1), or remove the charge (`sign` -1), for example of a victim."""
+        """Add the charge (`sign` 1), or remove it (`sign` -1), for example if it is the charge of a victim."""
         self._log.append((charge, sign))
         self.version += 1
         self.had.clear()
@@ -123,7 +124,7 @@ class QuotaLedger:
         if len(self._log) > mark:
             self.version += 1
             self.had.clear()
-        # undoing the later charges would take longer than adding the remaining charges again
+        # if more charges must be undone than remain, drop all and add the remaining charges again
         if self._entered - mark > mark:
             del self._log[mark:]
             self._over.clear()
@@ -145,11 +146,12 @@ class QuotaLedger:
 
 
 class EmptyLedger(QuotaLedger):
-    """A ledger of a cluster in which no job runs. A charge that even this ledger does not allow can never be
+    """A ledger of a cluster in which no job runs. If not even this ledger allows a charge, the charge can never be
     allowed."""
 
     def account(self, branch: Branch) -> QueueUsage:
-        """Return the usage of the branch if no job ran. It consists of the amounts that queues keep for themselves."""
+        """Return the usage that the branch would have if no job ran: only the amounts that queues keep for
+        themselves."""
         claimed = self.tree.keeps_claimed.get(branch.name)
         if not claimed:
             return UNCHARGED
@@ -159,8 +161,8 @@ class EmptyLedger(QuotaLedger):
 
 
 def shortfall(ledger: QuotaLedger, branch: Branch, charge: Charge) -> QuotaShortfall | None:
-    """Return the first limit, from the queue up to the root, that does not allow the charge; None if all limits allow
-    it."""
+    """Check the charge against all limits from the queue up to the root. Return the shortfall of the first limit that
+    does not allow the charge; None if all limits allow it."""
     for each in branch.path:
         if short := branch_shortfall(ledger, each, charge):
             return short
@@ -170,8 +172,8 @@ def shortfall(ledger: QuotaLedger, branch: Branch, charge: Charge) -> QuotaShort
 
 
 def branch_shortfall(ledger: QuotaLedger, branch: Branch, charge: Charge) -> QuotaShortfall | None:
-    """Return the first limit of one branch (a queue in the tree) that does not allow the charge; None if all limits
-    allow it."""
+    """Check the charge against the limits of one branch (a queue in the tree). Return the shortfall of the first limit
+    that does not allow the charge; None if all limits allow it."""
     queue, account = branch.queue, ledger.account(branch)
     if queue is None:
         return None
@@ -207,12 +209,12 @@ def branch_shortfall(ledger: QuotaLedger, branch: Branch, charge: Charge) -> Quo
 
 
 def is_firm(branch: Branch, bound: Bound) -> bool:
-    """Return whether the bound limits only the usage of jobs that are not preemptible."""
+    """Return whether only the usage of jobs that are not preemptible is compared with the bound."""
     return bound.rule is Rule.GUARANTEE and branch.counts_firm
 
 
 def may_end(tree: QueueTree, bound: Bound) -> bool:
-    """Return whether the bound may allow a job after preemption of other jobs."""
+    """Return whether the preemption of other jobs can help if this bound does not allow a job."""
     return bound.rule in RECLAIM_RULES and not is_firm(tree.branches[bound.queue], bound)
 
 
@@ -225,9 +227,12 @@ def subject_shortfall(
     amounts: Rule,
     running: Rule | None = None,
 ) -> QuotaShortfall | None:
-    """Return the first limit of a user, group or job in the queue that does not allow the charge; None if all limits
-    allow it. `tally`: the usage of that user, group or job. `whose`: the name of that user, group or job. `amounts`,
-    `running`: the rules that the shortfall names for a limit on amounts, and for a limit on running jobs."""
+    """Check the charge against the queue's limits for one user, one group or one job (the subject). Return the
+    shortfall of the first limit that does not allow the charge; None if all limits allow it.
+
+    `tally`: the usage of the subject. `whose`: the name of the subject.
+    `amounts`, `running`: the `Rule` that the shortfall names, for a limit on amounts and for a limit on running
+    jobs."""
     if running is not None and limits.running is not None and tally.running + charge.jobs > limits.running:
         return quota_shortfall(Bound(queue, running, whose=whose), charge.jobs, tally.running, limits.running)
     if limits.resources:
@@ -244,8 +249,8 @@ def quota_shortfall(bound: Bound, asked: Amount, used: Amount, allowed: int) -> 
 
 
 def key_beyond_guarantee(branch: Branch, usage: Mapping[Key, Amount], cost: Cost) -> Key | None:
-    """Return the first (flavor, resource) key for which the sum of the usage and the cost would exceed the guarantee of
-    the branch; None if there is none. Keys without a guarantee are ignored."""
+    """Return the first key (flavor, resource) for which usage plus cost would exceed the guarantee of the branch; None
+    if there is no such key. Keys without a guarantee are ignored."""
     for key, asked in cost:
         allowed = branch.quota.guaranteed.get(key)
         if allowed is not None and usage.get(key, 0) + asked > allowed:
@@ -254,9 +259,10 @@ def key_beyond_guarantee(branch: Branch, usage: Mapping[Key, Amount], cost: Cost
 
 
 def kept_shortfall(ledger: QuotaLedger, branch: Branch, cost: Cost) -> QuotaShortfall | None:
-    """Return the first limit, from the queue up to the root, that does not allow the charge if kept amounts count as
-    used; None if all limits allow it. Kept amounts count as used in all queues above, because they cannot be lent to
-    other queues."""
+    """Check the charge against the limits from the queue up to the root, where the amounts that queues keep for
+    themselves count as used. Return the shortfall of the first limit that does not allow the charge; None if all limits
+    allow it. An amount that a queue keeps counts as used in all queues above it, because it cannot be lent to other
+    queues."""
     for key, asked in cost:
         rising = asked
         for each in branch.path:
@@ -271,9 +277,10 @@ def kept_shortfall(ledger: QuotaLedger, branch: Branch, cost: Cost) -> QuotaShor
 
 
 def pool_shortfall(ledger: QuotaLedger, branch: Branch, cost: Cost) -> QuotaShortfall | None:
-    """Return the shortfall of the cluster's capacity (the pool) for the charge; None if the capacity is enough. Only
-    resources of which at least one queue keeps an amount for itself are compared. Kept amounts always count as used. So
-    a charge that fits into the amounts kept by queues on its path adds nothing to the usage of the pool."""
+    """Check the charge against the capacity of the cluster (the pool). Return the shortfall; None if the capacity is
+    enough. A resource is only checked if at least one queue keeps an amount of it for itself. Kept amounts count as
+    used even if no job uses them. So a charge adds nothing to the usage of the pool as long as it is within the amounts
+    that the job's queue, or a queue above it, keeps."""
     pool, path = ledger.tree.pool, branch.path
     root = ledger.account(path[-1])
     for key, asked in cost:
@@ -291,7 +298,8 @@ def pool_shortfall(ledger: QuotaLedger, branch: Branch, cost: Cost) -> QuotaShor
 
 
 def within_guarantee(ledger: QuotaLedger, branch: Branch, contested: set[Key], cost: Cost) -> bool:
-    """Return whether the usage of the branch plus `cost` stays within its guarantee for each key in `contested`."""
+    """Return whether the usage of the branch plus `cost` is within the branch's guarantee, for each key (flavor,
+    resource) in `contested`."""
     total = ledger.account(branch).total
     return all(
         total.get(key, 0) + asked <= branch.quota.guaranteed.get(key, 0) for key, asked in cost if key in contested
@@ -299,5 +307,5 @@ def within_guarantee(ledger: QuotaLedger, branch: Branch, contested: set[Key], c
 
 
 def missing_amount(short: QuotaShortfall) -> float:
-    """Return the amount by which the usage must fall until the limit allows the charge."""
+    """Return by how much the usage must fall so that the limit allows the charge."""
     return float(short.used + short.asked - short.allowed)

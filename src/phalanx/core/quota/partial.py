@@ -1,15 +1,15 @@
-"""Partial admission: choose the optional members of a gang that are left out if quota does not allow all members.
+"""Partial admission: if quota does not allow all members of a gang, choose which optional members are left out.
 
-A group may require fewer members than it has; the members beyond its minimum are optional. Before placement, this
-module leaves out members for which quota is short. Placement may then leave out further members for which nodes are
-short. This module leaves out one member after the other, the costliest first, until quota allows the remaining members.
-Then it puts back each member that quota still allows. Perhaps no nodes are free for the remaining members, but for some
-members that were left out. So further choices are offered, one for each kind of member (members with equal requests are
-of one kind). Each further choice keeps members of its kind as long as possible.
+A group may require fewer members than it has; the members beyond its minimum are optional. If quota is short, this
+module leaves out optional members before the gang is placed. If nodes are short, placement may then leave out further
+members. The module leaves out one member after the other, the costliest first, until quota allows the remaining
+members. Then it puts back each member that quota still allows. The nodes may have no capacity for the remaining
+members, but capacity for members that were left out. So the module offers further choices, one for each kind of member.
+(Members with equal requests are of one kind.) Each further choice leaves out members of its own kind last.
 
-A gang from which members are left out still has all of its roles, at the same positions, but the roles of the left-out
-members have no pods. Placement counts a member without pods as placed. So the minimum of each group is raised by the
-number of its members without pods.
+The reduced gang still has all of its roles, at the same positions, but the roles of members that are left out have no
+pods. Placement treats a member without pods as placed. So the minimum of each group is raised by the number of its
+members that are left out.
 """
 
 from __future__ import annotations
@@ -25,17 +25,16 @@ from phalanx.model.job import GangTree
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster
 
-# Choices are offered for at most this many kinds of members, and each choice tries to put back at most this many
-# members. For a gang of many roles, both numbers are smaller (`trial_limit`).
+# At most this many kinds of members get a choice of their own, and for each choice at most this many members are put
+# back on trial. For a gang of many roles, the limit is lower (`trial_limit`).
 TRIES = 32
-# for a gang of many roles, the limit `TRIES` is lowered so that its product with the number of roles is at most this
-# number
+# the limit times the number of the gang's roles is at most this number
 ROLES = 4096
 
 
 class OptionalMember(NamedTuple):
-    """A member (`unit`) of a group (`group`) that can run without some of its members. `alike`: a key that is equal for
-    members of the group with equal requests."""
+    """A member (`unit`) of a group (`group`) that may start with fewer members than it has. `alike`: a key that is
+    equal for members of the group with equal requests."""
 
     group: GangTree
     unit: GangTree
@@ -43,7 +42,7 @@ class OptionalMember(NamedTuple):
 
 
 class PartialAdmission(NamedTuple):
-    """A choice of members to leave out.
+    """A choice of the members that are left out.
 
     `groups`: group -> number of its members that are left out.
     `roles`: the roles that are left out.
@@ -58,10 +57,10 @@ QuotaCheck: TypeAlias = Callable[[PartialAdmission], bool]
 
 
 def partial_admissions(gang: Gang, allows: QuotaCheck) -> Iterator[PartialAdmission]:
-    """Yield choices of members to leave out, for a gang that quota does not allow as a whole. The first choice leaves
-    out as few members as possible. Then one choice follows for each kind of optional member, which leaves out members
-    of other kinds first. If quota is short even without all removable optional members, each choice leaves out all
-    removable members."""
+    """Yield choices of members to leave out. The first choice leaves out the costliest members first. Then one choice
+    follows for each kind of optional member; it leaves out members of other kinds first. Each choice leaves out only as
+    many members as necessary. If quota is short even without all removable members, each choice leaves out all of them.
+    Precondition: quota does not allow the whole gang."""
     members = optional_members(gang)
     firsts = {each.alike: each for each in reversed(members)}
     for kept in (None, *islice(firsts.values(), trial_limit(gang))):
@@ -79,8 +78,9 @@ def minimum_admission(gang: Gang, allows: QuotaCheck) -> PartialAdmission:
 
 
 def fullest_admission(gang: Gang, members: Sequence[OptionalMember], allows: QuotaCheck) -> PartialAdmission:
-    """Leave out members from the beginning of `members`, and only as many as necessary, until quota allows the gang;
-    return this choice. If quota never allows the gang, return the choice that leaves out all of `members`."""
+    """Return a choice that leaves out only as many of `members` as necessary, the first ones first, so that quota
+    allows the gang. If quota does not allow the gang even without all of `members`, return the choice that leaves out
+    all of them."""
     count = bisect_left(
         range(len(members)), True, lo=1, key=lambda count: allows(partial_admission(gang, members[:count]))
     )
@@ -97,7 +97,7 @@ def fullest_admission(gang: Gang, members: Sequence[OptionalMember], allows: Quo
 
 
 def trial_limit(gang: Gang) -> int:
-    """Return the largest number of members, and of kinds of members, that are tried for the gang."""
+    """Return the limit on kinds of members, and on members to put back on trial, for this gang (see `TRIES`)."""
     return min(TRIES, ROLES // len(gang.roles))
 
 
@@ -114,8 +114,8 @@ def optional_members(gang: Gang) -> list[OptionalMember]:
 
 
 def removable_members(members: Sequence[OptionalMember]) -> list[OptionalMember]:
-    """Return the members that may be left out together: for each group, the first members in the list, as many
-    as the group has above its minimum."""
+    """Return members that may all be left out together. From each group these are the first members in the list, up to
+    the number of members above the group's minimum."""
     left = Counter[str]()
     found = []
     for member in members:
@@ -126,7 +126,7 @@ def removable_members(members: Sequence[OptionalMember]) -> list[OptionalMember]
 
 
 def same_request(gang: Gang, unit: GangTree) -> Hashable:
-    """Return a key that is equal for members with equal requests."""
+    """Return a key of the member; two members have equal keys if they have equal requests."""
     near = unit.closeness
     if unit.role >= 0:
         return near, gang.demands[unit.role], unit.minimum, gang.roles[unit.role].count
@@ -141,7 +141,7 @@ def partial_admission(gang: Gang, left_out: Sequence[OptionalMember]) -> Partial
 
 
 def reduced_gang(cluster: Cluster, gang: Gang, left_out: PartialAdmission) -> Gang:
-    """Return the gang without the members that the choice `left_out` leaves out."""
+    """Return the reduced gang, without the members that the choice `left_out` leaves out."""
     roles = tuple(
         replace(role, count=0, minimum=0) if at in left_out.roles else role for at, role in enumerate(gang.roles)
     )
@@ -161,8 +161,8 @@ def inner_groups(unit: GangTree) -> Iterator[GangTree]:
 
 
 def largest_part(gang: Gang, unit: GangTree) -> float:
-    """For each resource, divide the request of the subtree by the request of the whole gang; return the largest
-    quotient."""
+    """Return how large the subtree is within the gang. For each resource, the request of the subtree is divided by the
+    request of the whole gang; the result is the largest of these quotients."""
     whole, asked = gang.asked, Counter[str]()
     for at in unit.roles():
         for resource, amount in gang.demands[at].asks:

@@ -1,26 +1,27 @@
-"""Compute weighted dominant resource shares: the usage of a queue beyond its guarantee, divided by the amounts that its
-parent can share out.
+"""Compute the weighted dominant shares of queues. A share is the usage of a queue beyond its guarantee, divided by the
+amounts that its parent queue can distribute among its children.
 
 The share of a queue among its siblings, including the charge of its next job (`extra`), is
 
     share = max over resources (per flavor) of   max(0, used + extra - guaranteed) / lendable / weight
 
-where `lendable` is the amount that the parent can share out: the parent's guarantee if it has one, otherwise the
-capacity of the cluster. Only resources for which at least one child of the parent has a guarantee are compared; if no
-child has a guarantee, all resources are compared. (An admin who sets guarantees only for GPUs wants GPUs to be shared
-fairly. If CPUs were compared too, every queue would exceed its guarantee, because jobs with GPUs also use CPUs.)
-Without guarantees, the shares are those of dominant resource fairness (Ghodsi et al., NSDI'11), weighted per resource.
-With guarantees, they are those of Kueue's fair sharing (KEP-1714), in which the compared shares include the next job. A
-queue of weight 0 should only use amounts that no other queue requests. So as soon as it exceeds its guarantee, its
-share is higher than the share of every queue with a positive weight.
+where `lendable` is the amount that the parent can distribute: the parent's guarantee if it has one, otherwise the
+capacity of the cluster. The maximum is over the resources for which at least one child of the parent has a guarantee.
+If no child has a guarantee, it is over all resources. (An admin who sets guarantees only for GPUs wants GPUs to be
+shared fairly. If CPUs were compared too, every queue would exceed its guarantee, because jobs with GPUs also use CPUs.)
+Without guarantees, this definition is dominant resource fairness (Ghodsi et al., NSDI'11), with weights per resource.
+With guarantees, it is Kueue's fair sharing (KEP-1714), which also includes the next job in the share. A queue of weight
+0 should only use amounts that no other queue requests. So if it exceeds its guarantee, its share counts as higher than
+the share of every queue with a positive weight.
 
-Shares decide which queue is next (`QueueOrder.FAIR`), and which queue may preempt for fairness. For a preemption, the
-share of the preemptor's side, including the job, must be below the share of the victim's side before the eviction. The
-two sides are those children of the lowest common ancestor that contain the two queues.
+Shares decide which queue is next (`QueueOrder.FAIR`), and which queue may preempt by the rule *fair-share*. The
+preemptor's queue and the victim's queue have a lowest common ancestor; its children that contain the two queues are
+called the two *sides*. For a preemption, the share of the preemptor's side, with the job, must be below the share of
+the victim's side before the eviction.
 
-Preemptions for fairness among siblings cannot go round in a circle, that is, they never lead back to an earlier state.
-To prove this, assume such a circle, and let h be the highest share that any queue has when it loses a victim. Every
-queue that preempts stays below h. So the queue with the share h cannot reach h again by preempting. (If there are
+Preemptions by the rule *fair-share* among siblings cannot go round in a circle: they never lead back to an earlier
+state. To prove this, assume such a circle, and let h be the highest share that any queue has when it loses a victim.
+Every queue that preempts stays below h. So the queue with the share h cannot reach h again by preempting. (If there are
 several resources, the loss of a job may leave the dominant share of its queue unchanged. The proof is valid in this
 case, too.)
 """
@@ -38,8 +39,8 @@ from phalanx.state.queues.quota import Cost, Key, QueueUsage
 
 
 class DominantShare(NamedTuple):
-    """A dominant share; the queue with the lower share is served first. `weightless`: 1 for a queue of weight 0 that
-    exceeds its guarantee; its `ratio` is not divided by a weight."""
+    """A dominant share. The queue with the lower share is served first. `weightless`: 1 for a queue of weight 0 that
+    exceeds its guarantee, otherwise 0. `ratio`: the share; with `weightless` 1, it is not divided by a weight."""
 
     weightless: int
     ratio: float
@@ -67,9 +68,11 @@ def dominant_share(branch: Branch, account: QueueUsage, pool: Mapping[Key, int],
 
 
 def fill(branch: Branch, used: Mapping[Key, Amount], pool: Mapping[Key, int], *, own: bool = False) -> float:
-    """For each resource, divide the usage of the branch by its guarantee; return the largest quotient. For a resource
-    without a guarantee, divide by the limit of the nearest queue on the path that has a limit; if no queue has one,
-    divide by the capacity of the cluster. `own`: True for the own jobs of an inner queue, which have no guarantee."""
+    """Return how full the branch is. For each resource, the usage is divided by the branch's guarantee; the result is
+    the largest of these quotients. For a resource without a guarantee, the usage is divided by the limit of the branch,
+    or of the nearest queue above it that has a limit. If no queue has a limit, it is divided by the capacity of the
+    cluster. `own`: True if `used` is the usage of jobs directly in a queue with children; these jobs have no guarantee
+    of their own."""
     most = 0.0
     for key, amount in used.items():
         if amount <= 0:
@@ -83,8 +86,8 @@ def fill(branch: Branch, used: Mapping[Key, Amount], pool: Mapping[Key, int], *,
 
 
 def own_share(branch: Branch, used: Mapping[Key, Amount], pool: Mapping[Key, int], extra: Cost = ()) -> DominantShare:
-    """Return the share of a queue's own jobs. A queue's own jobs compete with its child queues as if they were one more
-    child, without a guarantee and with the weight 1. `used`: the usage of the queue's own jobs."""
+    """Return the share of the jobs that are directly in a queue with children. These jobs compete with the child queues
+    as if they were one more child, without a guarantee and with the weight 1. `used`: the usage of these jobs."""
     together = added(used, extra)
     ratios = [ratio(together.get(key, 0), branch, key, pool) for key in branch.quota.contested or together]
     return DominantShare(0, max(ratios, default=0.0))
@@ -101,8 +104,8 @@ def added(used: Mapping[Key, Amount], extra: Cost) -> Mapping[Key, Amount]:
 
 
 def ratio(beyond: Amount, above: Branch, key: Key, pool: Mapping[Key, int]) -> float:
-    """Return `beyond` divided by the lendable amount, which is the amount that the parent (`above`) can share out among
-    its children. `beyond`: the usage beyond the guarantee."""
+    """Return `beyond`, the usage beyond the guarantee, divided by the lendable amount: the amount that the parent
+    (`above`) can distribute among its children."""
     lendable = above.quota.guaranteed[key] if key in above.quota.stated else pool.get(key, 0)
     if beyond <= 0:
         return 0.0
@@ -110,7 +113,7 @@ def ratio(beyond: Amount, above: Branch, key: Key, pool: Mapping[Key, int]) -> f
 
 
 def weighted(ratio: float, queue: Queue, resource: str) -> DominantShare:
-    """Return the share: the ratio divided by the queue's weight for the resource."""
+    """Divide the ratio by the queue's weight for the resource, and return the share."""
     weight = dict(queue.weights).get(resource, queue.weight) if queue.weights else queue.weight
     return DominantShare(0, ratio / weight) if weight > 0 else DominantShare(1, ratio)
 
@@ -121,9 +124,10 @@ def scaled_share(share: DominantShare, factor: float) -> DominantShare:
 
 
 def seen_priority(queue: Branch, child: Branch, priority: int) -> int:
-    """Return the priority with which a job of the queue competes against siblings of `child`, which is the queue itself
-    or a queue above it. The priorities of the queues from the job's queue up to `child` are added to the priority of
-    the job; a fenced queue replaces the sum by its own priority (YuniKorn's offset and fence)."""
+    """Return the priority with which a job of the queue competes against the siblings of `child`. `child`: the queue
+    itself or a queue above it. The result is the priority of the job plus the priorities of the queues from the job's
+    queue up to `child`. If one of these queues is fenced, its own priority replaces the sum so far (YuniKorn's offset
+    and fence)."""
     for branch in queue.path:
         if branch.queue is not None:
             priority = branch.queue.priority + (0 if branch.queue.fenced else priority)

@@ -1,14 +1,19 @@
 """Compute the reason why a request was not placed, with the numbers that explain it.
 
-The reason has the first of these codes that applies. `NO_NODE_MATCHES`: no node matches the constraints of a role.
-`NEVER_FITS`: a role, or all roles together, would not fit even on empty nodes (if counting cannot show this,
-`core.reasons.never` tries a placement). `ROOM_KEPT`: the gang would fit on empty nodes if no part of these nodes were
-reserved for other jobs. `NO_ROOM`: the gang would fit on empty nodes, but capacity is short at present.
+The reason has the first of these codes that applies:
 
-An attempt to place a gang may place some pods before it finds no node for the next pod. `placed` is the number of pods
-placed before. The amounts left per node are the free amounts at the moment at which the next pod found no node. The
-total free amounts are the free amounts before the attempt. All numbers are from the last cycle that tried the request
-class."""
+- `NO_NODE_MATCHES`: no node matches the constraints of a role.
+- `NEVER_FITS`: a role, or all roles together, would not fit even on empty nodes. If a count of pods cannot show
+  this, `core.reasons.never` tries to place the gang.
+- `ROOM_KEPT`: the gang would fit on empty nodes if no part of these nodes were reserved for other jobs.
+- `NO_DOMAIN`: all nodes together have enough capacity, but no single topology domain has.
+- `PLACEMENT_RULES`: nodes have enough capacity, but filters reject them.
+- `NO_ROOM`: the gang would fit on empty nodes, but too little capacity is free at present.
+
+An attempt to place a gang may place some pods before it finds no node for the next pod. In the numbers of a
+reason, `placed` is the number of these pods. `left_on_one_node` has the largest amounts that were then free on one
+node. `free` has the total amounts that were free before the attempt. All numbers are from the last cycle that tried the
+request class."""
 
 from __future__ import annotations
 
@@ -40,7 +45,7 @@ GROUPS_NAMED = 3  # a reason names at most this many node groups
 
 
 def why_not(cluster: Cluster, draft: Draft, gang: Gang, shortfall: PlacementShortfall, granted: CycleGrants) -> Reason:
-    """Return the reason of a gang that was not placed. `granted`: the grants of this cycle so far."""
+    """Return the reason why the gang was not placed. `granted`: the grants of this cycle so far."""
     near = no_domain(gang, shortfall.nearest) if shortfall.nearest is not None else None
     reason = (
         never(cluster, draft, gang, near)
@@ -54,8 +59,8 @@ def why_not(cluster: Cluster, draft: Draft, gang: Gang, shortfall: PlacementShor
 
 
 def with_group_limits(cluster: Cluster, gang: Gang, reason: Reason) -> Reason:
-    """Return the reason. If node groups cannot provide nodes for the gang, add a text to it: which label or amount the
-    groups lack, and what the user can change."""
+    """Return the reason. If no node group can provide nodes for the gang, add to its text which label or amount the
+    groups lack and what the user can change."""
     groups = cluster.columns.groups.known.values()
     if any(group.on_demand is not None for group in groups):
         return reason
@@ -68,9 +73,9 @@ def with_group_limits(cluster: Cluster, gang: Gang, reason: Reason) -> Reason:
 
 
 def without_label(cluster: Cluster, demand: Demand) -> str:
-    """Return a text that names a label which the job requires and no suitable node group has; empty if there is no
-    such label. A group is suitable if its nodes are large enough for the demand.
-    The job's flavor or node selector requires the labels."""
+    """Return a text that names a label which the job's flavor or node selector requires, but no suitable node group
+    has. Return an empty text if there is no such label. A group is suitable if its nodes are large enough for the
+    demand."""
     groups = [group for group in cluster.columns.groups.known.values() if holds(group, demand)]
     lacks = [set(demand.where.selector) - set(group.template.labels) for group in groups]
     if not all(lacks):
@@ -83,8 +88,9 @@ def without_label(cluster: Cluster, demand: Demand) -> str:
 
 
 def beyond_groups(cluster: Cluster, demand: Demand, role: Role) -> str:
-    """If all node groups at their largest size are too small for the role's minimum, return a text that names them and
-    says what the user can change; otherwise return an empty text. Node selectors and taints are not checked."""
+    """Return a text if the role's minimum would not fit even with all node groups at their maximum size. The text names
+    the groups and what the user can change. Otherwise return an empty text. Node selectors and taints are not
+    checked."""
     columns, groups = cluster.columns, cluster.columns.groups.known.values()
     useful = {group.name: group for group in groups if holds(group, demand)}
     if not useful:
@@ -119,8 +125,8 @@ def pods_of_a_node(group: NodeGroup, demand: Demand) -> int:
 
 
 def with_failed_requests(cluster: Cluster, gang: Gang, reason: Reason) -> Reason:
-    """Return the reason. If a node group has failed to add nodes that the gang could use, add a text about the failure
-    to it."""
+    """Return the reason. If a node group was asked for nodes that the gang could use, and has not provided them, add a
+    text about this failure."""
     now_s, notes = cluster.now_s, []
     for name, failed in cluster.columns.groups.failed.items():
         if name in cluster.columns.groups.known and any(
@@ -139,15 +145,15 @@ def with_failed_requests(cluster: Cluster, gang: Gang, reason: Reason) -> Reason
 
 
 def holds(group: NodeGroup, demand: Demand) -> bool:
-    """Return whether a node of the group has the amounts that a pod of the demand requests. Return False for a group on
-    demand, because the amounts of its nodes are not known in advance."""
+    """Return whether an empty node of the group has the amounts that a pod of the demand requests. Return False for a
+    group on demand (`NodeGroup.on_demand`), because the amounts of its nodes are not known in advance."""
     has = {} if group.on_demand is not None else dict(group.template.allocatable)
     return all(has.get(name, 0) >= amount for name, amount in demand.asks)
 
 
 def never(cluster: Cluster, draft: Draft, gang: Gang, near: Reason | None = None) -> Reason | None:
     """Return the reason why the gang would not fit even on empty nodes; None if it may fit. `near`: the reason of the
-    failed attempt if no topology domain had enough capacity."""
+    failed attempt, if it failed because no topology domain had enough capacity; otherwise None."""
     reason = None
     for at in gang.required_roles:
         most = fit.empty_capacity(cluster.columns, gang.demands[at])
@@ -157,15 +163,15 @@ def never(cluster: Cluster, draft: Draft, gang: Gang, near: Reason | None = None
     if reason is None and near is not None and near.code is ReasonCode.NEVER_FITS:
         reason = near
     if reason is None and (gang.tree is not None or len(gang.roles) != 1 or not gang.demands[0].unconstrained):
-        # in all other cases, counting decides whether the gang fits
+        # for all other gangs, the count above is exact
         reason = together(cluster, gang) or never_fits(cluster, draft, gang)
     return reason and unless_room_is_kept(cluster, draft, gang, reason)
 
 
 def unless_room_is_kept(cluster: Cluster, draft: Draft, gang: Gang, never: Reason) -> Reason:
-    """If the gang does not fit on empty nodes only because parts of nodes are reserved for other jobs, return a reason
-    that names the reserved amounts; otherwise return `never`. It is unknown when reserved amounts will be released. So
-    with either reason, the gang does not block a strict queue."""
+    """Return `never`, the reason why the gang does not fit on empty nodes. But if the gang would fit without the parts
+    of nodes that are reserved for other jobs, return a reason that names these parts. It is unknown when reserved parts
+    will be released. So a gang with either reason does not block a strict queue."""
     columns, unkept = cluster.columns, unkept_table(cluster.columns)
     if unkept is None or never.code is not ReasonCode.NEVER_FITS or not fits_unkept(cluster, draft, gang, unkept):
         return never
@@ -183,8 +189,8 @@ def unless_room_is_kept(cluster: Cluster, draft: Draft, gang: Gang, never: Reaso
 
 
 def unkept_table(columns: NodeTable) -> NodeTable | None:
-    """Return a table of the nodes without pods, in which amounts that are reserved for other jobs count as free; None
-    if no amounts are reserved. The table is cached with the node attributes."""
+    """Return a node table in which all nodes are empty and no part of a node is reserved for other jobs. Return None if
+    no part is reserved. The table is cached with the node attributes."""
     known: tuple[NodeTable | None] | None = columns.attributes.derived.get(unkept_table)
     if known is None:
         known = (columns.unkept() if any(node.part_of for node in columns) else None,)
@@ -216,7 +222,8 @@ def queue_unknown(cluster: Cluster, record: JobRecord, default_queue: str) -> Re
 
 
 def may_get_nodes(cluster: Cluster, queue: str, gang: Gang) -> bool:
-    """Return whether node groups could provide a large enough node for each pod of the queue's gang."""
+    """Return whether node groups could provide a large enough node for each pod of the gang. `queue`: the queue of the
+    gang's job."""
     groups = cluster.columns.groups.known.values()
     if any(group.on_demand is not None and group.on_demand.queue == queue for group in groups):
         return True
@@ -224,7 +231,8 @@ def may_get_nodes(cluster: Cluster, queue: str, gang: Gang) -> bool:
 
 
 def backoff(record: JobRecord, now_s: float) -> Reason:
-    """Return the reason of a job whose last start has failed. It states the time at which the scheduler tries again."""
+    """Return the reason of a job whose last start has failed. The reason states the time at which the scheduler tries
+    again."""
     why = record.refusal.text if record.refusal else "its last start came to nothing"
     return Reason(
         code=ReasonCode.BACKOFF,
@@ -292,8 +300,8 @@ def larger_than_any_node(cluster: Cluster, demand: Demand, role: Role, rows: np.
 
 
 def together(cluster: Cluster, gang: Gang) -> Reason | None:
-    """Return the reason of a gang whose roles together request more of a resource than all ready nodes have; None if no
-    resource is short."""
+    """Return the reason if the roles of the gang together request more of a resource than all ready nodes have when
+    empty; None if all nodes have enough."""
     if len(gang.roles) == 1 or len(gang.required_roles) < len(gang.roles):
         return None
     rows = cluster.columns.attributes.ready.nonzero()[0]
@@ -312,8 +320,9 @@ def together(cluster: Cluster, gang: Gang) -> Reason | None:
 
 
 def of_slots(record: JobRecord, reason: Reason, granted: int) -> Reason:
-    """Return the reason of a started job that waits for nodes. Its text is the number of the job's pods that have a
-    node, followed by `reason`. `granted`: the number of pods that got a node in this cycle."""
+    """Return the reason of a started job that waits for nodes for further pods. The text states how many pods of the
+    job have a node; then follows the text of `reason`, which is about the next pod. `granted`: the number of pods that
+    got a node in this cycle."""
     bound, waiting = len(record.placements) + granted, len(record.open) - granted
     return Reason(
         code=reason.code,

@@ -1,16 +1,16 @@
-"""Reasons of jobs that wait for a cause other than busy nodes: filters reject the nodes, or the gang would not even fit
+"""Reasons of jobs that wait although enough nodes may be free: filters reject the nodes, or the gang would not even fit
 on empty nodes.
 
 The first part of the module is about a pod with constraints: some nodes have enough capacity for the pod, but filters
-reject each such node. The numbers in this reason are those of the moment at which, in the last attempt to place the
-gang, a pod found no node. At that moment, other pods of the gang may already have been placed.
+reject each of these nodes. The numbers in this reason are from the last attempt to place the gang. They describe the
+nodes at the moment when the pod found no node; other pods of the gang may already have been placed by then.
 
-The second part of the module is about a gang that would not fit on empty nodes, in cases that counting cannot decide:
-several roles that compete for the same nodes, anti-affinity within the gang, shares of devices, topology, or an invalid
-gang. The module tries to place the gang on the nodes as if they had no pods. The result of this attempt is valid until
-a node changes. If the gang is not placed, its reason states that it can never fit. A gang that can never fit does not
-block a strict queue, and is tried again when a node changes. The attempt ignores pod affinity and topology spread,
-because pods that start later may satisfy these rules.
+The second part of the module is about a gang that would not fit on empty nodes. In simple cases a count of pods shows
+this. The module decides the other cases: several roles that compete for the same nodes, anti-affinity within the gang,
+shares of devices, topology, or an invalid gang. It tries to place the gang on a copy of the nodes without pods. The
+result of this attempt is valid until a node changes. If the gang cannot be placed, its reason states that it can never
+fit. A gang that can never fit does not block a strict queue, and is tried again when a node changes. The attempt
+ignores pod affinity and topology spread, because pods of jobs that start later may satisfy these rules.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from phalanx.state.nodes.table import NodeTable
 
 
 def filtered_out(draft: Draft, gang: Gang, shortfall: PlacementShortfall) -> Reason | None:
-    """Return the reason if a pod of the gang found no node because filters rejected all nodes with enough capacity;
-    otherwise return None."""
+    """Return the reason of a gang if filters rejected all nodes that had enough capacity for one of its pods. Return
+    None if the gang failed for another cause."""
     found, failed = draft.objections.get(gang.demands[shortfall.role], (0, ()))
     if not found or draft.ordinary(gang.demands[shortfall.role]):
         return None
@@ -50,7 +50,7 @@ def filtered_out(draft: Draft, gang: Gang, shortfall: PlacementShortfall) -> Rea
 
 
 def singular(text: str) -> str:
-    """Return the text for one node: `are not ready` becomes `is not ready`."""
+    """Change a text about several nodes into a text about one node: `are not ready` becomes `is not ready`."""
     for many, one in (("are", "is"), ("do", "does"), ("have", "has")):
         if text.startswith((f"{many} ", f"{many},")):
             return one + text.removeprefix(many)
@@ -87,7 +87,7 @@ def never_fits_reason(cluster: Cluster, draft: Draft, gang: Gang) -> Reason | No
 
 
 def emptied_table(columns: NodeTable) -> NodeTable:
-    """Return the nodes without pods. The table is cached with the node attributes."""
+    """Return a node table with the same nodes, but without pods. The table is cached with the node attributes."""
     known: NodeTable | None = columns.attributes.derived.get(emptied_table)
     if known is None:
         known = columns.emptied()
@@ -116,7 +116,7 @@ def invalid(gang: Gang) -> Reason:
 
 def no_domain(gang: Gang, nearest: NearestDomain) -> Reason:
     """Return the reason of a gang for which all nodes together have enough capacity, but no single topology domain
-    does. `nearest`: the domain that could hold most of its pods."""
+    has. `nearest`: the domain that could hold the largest number of the gang's pods."""
     what = f"all {nearest.wanted} pods" if nearest.wanted > 1 else "the pod"
     if len(gang.roles) > 1:
         what += f" of {nearest.unit}" if nearest.unit else " of the job"
@@ -142,8 +142,8 @@ def no_domain(gang: Gang, nearest: NearestDomain) -> Reason:
 
 
 def no_capacity_left(gang: Gang, lack: PlacementShortfall) -> Reason:
-    """Return the reason of a gang that does not fit on empty nodes. The reason states how many pods of the gang were
-    placed on empty nodes, and the largest amounts that were then free on one node."""
+    """Return the reason of a gang that does not fit on empty nodes. It states how many pods of the gang could be
+    placed, and the largest amounts that were then still free on one node."""
     demand, role, left = gang.demands[lack.role], gang.roles[lack.role], dict(lack.left)
     missing = [
         f"{format_amount(name, left[name])} of the {format_amount(name, ask)} {name}"

@@ -1,15 +1,16 @@
-"""Compute the reason of a job for which capacity is short. The reason states the missing resource, the amounts, the
-jobs that hold the missing resource, and the time at which enough is expected to be released.
+"""Compute the reason of a job for which the nodes have too little free capacity. The reason states the missing
+resource, the amounts, the jobs that hold the missing resource, and the time at which enough is expected to be released.
 
-Reasons for missing capacity are computed more often than other reasons, but users read few of them. So a cycle stores
-only the facts that may change later (`NoRoom`). The text is composed when a user reads the reason
+Reasons for missing capacity are computed more often than other reasons, but users read few of them. So a cycle only
+stores the facts, as they are at that moment (`NoRoom`). The text is made from these facts when a user reads the reason
 (`model.reason.LazyReason`).
 
 This module also computes the time at which running jobs are expected to have released a missing amount.
 
-To find the time of release, the amounts of running jobs are added up in the order of their expected ends, until the sum
-reaches the missing amount. The sum may be spread over several nodes, so the job need not fit at that time.
-`report.forecast` computes the expected start of a job. A job without a time limit has no expected end."""
+To find this time, the amounts of running jobs are added up in the order of their expected ends, until the sum reaches
+the missing amount. The released amounts may be spread over several nodes, so it is not certain that the waiting job
+fits at that time. (`report.forecast` computes when a job is expected to start.) A job without a time limit has no
+expected end."""
 
 from __future__ import annotations
 
@@ -31,19 +32,20 @@ from phalanx.state.classes import Gang, NodeConstraints
 from phalanx.state.cluster import Cluster, time_limit_s
 from phalanx.state.running import LEAVING_S, LargestConsumers
 
-# at most this many expected ends of jobs are examined; if they are not enough, the time of release is unknown
+# the expected ends of at most this many jobs are examined; if they release too little, the time of release is unknown
 LOOKED_AT = 256
 LARGEST = 3  # a reason names at most this many jobs that hold the missing resource
-SEARCHED = 64  # if a pod may use only some nodes, at most this many jobs (the largest on all nodes) are examined
+SEARCHED = 64  # if some nodes are not usable, at most this many jobs are examined: the largest ones on all nodes
 NOTHING: Amount = 0
-# If a pod may use only some nodes, the search for the largest jobs on these nodes examines at most about this many
-# pods; further jobs count as holding nothing.
+# If some nodes are not usable, the search for the largest jobs on usable nodes ends after about this many pods. Jobs
+# that were not examined count as holding nothing.
 PODS_EXAMINED = 4096
 
 
 class CycleGrants(LargestConsumers):
-    """The grants of a cycle so far: jobs and their placements. `given`: job -> its grants. `found_on`: a cache:
-    (resource, node constraints) -> the amounts that jobs hold on the matching nodes. Each grant empties the cache."""
+    """The grants of a cycle so far: jobs and their placements. `given`: job -> (gang, placements) of each of its
+    grants. `found_on`: a cache: (resource, node constraints) -> job -> the amount that the job holds on the matching
+    nodes. Each new grant empties the cache."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,7 +53,7 @@ class CycleGrants(LargestConsumers):
         self.found_on: dict[tuple[str, NodeConstraints], dict[str, Amount]] = {}
 
     def note(self, gang: Gang, job: str, placements: Sequence[Placement]) -> None:
-        """Add a grant of this cycle: the job and its placements."""
+        """Record a grant of this cycle: the job and its placements."""
         self.found_on.clear()
         self.given.setdefault(job, []).append((gang, placements))
         for role, demand in enumerate(gang.demands):
@@ -61,12 +63,13 @@ class CycleGrants(LargestConsumers):
 
 
 class ResourceConsumers:
-    """The amounts of one resource that jobs hold on the nodes that a pod may use (the usable nodes). The grants of this
-    cycle are included.
+    """How much of one resource each job holds on the *usable* nodes: the nodes that a waiting pod may use. The grants
+    of this cycle are included.
 
-    The cluster state stores how much each job holds on all nodes together (`state.running.LargestConsumers`). If a
-    selector, taints, a flavor or cordons exclude nodes, the amounts on the remaining nodes are computed job by job,
-    beginning with the largest job, until the largest jobs on the usable nodes are known."""
+    The cluster state stores how much each job holds on all nodes together (`state.running.LargestConsumers`). If a node
+    selector, taints, a flavor or cordons exclude some nodes, the amounts on the usable nodes must be computed job by
+    job. The jobs are examined in the order of their amounts on all nodes, the largest first, until the largest jobs on
+    the usable nodes are known."""
 
     def __init__(self, cluster: Cluster, granted: CycleGrants, resource: str, where: NodeConstraints) -> None:
         self.cluster, self.granted, self.resource = cluster, granted, resource
@@ -79,7 +82,7 @@ class ResourceConsumers:
         self._pods = 0  # the number of pods that the search has examined so far
 
     def by(self, job: str) -> Amount:
-        """Return the amount of the resource that the job holds on the usable nodes."""
+        """Return how much of the resource the job holds on the usable nodes."""
         if self.usable is None:
             return self.held.get(job, 0) + self.given.get(job, 0)
         if job not in self._known:
@@ -121,15 +124,15 @@ class ResourceConsumers:
         )
 
     def by_others(self) -> int:
-        """Return the amount that pods of other schedulers hold on the usable nodes."""
+        """Return how much of the resource pods of other schedulers hold on the usable nodes."""
         if self.usable is None:
             return self.cluster.foreign_usage.get(self.resource, 0)
         held = ((node, amounts.get(self.resource, 0)) for node, amounts in self.cluster.foreign_usage_on.items())
         return sum(amount for node, amount in held if amount and self.is_usable(node))
 
     def nominated(self) -> int:
-        """Return the amount that nominated jobs will take on the usable nodes. Jobs that start in this cycle are left
-        out."""
+        """Return how much of the resource nominated jobs will use on the usable nodes. Nominated jobs that start in
+        this cycle are not counted, because their grants are already included."""
         has, total = self.granted.held.get(self.resource, {}), 0
         for record in (self.cluster.jobs[job] for job in self.cluster.nominated if job not in has):
             for slot, node in record.nominated.items():
@@ -139,8 +142,8 @@ class ResourceConsumers:
 
 
 def consumers_text(held: Sequence[tuple[str, Amount, str]], resource: str) -> str:
-    """Return the consumers as a part of a sentence: `queue a by x (6), y (2) and in queue b by z (4)`, where the queue
-    with the largest consumer comes first."""
+    """Return a text that lists the consumers by queue, such as `queue a by x (6), y (2) and in queue b by z (4)`. The
+    queue with the largest consumer comes first."""
     by_queue: dict[str, list[str]] = {}
     for job, amount, queue in held:
         by_queue.setdefault(queue, []).append(f"{job} ({format_amount(resource, amount)})")
@@ -154,8 +157,8 @@ def expected_release_s(
     granted: Iterable[str] = (),
     looked_at: int = LOOKED_AT,
 ) -> float | None:
-    """Return the time at which the missing amount is expected to be released (seconds since the epoch); None if the
-    time is unknown, or if nothing is missing.
+    """Return the time (seconds since the epoch) by which running jobs are expected to have released the missing amount.
+    Return None if the time is unknown, or if nothing is missing.
 
     `gives`: job -> the amount that is released when the job ends.
     `granted`: the jobs that this cycle starts."""
@@ -176,12 +179,12 @@ def limit_of(cluster: Cluster, job: str) -> float | None:
 
 
 def days(cluster: Cluster, end_s: float) -> int:
-    """Return the number of whole days from now until `end_s`; -1 if `end_s` is not in the future."""
+    """Return the number of full days from now until `end_s`; -1 if `end_s` is not in the future."""
     return -1 if end_s <= cluster.now_s else int((end_s - cluster.now_s) // DAY_S)
 
 
 def release_text(end_s: float, days: int) -> str:
-    """Return the part of the reason's text that states the expected time of release."""
+    """Return the part of a reason's text that states when enough is expected to be released."""
     if end_s == LEAVING_S:
         return "enough is on its way back"
     if days < 0:
@@ -192,17 +195,17 @@ def release_text(end_s: float, days: int) -> str:
 
 
 class NoRoom(NamedTuple):
-    """The facts from which the reason for missing capacity is composed.
+    """The facts from which the text of a reason for missing capacity is made.
 
     `wanted`: the number of pods that had to be placed. `placed`: how many pods the failed attempt has placed. `left`:
-    after `placed` pods were placed, the largest amounts that were free on one node. `role`: the role of the next pod,
-    which found no node.
-    `free`: the total amounts that were free before the placement. `left` and `free` are in the order of the pod's
-    requests.
-    `held`: the largest consumers of the scarcest `resource` on nodes that the pod may use: (job, amount, queue).
-    `enough`: the expected release of the missing amount: (seconds since the epoch, days from now).
-    `others`: the amount of `resource` that pods of other schedulers hold. `overfull`: the number of overcommitted
-    nodes, on which no new pods are placed."""
+    the largest amounts that were free on one node after `placed` pods were placed. `role`: the role of the next pod,
+    for which no node was found.
+    `free`: the total amounts that were free on all nodes before the attempt. `left` and `free` are in the order of the
+    pod's requests.
+    `resource`: the scarcest resource. `held`: (job, amount, queue) of its largest consumers on the nodes that the pod
+    may use. `enough`: when the missing amount is expected to be released: (seconds since the epoch, full days from
+    now). `foreign_usage`: the amount of `resource` that pods of other schedulers hold. `overfull`: the number of
+    overcommitted nodes; no new pods are placed on them."""
 
     gang: Gang
     role: int
@@ -256,12 +259,12 @@ class NoRoom(NamedTuple):
 
 
 def no_room(cluster: Cluster, draft: Draft, gang: Gang, shortfall: PlacementShortfall, granted: CycleGrants) -> Reason:
-    """Return the reason of a gang for which only capacity is missing. `granted`: the grants of this cycle so far."""
+    """Return the reason of a gang that only waits for free capacity. `granted`: the grants of this cycle so far."""
     demand, left = gang.demands[shortfall.role], shortfall.left
     free = draft.free_in_all(demand)
-    # Choose the scarcest resource: divide the largest amount left on one node by the request; the resource with the
-    # smallest quotient is the scarcest. If quotients are equal, the resource whose name comes first in the alphabet is
-    # the scarcest.
+    # The reason is about the scarcest resource. For each resource, divide the largest amount that is left on one node
+    # by the request; the scarcest resource has the smallest quotient. Of equal quotients, the resource whose name comes
+    # first in the alphabet is chosen.
     _, resource, at = min((left[at][1] / amount, name, at) for at, (name, amount) in enumerate(demand.asks))
     asked, holds = demand.asks[at][1], ResourceConsumers(cluster, granted, resource, demand.where)
     missing = max(gang.asked[resource] - free[at], asked - left[at][1])
@@ -285,7 +288,7 @@ def no_room(cluster: Cluster, draft: Draft, gang: Gang, shortfall: PlacementShor
 
 
 def met(asks: Mapping[str, int], left: Mapping[str, int], resource: str, placed: int) -> str:
-    """Return the part of the reason's text that states the amounts that were left when a pod found no node."""
+    """Return the part of a reason's text that states which amounts were left when a pod found no node."""
     if left[resource] >= asks[resource]:
         return f"no {'other ' if placed else ''}node has {written(tuple(asks.items()))} free at once"
     has, asked = format_amount(resource, left[resource]), format_amount(resource, asks[resource])

@@ -1,11 +1,12 @@
-"""Compute the reason of a job that may not start because of a limit or the quota of a queue, or because of its head.
+"""Compute the reason of a job that may not start because of a limit or a quota, or because the first job of its strict
+queue waits.
 
 If quota is short, the reason states the limit, its queue or user, and the requested, used and allowed amounts. The
 reason also names the queues and jobs that use the quota, and the time at which enough quota is expected to be released.
 
-In queues with limits, reasons for missing quota are computed very often, but users read few of them. So a cycle stores
-only the facts that may change later (`QuotaShortage`). The text is composed when a user reads the reason
-(`model.reason.LazyReason`)."""
+In queues with limits, reasons for missing quota are computed very often, but users read few of them. So a cycle only
+stores the facts, as they are at that moment (`QuotaShortage`). The text is made from these facts when a user reads the
+reason (`model.reason.LazyReason`)."""
 
 from __future__ import annotations
 
@@ -45,9 +46,9 @@ CODES: Final[dict[Rule, ReasonCode]] = {
 
 
 class QuotaConsumers(NamedTuple):
-    """The largest consumers of the resource that a limit (the bound) restricts. `consumers`: queues or jobs with their
-    amounts. `running`: a few of the running jobs, if the bound limits the number of running jobs. `jobs`: the largest
-    jobs, if `consumers` are queues."""
+    """The queues and jobs that use most of what a limit (the bound) restricts. `consumers`: the largest queues or jobs,
+    with their amounts. `running`: some of the running jobs, if the bound limits the number of running jobs. `jobs`: the
+    largest jobs with their amounts, if `consumers` has queues."""
 
     consumers: Holders = ()
     running: tuple[str, ...] = ()
@@ -55,9 +56,9 @@ class QuotaConsumers(NamedTuple):
 
 
 class QuotaShortage(NamedTuple):
-    """The facts from which the reason for missing quota is composed. `own`: the job's queue. `within`: (number of pods
-    that the limit allows, number of pods that the gang needs). `enough`: the time at which the missing amount is
-    expected to be released: (seconds since the epoch, days from now)."""
+    """The facts from which the text of a reason for missing quota is made. `own`: the job's queue. `within`: (number of
+    pods that the limit allows, number of pods that the gang needs). `enough`: when the missing amount is expected to be
+    released: (seconds since the epoch, full days from now)."""
 
     own: str
     lack: QuotaShortfall
@@ -152,9 +153,9 @@ def amount(key: Key, value: Amount) -> str:
 
 OF_SOMEBODY = {Rule.USER, Rule.USER_RUNNING, Rule.GROUP, Rule.GROUP_RUNNING, Rule.JOB}
 LARGEST = 3
-ENDS = 32  # at most this many expected ends of jobs are examined to find when enough quota is released
-# if a queue has more than `LOOKED_AT` jobs, its largest jobs are searched only among this many of the cluster's largest
-# consumers
+ENDS = 32  # the expected ends of at most this many jobs are examined to find when enough quota is released
+# the largest jobs of a queue with children are searched among this many of the largest consumers of the cluster, and
+# the jobs that this cycle starts
 SEARCHED = 16
 LOOKED_AT = 1000  # if a queue has at most this many jobs, all of them are examined to find the largest
 
@@ -178,7 +179,7 @@ def behind_head(cluster: Cluster, head: str, queue: str, why: Reason | None) -> 
 
 
 def why_not(cluster: Cluster, ledger: QuotaLedger, own: str, offer: FlavorAssignment) -> Reason:
-    """Return the reason of a job whose assignment of flavors is not allowed by quota. `own`: the job's queue."""
+    """Return the reason why quota does not allow this assignment of flavors. `own`: the job's queue."""
     assert offer.short is not None
     lack = flavor_assignment.never_allowed(cluster.tree, offer)
     if lack is not None:
@@ -237,9 +238,8 @@ def never_allowed(cluster: Cluster, own: str, lack: QuotaShortfall, stated: Amou
 def short(
     cluster: Cluster, ledger: QuotaLedger, own: str, lack: QuotaShortfall, within: tuple[int, int] | None = None
 ) -> Reason:
-    """Return the reason of a job for which quota is short at present. `lack`: the limit that does not allow the job.
-    `own`: the job's queue. `within`: the result of
-    `pods_within`."""
+    """Return the reason of a job that quota does not allow at present. `lack`: the limit that does not allow the
+    job. `own`: the job's queue. `within`: the result of `pods_within`."""
     enough_s = comes_back_s(cluster, ledger, lack)
     enough = None if enough_s is None else (enough_s, no_capacity.days(cluster, enough_s))
     return LazyReason(
@@ -263,8 +263,8 @@ def had(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> QuotaConsumers:
 
 
 def comes_back_s(cluster: Cluster, ledger: QuotaLedger, lack: QuotaShortfall) -> float | None:
-    """Return the time at which running jobs are expected to release the missing amount (seconds since the epoch); None
-    if this time is unknown. The time is computed as in `no_capacity.expected_release_s`."""
+    """Return the time (seconds since the epoch) by which running jobs are expected to have released the missing amount;
+    None if this time is unknown. `no_capacity.expected_release_s` computes it."""
     ending = ledger.ending(cluster)
     if not cluster.ends.order and not ending:
         return None
@@ -274,7 +274,7 @@ def comes_back_s(cluster: Cluster, ledger: QuotaLedger, lack: QuotaShortfall) ->
 
 
 def gives_back(cluster: Cluster, ledger: QuotaLedger, bound: Bound, job: str) -> Amount:
-    """Return the amount by which the usage that the bound limits falls when the job ends."""
+    """Return by how much the usage that is compared with the bound falls when the job ends."""
     record = cluster.jobs[job]
     path = cluster.tree.branch(record.queue).path
     if not counts(bound, record, path):
@@ -282,7 +282,7 @@ def gives_back(cluster: Cluster, ledger: QuotaLedger, bound: Bound, job: str) ->
     if not bound.key[1]:
         return int(record.charge is not None or job in ledger.of_jobs)
     given = use(cluster, ledger, job, bound.key)
-    # a part of the amount is not released, because the topmost queue keeps it for itself
+    # the topmost queue below the root may keep a part of the amount for itself, and this part is not released
     if bound.rule is Rule.POOL and len(path) > 1:
         top = path[-2]
         beyond = ledger.account(top).total.get(bound.key, 0) - top.quota.kept.get(bound.key, 0)
@@ -291,7 +291,9 @@ def gives_back(cluster: Cluster, ledger: QuotaLedger, bound: Bound, job: str) ->
 
 
 def counts(bound: Bound, record: JobRecord, path: Sequence[Branch]) -> bool:
-    """Return whether the job's charge counts for the bound. `path`: the path of the bound's queue up to the root."""
+    """Return whether the job is part of the usage that is compared with the bound. `path`: the path from the job's
+    queue up to the root. For a job that is known to be in or below the bound's queue, a path that begins at the bound's
+    queue is enough."""
     branch = next((branch for branch in path if branch.name == bound.queue), None)
     if branch is None or (is_firm(branch, bound) and record.job.preemptible):
         return False
@@ -303,8 +305,8 @@ def counts(bound: Bound, record: JobRecord, path: Sequence[Branch]) -> bool:
 
 
 def largest_jobs(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> Holders:
-    """Return the jobs with the largest charges that count for the bound. The reason lists them after the queues that
-    use most. Return no jobs if the reason lists jobs instead of queues."""
+    """Return the jobs that use most of what the bound limits. The reason lists them after the child queues that use
+    most (see `largest`). Return no jobs if `largest` itself returns jobs."""
     if bound.rule in OF_SOMEBODY or not cluster.tree.branch(bound.queue).children:
         return ()
     jobs = dict.fromkeys((*(job for job, _ in cluster.consumers.largest(bound.key[1], SEARCHED)), *ledger.of_jobs))
@@ -315,9 +317,9 @@ def largest_jobs(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> Holders
 
 
 def of_flavors(reasons: Mapping[tuple[str, ...], Reason]) -> Reason:
-    """Return one reason for all assignments of flavors. Its code is that of the first reason that can end without a
-    change of settings or nodes. If no reason can end in this way, the code is that of the first reason. If the
-    reasons differ, the text has one part for each reason."""
+    """Combine the reasons of all assignments of flavors into one. Some reasons can only end if settings or nodes are
+    changed. The result has the code of the first reason that can also end in another way; if there is none, the code of
+    the first reason. If the reasons have different texts, the new text has one part for each of them."""
     met: dict[str, list[str]] = {}
     for flavors, reason in reasons.items():
         met.setdefault(reason.text, []).append("/".join(dict.fromkeys(flavors)))
@@ -331,9 +333,9 @@ def of_flavors(reasons: Mapping[tuple[str, ...], Reason]) -> Reason:
 
 
 def largest(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> Holders:
-    """Return the largest consumers of the resource that the bound limits. The consumers are child queues of the bound's
-    queue. But if the queue has no children, or if the bound is a limit of a user, group or job, the consumers are jobs.
-    The grants of this cycle are included."""
+    """Return the largest consumers of the resource that the bound limits, with their amounts. If the bound's queue has
+    children, these are child queues. If it has none, or if the bound is a limit of a user, group or job, these are
+    jobs. The grants of this cycle are included."""
     branch = cluster.tree.branch(bound.queue)
     if branch.children and bound.rule not in OF_SOMEBODY:
         accounts = [(child.name, ledger.account(child)) for child in branch.children.values()]
@@ -345,8 +347,9 @@ def largest(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> Holders:
 
 
 def candidates(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> list[str]:
-    """Return the jobs whose charges count for the bound: jobs of the bound's queue and of all queues below it. If more
-    than `LOOKED_AT` jobs count, return only the jobs among the largest consumers of the cluster."""
+    """Return the jobs that are part of the usage that is compared with the bound: started jobs in the bound's queue and
+    in all queues below it. If there are more than `LOOKED_AT`, only the largest consumers of the cluster and the jobs
+    that this cycle starts are searched."""
     tree = cluster.tree
     names = {each.name: None for each in tree.branch(bound.queue).below()}
     of_queues = [each for name in names for each in (tree.branches[name].charged, ledger.of_queues.get(name, ()))]
@@ -356,12 +359,12 @@ def candidates(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> list[str]
         most = (job for job, _ in cluster.consumers.largest(bound.key[1], LOOKED_AT // 10))
         found = dict.fromkeys((*most, *ledger.of_jobs))
         jobs = [job for job in found if cluster.jobs[job].queue in names]
-    path = tree.branch(bound.queue).path  # the path of every one of these jobs goes through the bound's queue
+    path = tree.branch(bound.queue).path  # all these jobs are in or below the bound's queue
     return [job for job in jobs if counts(bound, cluster.jobs[job], path)]
 
 
 def those_that_run(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> tuple[str, ...]:
-    """Return a few of the started jobs whose charges count for the bound, the longest running first."""
+    """Return some of the started jobs that the bound counts, the longest running first."""
     jobs = [(job, cluster.jobs[job]) for job in candidates(cluster, ledger, bound)]
     old = [job for _, job in sorted((record.started_s, job) for job, record in jobs if record.charge is not None)]
     new = [job for job, record in jobs if record.charge is None and job in ledger.of_jobs]
@@ -369,7 +372,7 @@ def those_that_run(cluster: Cluster, ledger: QuotaLedger, bound: Bound) -> tuple
 
 
 def use(cluster: Cluster, ledger: QuotaLedger, job: str, key: Key) -> Amount:
-    """Return the amount that the job is charged for the key (flavor, resource), including the grants of this cycle."""
+    """Return the amount of the key (flavor, resource) that is charged for the job, with the grants of this cycle."""
     charge, granted = cluster.jobs[job].charge, ledger.of_jobs.get(job, ())
     if charge is None and not granted:
         return 0  # a waiting job has no charge; this check saves time, because most jobs wait

@@ -15,11 +15,11 @@ NAMED = 3  # a reason names at most this many jobs
 
 
 class PreemptedDetails(NamedTuple):
-    """The facts from which the reason of a victim is composed. `queue`, `priority`: the queue and the priority of the
-    victim. `pods`: the number of pods that the victim loses. `whole`: True if the whole job is preempted. `by`: the
+    """The facts from which the text of a victim's reason is made. `queue`, `priority`: the queue and the priority of
+    the victim. `pods`: the number of pods that the victim loses. `whole`: True if the whole job is preempted. `by`: the
     preemptor.
 
-    One search may preempt thousands of jobs, so the text is only composed when a user reads the reason."""
+    One search may preempt thousands of jobs, so the text is only made when a user reads the reason."""
 
     rule: PreemptionRule
     by: str
@@ -62,7 +62,7 @@ class PreemptedDetails(NamedTuple):
         }
 
     def names(self, job: str) -> bool:
-        """Return False, because the reason of a victim names no consumers of a resource."""
+        """Return False: the reason of a victim names no consumers of a resource, so no job either."""
         return False
 
 
@@ -76,14 +76,14 @@ def preempted_reason(rights: PreemptionPolicy, victim: JobRecord, rule: Preempti
 
 
 def nominated_reason(cluster: Cluster, record: JobRecord, leaving: Sequence[str], now_s: float) -> Reason:
-    """Return why a nominated job has not started yet: its requested nodes have not joined the cluster, or the pods of
-    its victims have not terminated."""
+    """Return why a nominated job has not started yet: nodes that were requested for it have not joined the cluster, or
+    pods of its victims have not terminated."""
     return waiting_for_nodes(cluster, record, now_s) or preemptor_reason(record, leaving)
 
 
 def waiting_for_nodes(cluster: Cluster, record: JobRecord, now_s: float) -> Reason | None:
-    """Return the reason of a job that is nominated to nodes which were requested from node groups; None if all nodes
-    that it is nominated to have joined the cluster."""
+    """Return the reason of a nominated job if some of its nodes were requested from node groups and have not joined the
+    cluster yet; otherwise return None."""
     names = sorted({name for name in record.nominated.values() if name in cluster.columns.groups.coming})
     if not names:
         return None
@@ -112,8 +112,8 @@ def waiting_for_nodes(cluster: Cluster, record: JobRecord, now_s: float) -> Reas
 
 
 def on_demand(cluster: Cluster, record: JobRecord, placeholder: str, now_s: float) -> Reason | None:
-    """Return the reason of a job that waits for nodes of a group on demand; None if its nodes belong to a group that is
-    not on demand."""
+    """Return the reason of a job that waits for nodes of a node group on demand; None if the node group is not on
+    demand. `placeholder`: one of the requested nodes."""
     groups = cluster.columns.groups
     coming, note = groups.coming[placeholder], groups.notes.get(record.job.id, "")
     if (group := groups.known.get(coming.group)) is None or group.on_demand is None:
@@ -151,7 +151,7 @@ def preemptor_reason(record: JobRecord, leaving: Sequence[str]) -> Reason:
 
 
 def jobs_text(jobs: Sequence[str]) -> str:
-    """Return the jobs as a part of a sentence: `a, b and c are`; `a, b, c and 4 more are`."""
+    """Return a text that lists the jobs and ends with a verb, such as `a, b and c are` or `a, b, c and 4 more are`."""
     if not jobs:
         return "others are"
     if len(jobs) == 1:

@@ -1,8 +1,8 @@
-"""Compute the reason of a job that the settings of its queue, or of a queue above it, exclude: whatever runs, no cycle
-may try to start the job.
+"""Compute the reason of a job that the settings of its queue, or of a queue above it, exclude. No cycle tries to start
+such a job, no matter which other jobs run.
 
 The reasons are checked in this order: the queue is misconfigured, held or closed; no flavor of the queue suits the
-pods; the requests exceed a limit of the queue or a limit for each job; too many jobs are submitted."""
+pods; the job's time limit or requests exceed a limit; too many jobs are submitted."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from phalanx.state.queues.submitted import SubmitLimit
 
 
 def why_excluded(cluster: Cluster, branch: Branch, record: JobRecord, now_s: float) -> Reason | None:
-    """Return the reason why settings exclude the job of the branch; None if they do not. If `Branch.restricts` is
-    False, no setting excludes any job."""
+    """Return the reason why the settings of the branch exclude the job; None if they do not. Callers need not ask
+    if `Branch.restricts` is False, because then the settings exclude no job."""
     if reason := (
         queue_state_reason(branch, record, now_s)
         or no_suitable_flavor(cluster, branch, record)
@@ -34,8 +34,8 @@ def why_excluded(cluster: Cluster, branch: Branch, record: JobRecord, now_s: flo
 
 
 def queue_state_reason(branch: Branch, record: JobRecord, now_s: float) -> Reason | None:
-    """Return the reason why the queue, or a queue above it, starts no jobs now; None if the queue and all queues above
-    it start jobs."""
+    """Return the reason if the queue, or a queue above it, starts no jobs now or does not accept this job; otherwise
+    return None."""
     if branch.fault:
         return misconfigured(branch)
     for queue in branch.rules.states:
@@ -48,8 +48,8 @@ def queue_state_reason(branch: Branch, record: JobRecord, now_s: float) -> Reaso
 
 
 def beyond_limits(cluster: Cluster, branch: Branch, record: JobRecord) -> Reason | None:
-    """Return the reason if the limits of the job's queue, or of a queue above it, would not allow the job even if no
-    other job ran; None if they would allow it."""
+    """Return the reason if the limits of the job's queue, or of a queue above it, would not even allow the job if no
+    other job ran; otherwise return None."""
     longest_s, limit_s = branch.rules.limits.longest_s, record.job.limit_s
     if longest_s is not None and limit_s is not None and limit_s > longest_s:
         return never(
@@ -72,9 +72,9 @@ def beyond_limits(cluster: Cluster, branch: Branch, record: JobRecord) -> Reason
 
 
 def beyond_ceiling(cluster: Cluster, branch: Branch, record: JobRecord, pods: Sequence[int]) -> Reason | None:
-    """Return the reason that names the first ceiling (a limit of a queue) that the pods exceed with every choice of
-    flavors; None if, with some choice of flavors, the pods exceed no ceiling. `pods[role]`: the number of pods of each
-    role."""
+    """Return the reason if the pods exceed a ceiling (a limit of a queue) with every choice of flavors; None if there
+    is a choice with which they exceed no ceiling. The reason names the first ceiling. `pods[role]`: the number of pods
+    of each role."""
     if not branch.rules.flavors:
         return ceiling_reason(branch, record, gang_cost(record.gang, pods))
     found = None
@@ -87,8 +87,8 @@ def beyond_ceiling(cluster: Cluster, branch: Branch, record: JobRecord, pods: Se
 
 
 def no_suitable_flavor(cluster: Cluster, branch: Branch, record: JobRecord) -> Reason | None:
-    """Return the reason if some role has no suitable flavor in some resource group; None if each role has a suitable
-    flavor in each group."""
+    """Return the reason if a role needs a flavor of a resource group, but no flavor of the group suits the role;
+    otherwise return None."""
     for demand in record.gang.demands:
         for group in flavor_assignment.groups_asked(branch.rules.flavors, demand):
             found = [
@@ -102,8 +102,8 @@ def no_suitable_flavor(cluster: Cluster, branch: Branch, record: JobRecord) -> R
 
 
 def ceiling_reason(branch: Branch, record: JobRecord, cost: Cost) -> Reason | None:
-    """Return the reason that names the first ceiling that is below `cost`, in the order from the queue up to the root;
-    None if no ceiling is below `cost`."""
+    """Return the reason if `cost` exceeds a ceiling of the queue or of a queue above it; otherwise return None. The
+    reason names the first such ceiling, from the queue up to the root."""
     for each in branch.path:
         if each.queue is None:
             continue
