@@ -2,9 +2,9 @@
 fits on one screen.
 
 The core reads no clock, no file and no network. `fold` applies events and actions to the state. The other parts of the
-core only read the state. During a cycle they change two temporary objects. A `Draft` has the free capacity of the
-nodes. A `QuotaLedger` has the amounts that jobs are charged in the queue tree. Both have an undo log. After a failed
-attempt, the cycle uses it to undo the changes of the attempt.
+core only read the state. During a cycle, the other parts change two temporary objects. A `Draft` has the free capacity
+of the nodes. A `QuotaLedger` has the amounts that jobs are charged in the queue tree. Both have an undo log. After a
+failed attempt, the cycle uses it to undo the changes of the attempt.
 
 Parts, lowest first:
 

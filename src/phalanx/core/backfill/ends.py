@@ -91,8 +91,7 @@ class CycleEnds:
         return found
 
     def anyone_ends(self) -> bool:
-        """Return whether the end of at least one job can be foreseen. If it returns False, the cycle makes no
-        reservation."""
+        """Return whether the end of at least one job can be foreseen. If not, the cycle makes no reservation."""
         if self.cluster.ends.order or self.cluster.reservations or self.anyone_leaves_now():
             return True
         return bool(self.granted) and self._foreseen

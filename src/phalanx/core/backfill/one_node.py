@@ -29,7 +29,7 @@ WHEN = itemgetter(0)
 
 
 def taken(gang: Gang, placements: Sequence[Placement]) -> Amounts:
-    """Return resource -> the total amount that the placed pods request."""
+    """Return a mapping: resource -> the total amount that the placed pods request."""
     total: Amounts = {}
     for placement in placements:
         for resource, amount in gang.demands[placement.role].asks:

@@ -91,8 +91,8 @@ class Draft:
             self.touched[int(self.rows[position])] = None
 
     def shut(self, position: int) -> None:
-        """Close the node for the rest of the cycle. The cycle closes the nodes on which a nominated job overcommits the
-        capacity as long as its victims still run."""
+        """Close the node for the rest of the cycle. The cycle closes nodes that are overcommitted because a nominated
+        job waits there until its victims have left."""
         if self.views[PODS][position] >= SHUT:
             self.take(position, ((PODS, MAX_AMOUNT),), 1)
         self._shut[int(self.rows[position])] = None

@@ -35,8 +35,8 @@ LIGHTEST = 10
 
 
 def slots_together(cluster: Cluster, record: JobRecord, slot: Slot) -> tuple[Slot, ...]:
-    """Return the open slots that must be placed together with this slot, sorted, with the slot itself. If it can be
-    placed alone, return only this slot.
+    """Return the open slots that must be placed together, sorted; `slot` is one of them. If `slot` can be placed alone,
+    return only `slot`.
 
     If a unit or slice must be placed as a whole, return the open slots of its minimum. If no slot of the minimum is
     open, return all of its open slots. If the ordinals of the open slots of a role with slices have gaps, only the

@@ -191,8 +191,8 @@ class DomainCapacity:
     def held(self, depth: int, need: int = 0) -> Counts:
         """Return for each domain of the level at `depth` the number of pods that it could hold. At the slices' level
         and coarser levels, only pods in whole slices count. `need`: the number of pods to place. If `need` is not a
-        whole number of slices, the last slice is shorter. Its pods are added to the number of each domain that can hold
-        the short slice in addition to whole slices."""
+        whole number of slices, the last slice is shorter. If a domain can hold this short slice in addition to its
+        whole slices, the pods of the short slice are added to its number."""
         size = len(domains_of_positions(self.draft, self.style, depth))
         held = self._held(self.at, self.pods, depth, size)
         rest, layers = need % self.style.slice_pods, self.style.slices
@@ -253,9 +253,9 @@ class DomainCapacity:
         return summed(codes(self.draft, self.style, depth)[at], pods, size)
 
     def _whole(self, at: Indices, pods: Counts, depth: int) -> tuple[Indices, Counts]:
-        """Return (positions, number of pods at each position) in which only pods in whole slices count. For each domain
-        of the slices' level, the result has one of its positions, with the pods of all whole slices of the domain. If
-        the level at `depth` is finer than the level of the slices, return `at` and `pods` unchanged."""
+        """Return (positions, number of pods at each position), where only pods in whole slices are counted. For each
+        domain of the slices' level, the result has one of its positions, with the pods of all whole slices of the
+        domain. If the level at `depth` is finer than the level of the slices, return `at` and `pods` unchanged."""
         for layer in reversed(self.style.slices):
             if layer.depth < depth:
                 break

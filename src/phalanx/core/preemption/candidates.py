@@ -316,7 +316,7 @@ class VictimCandidates:
 
     def _whole_charge(self, candidate: int) -> Charge | None:
         """Return the amounts that the queue is charged for the gang. Pods that this cycle has granted to the gang are
-        included. Slots that earlier searches of this cycle have evicted are not."""
+        included. Slots that earlier searches of this cycle have evicted are left out."""
         record = self.record(candidate)
         granted, told = self.ledger.of_jobs.get(record.job.id), self.evicted_slots.get(record.job.id)
         if record.charge is None or not (granted or told):

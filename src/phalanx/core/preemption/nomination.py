@@ -118,8 +118,8 @@ def fell_below(cluster: Cluster, record: JobRecord) -> bool:
 
 
 def nominated_later(cluster: Cluster, record: JobRecord, row: int) -> Mapping[str, int]:
-    """Return resource -> the amount that jobs with later nominations hold on the node in this row. These jobs may start
-    only after this job."""
+    """Return a mapping: resource -> the amount that jobs with later nominations are charged on the node in this row.
+    These jobs may start only after this job."""
     order = list(cluster.nominated)
     return nominated_in(cluster, row, dict.fromkeys(order[order.index(record.job.id) + 1 :]))
 

@@ -19,11 +19,11 @@ There are four rules. Reasons use these names; Kueue's names are in brackets:
   victims must not exceed the threshold. This rule does not apply if one of the two queues has fair sharing, because
   fair sharing would undo the preemption (Kueue forbids this combination, too).
 
-All these rules compare the usage of a queue with its guarantee, or with other usage. They look only at resources that
-the job requests and for which at least one of the two sides has a guarantee. If neither side has a guarantee, all
-resources that the job requests are compared. Each eviction lowers the usage of the victim's queue. So the rules are
-checked again before each further victim: a queue whose usage has fallen to its guarantee loses no more jobs. A gang is
-always preempted as a whole, so the last gang that a queue loses may bring the usage below the guarantee.
+The last three rules compare usage and guarantees. They look only at resources that the job requests and for which at
+least one of the two sides has a guarantee. If neither side has a guarantee, all resources that the job requests are
+compared. Each eviction lowers the usage of the victim's queue. So the rules are checked again before each further
+victim: a queue whose usage has fallen to its guarantee loses no more jobs. A gang is always preempted as a whole, so
+the last gang that a queue loses may bring the usage below the guarantee.
 
 A running job cannot be preempted if its user opted out of preemption, if its queue is not reclaimable, if it has run
 for less than its queue's `min_run_s`, if it is already terminating, or if its queue's preemption budget for this hour

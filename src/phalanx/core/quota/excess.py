@@ -133,8 +133,8 @@ def cost_of(record: JobRecord, branch: Branch, slots: Sequence[Slot]) -> Cost:
 
 
 def fits(cost: Cost, left: Excess) -> bool:
-    """Return whether pods with this cost may be evicted: their eviction reduces the remaining excess `left`, and frees
-    of no resource more than its remaining excess."""
+    """Return whether pods with this cost may be evicted: their eviction reduces the remaining excess `left`, and does
+    not free more of a resource than its remaining excess."""
     return any(amount and left.get(key, 0) for key, amount in cost) and all(
         amount <= left[key] for key, amount in cost if key in left
     )

@@ -203,7 +203,7 @@ def mode_class(mode: FlavorMode, wish: FlavorFungibility) -> int:
     return 1 if (mode is FlavorMode.SHORT) == wish.prefer_preemption else 2
 
 
-TRIED = 8  # the maximum number of choices which members to leave out, for one combination of flavors
+TRIED = 8  # for one combination of flavors: the maximum number of choices of members to leave out
 
 
 class FlavorAssignment(NamedTuple):

@@ -25,8 +25,8 @@ from phalanx.model.job import GangTree
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster
 
-# At most this many kinds of members get a choice of their own, and for each choice at most this many members are put
-# back on trial. For a gang of many roles, the limit is lower (`trial_limit`).
+# At most this many kinds of members get a choice of their own. For each choice, at most this many members are tested
+# one by one, whether quota allows to put them back. For a gang of many roles, both limits are lower (`trial_limit`).
 TRIES = 32
 # the limit times the number of the gang's roles is at most this number
 ROLES = 4096
@@ -97,7 +97,7 @@ def fullest_admission(gang: Gang, members: Sequence[OptionalMember], allows: Quo
 
 
 def trial_limit(gang: Gang) -> int:
-    """Return the limit on kinds of members, and on members to put back on trial, for this gang (see `TRIES`)."""
+    """Return the limit for this gang: `TRIES`, or less for a gang of many roles."""
     return min(TRIES, ROLES // len(gang.roles))
 
 

@@ -62,7 +62,7 @@ class PreemptedDetails(NamedTuple):
         }
 
     def names(self, job: str) -> bool:
-        """Return False: the reason of a victim names no consumers of a resource, so no job either."""
+        """Return False. The reason of a victim names no jobs that hold a resource."""
         return False
 
 

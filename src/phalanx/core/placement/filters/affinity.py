@@ -269,7 +269,7 @@ class PodAffinity:
     # Preferences
 
     def points(self, rows: NDArray[np.intp]) -> Points | None:
-        """Return the preference score of each row in `rows`; None if the pod and the nodes have nothing to prefer."""
+        """Return the preference score of each row in `rows`; None if none of the preferences applies to the pod."""
         total: Points | None = None
         for weight, found in (
             (TAINTS, self.taints(rows)),
@@ -311,9 +311,9 @@ class PodAffinity:
         return np.floor(100 * (total - low) / (high - low)) if high > low else np.zeros(len(total))
 
     def attractions(self) -> Iterator[tuple[Counts, PodAffinityTerm, int]]:
-        """Yield a triple for each preferred term of this pod, and for each term of other pods that selects this pod:
-        (on each row, the number of pods that the term selects or that have the term; the term; its weight). The weight
-        of an anti-affinity term is negative."""
+        """Yield (number of pods on each row, term, weight) for each term that affects the score. For a preferred term
+        of this pod, the pods that the term selects are counted. For a term of other pods that selects this pod, the
+        pods that have the term are counted. The weight of an anti-affinity term is negative."""
         for term, weight in self.softly:
             yield self.pod_counts.selected((term,), self.shape.namespace), term, weight
         for kind in self.pod_counts.with_affinity:

@@ -46,7 +46,7 @@ class DeviceDraft:
     """The free amounts of all devices and zones on the draft.
 
     Most cycles read and change the devices of only a few rows. So when a row is changed for the first time, only this
-    row is copied. Only if all rows must be read after a change, the arrays of all rows are copied."""
+    row is copied. The arrays of all rows are copied only if all rows must be read after a change."""
 
     def __init__(self, columns: NodeTable) -> None:
         self.columns, self.book = columns, columns.devices

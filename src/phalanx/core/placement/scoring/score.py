@@ -3,8 +3,8 @@
 Each policy is a list of criteria, the strongest first. A criterion gives each node a score, and the node with the
 highest score is chosen. If several nodes have equal scores in all criteria, the one with the smallest row is chosen,
 which is usually the oldest. `PACK` has no criteria, because the draft's packing order already decides. If the pod
-requests a part of a device, some policies also choose the device. With all other policies, the pod gets the shared
-device of the chosen node that has enough and the least free capacity.
+requests a part of a device, some policies also choose the device. With all other policies, the pod gets a shared device
+of the chosen node: of those with enough free capacity, the one with the least.
 
 - SPREAD: the node with the highest mean free part of the requested resources after the pod is placed.
 - LOAD: the node with the smallest (measured use + grants of this cycle + request of the pod) / allocatable, for the
