@@ -36,7 +36,7 @@ CEILINGS: dict[str, int] = {
     "docs/decisions": 2,
     "docs/dialects": 2,
     "docs/guide": 2,
-    "docs": 5,
+    "docs": 2,
     "tests": 3,
 }
 AIM = 2
