@@ -36,7 +36,7 @@ class Reader(Protocol):
     def get(self, group: str, plural: str, namespace: str, name: str) -> Object | None: ...
 
     def list(self, group: str, plural: str, namespace: str = "") -> Iterable[Object]:
-        """Yield all objects of a kind, or only those of one namespace."""
+        """Yield the objects of a kind in one namespace, or in all namespaces."""
 
     def decided(self, group: str, plural: str, namespace: str = "") -> Iterable[Object]:
         """Yield the objects of a kind in their newest state, which includes accepted writes that are not on the disk
@@ -164,9 +164,9 @@ def limited_priorities(resource: Resource, obj: Object, old: Object | None, read
 
 
 def priority_cap(resource: Resource, obj: Object, old: Object | None, reader: Reader) -> None:
-    """Refuse an object that requests a higher priority, in any of its templates, than the annotation
-    `phalanx.dev/max-priority` of its namespace allows. Jobs are checked as well as pods, because the scheduler ranks a
-    Job, and may preempt other jobs for it, before the Job has pods. Raises `StatusError` 403."""
+    """Refuse an object if it, or one of its pod templates, has a higher priority than the namespace's annotation
+    `phalanx.dev/max-priority` allows. Jobs are checked as well as pods, because the scheduler ranks a Job, and may
+    preempt other jobs for it, before the Job has pods. Raises `StatusError` 403."""
     namespace = obj["metadata"].get("namespace")
     home = reader.get("", "namespaces", "", namespace) if namespace else None
     text = ((home or {}).get("metadata", {}).get("annotations") or {}).get(MAX_PRIORITY, "")
@@ -188,7 +188,8 @@ _NO_TEMPLATES = frozenset({("", "configmaps"), ("", "secrets"), ("", "events"), 
 
 
 def _priorities(part: object) -> Iterator[str | int]:
-    """Yield the names of priority classes, and the priorities, in an object or in a part of it."""
+    """Yield each name of a priority class and each priority in an object, including its templates. `part`: the object,
+    or a part of it."""
     waiting = [part]
     while waiting:
         match waiting.pop():
@@ -356,8 +357,8 @@ def volume_claim_resize(resource: Resource, obj: Object, old: Object | None, rea
 
 
 def ephemeral_containers(resource: Resource, obj: Object, old: Object, reader: Reader) -> None:
-    """Refuse to add ephemeral containers to a pod whose node would never start them, because kubectl debug would wait
-    for ever. Raises `StatusError` 403."""
+    """Refuse new ephemeral containers if the pod's node would never start them. Otherwise kubectl debug would wait for
+    ever. Raises `StatusError` 403."""
     late, name = obj["spec"].get("ephemeralContainers") or (), obj["spec"].get("nodeName")
     if not name or len(late) <= len(old["spec"].get("ephemeralContainers") or ()):
         return

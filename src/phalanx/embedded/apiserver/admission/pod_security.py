@@ -104,8 +104,8 @@ def _named(sort: str, names: list[str]) -> str:
 
 
 def _of_containers(spec: Spec, reason: str, rule: str, is_wrong: Callable[[Spec], bool]) -> str:
-    """Return the text of a violation with the names of the containers whose security context violates the rule; empty
-    if there are none."""
+    """Find the containers whose security context violates the rule. Return the text of a violation that names these
+    containers; "" if there are none."""
     names = [one.get("name", "") for one in _containers(spec) if is_wrong(_security(one))]
     return f"{reason} ({_named('container', names)} {rule})" if names else ""
 

@@ -6,9 +6,9 @@ pods (cpu, memory, ephemeral storage, extended resources), of volume claims (sto
 of services (load balancers, node ports). So the usage is always exact. In a namespace without a quota nothing is
 computed. For an update, only the amounts that it adds are checked.
 
-A quota may limit two resources that only Phalanx has; each of them counts the objects of all kinds in the namespace
-together. `phalanx.dev/objects` is the number of objects other than Events; `count/events` limits the Events.
-`phalanx.dev/bytes` is the size of all objects as JSON.
+Phalanx adds two resource names for quotas. They limit the objects of all kinds in the namespace together.
+`phalanx.dev/objects` is the number of objects other than Events; `count/events` limits the Events. `phalanx.dev/bytes`
+is the size of all objects as JSON.
 
 Source: k8s.io/apiserver/pkg/admission/plugin/resourcequota, pkg/quota/v1/evaluator/core.
 """

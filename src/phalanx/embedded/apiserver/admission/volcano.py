@@ -111,7 +111,8 @@ def _number(holder: object, key: str) -> int:
 
 
 def check(resource: Resource, obj: Object, old: Object | None, reader: QueueReader) -> None:
-    """Refuse a valid object that Volcano's webhooks would refuse. Raises `StatusError` 400."""
+    """Refuse an object that has passed validation but that Volcano's webhooks would refuse. Raises `StatusError`
+    400."""
     if obj["metadata"].get("deletionTimestamp"):
         return
     if resource.key == JOBS:

@@ -26,8 +26,8 @@ class PodConnections:
         self._proxy = Proxy(store, self._nodes)
 
     async def open(self, target: RouteTarget, request: HttpRequest, raw: RawRequest) -> Response | None:
-        """Open the connection that the request asks for, and return the response; None if the request asks for no
-        connection. Raises `StatusError`."""
+        """If the request asks for a connection (exec, attach, port-forward or proxy), open it and return the response.
+        Otherwise return None. Raises `StatusError`."""
         user = request.user
         if target.sub in STREAMS:
             # A WebSocket begins with GET, but a connection to a pod needs the same right as a POST.

@@ -97,8 +97,8 @@ class Tokens:
 
 
 def parse(text: str, path: Path) -> dict[bytes, User]:
-    """Return the users of a token file by their tokens. Raises PhalanxError for a line in another format; if such a
-    line were ignored, its user could not log in and would not learn why."""
+    """Return the users in the text of a token file, by their tokens. Raises PhalanxError for a line in another format;
+    if such a line were ignored, its user could not log in and would not learn why."""
     users = {}
     for number, line in enumerate(csv.reader(text.splitlines()), 1):
         if not line or line[0].startswith("#"):

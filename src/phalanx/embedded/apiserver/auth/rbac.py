@@ -153,8 +153,8 @@ def allows(rule: Rule, asked: AccessRequest) -> bool:
 
 
 def allows_path(rule: Rule, verb: str, path: str) -> bool:
-    """Return True if the rule allows `verb` on `path`. A URL that ends with an asterisk allows all paths that begin
-    with its other characters."""
+    """Return True if the rule allows `verb` on `path`. A URL with an asterisk at its end allows every path that begins
+    with the characters before the asterisk."""
     urls = rule.get("nonResourceURLs") or ()
     matches = any(url in (ALL, path) or (url.endswith(ALL) and path.startswith(url[:-1])) for url in urls)
     return matches and _has(rule.get("verbs"), verb)

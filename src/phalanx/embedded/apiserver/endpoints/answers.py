@@ -164,7 +164,7 @@ def in_version(resource: Resource) -> Callable[[Stored], bytes]:
 
 
 def head_of(resource: Resource) -> bytes:
-    """Return the first bytes of the JSON of every object of this kind and version, which are its kind and apiVersion.
+    """Return the bytes with which the JSON of every object of this kind and version begins: its kind and apiVersion.
     `decoding.ordered` has put these two fields first."""
     return _head(resource.kind, resource.api_version)
 

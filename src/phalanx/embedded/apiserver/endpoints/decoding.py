@@ -52,7 +52,7 @@ class Intent:
 
 class WrongKind(ValueError):
     """Raised for a value that is not an object of the expected kind. `str()` returns the reason. `kind` and `version`:
-    those of the value; `kind` is empty if they could not be read."""
+    the kind and the version in the value; `kind` is empty if they could not be read."""
 
     def __init__(self, why: str, kind: str = "", version: str = "") -> None:
         super().__init__(why)

@@ -358,8 +358,8 @@ def unsigned(stored: Stored) -> Stored:
 
 
 def _mark_now(meta: objectmeta.Meta, *, counts: bool = True) -> None:
-    """Mark an object for deletion that has no grace period and waits for its finalizers. `counts`: True if the start of
-    the deletion sets a grace period and increments the generation, as it does for some kinds."""
+    """Mark an object for deletion that has finalizers and no grace period. `counts`: True if the start of the deletion
+    sets a grace period and increments the generation, as it does for some kinds."""
     if not meta.get("deletionTimestamp"):
         meta["deletionTimestamp"] = objectmeta.now_text()
         if counts:

@@ -181,8 +181,8 @@ class ObjectWriter:
     async def replace(
         self, target: RouteTarget, obj: Object, old: Stored, intent: Intent, *, recorded: bool = False
     ) -> WrittenObject:
-        """Store `obj` over `old`. The rules are those for the whole object, or for the subresource that `target` names.
-        `recorded`: True if the managedFields of `obj` are already set."""
+        """Store `obj` over `old`. The write follows the rules for the whole object, or for the subresource that
+        `target` names. `recorded`: True if the managedFields of `obj` are already set."""
         resource, strategy = target.resource, target.resource.strategy
         before = old.obj
         meta, old_meta = obj["metadata"], before["metadata"]

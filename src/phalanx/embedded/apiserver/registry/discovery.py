@@ -196,8 +196,8 @@ def _aggregated_resource(resource: Resource) -> Json:
 
 
 def _response_kind(resource: Resource, group: str, version: str, kind: str) -> Json:
-    """Return the `responseKind` of a resource. For a built-in kind, the group and version are empty unless they differ
-    from those of the list."""
+    """Return the `responseKind` of a resource. For a built-in kind, the group and version are empty, unless they differ
+    from the group and version of the document."""
     if not resource.custom and (group, version) == (resource.group, resource.version):
         group = version = ""
     return {"group": group, "version": version, "kind": kind}

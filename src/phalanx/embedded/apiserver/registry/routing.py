@@ -19,7 +19,7 @@ _NAMESPACE_SUBRESOURCES = ("status", "finalize")
 
 
 def no_such_path() -> StatusError:
-    """Return the error 404 for a path of a known group that does not exist."""
+    """Return the error 404 for a path that begins with a served group but does not exist."""
     return StatusError(404, "NotFound", "the server could not find the requested resource", details={})
 
 

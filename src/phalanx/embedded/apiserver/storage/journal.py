@@ -1,11 +1,11 @@
 """The database file. It holds each kept revision of each object as one row of one append-only SQLite table.
 
-A *revision* is an object as one write left it, under the resource version of that write. The newest row of an object's
-name is the live object, or records its deletion. Older rows are the history from which watches resume. So a write needs
-only one insert, because the new row is both the live object and the newest entry of the history. The insert is always
-at the end of the table's B-tree. When the server starts, the live state is the newest row of each name. Rows are
-deleted when the history is trimmed: `Prune` names these rows. The same transaction also moves the *horizon*, the
-version after which the kept history begins.
+A *revision* is the state of an object after one write. It is identified by the resource version of this write. The
+newest row of an object's name is the live object, or records its deletion. Older rows are the history from which
+watches resume. So a write needs only one insert, because the new row is both the live object and the newest entry of
+the history. The insert is always at the end of the table's B-tree. When the server starts, the live state is the newest
+row of each name. Rows are deleted when the history is trimmed: `Prune` names these rows. The same transaction also
+moves the *horizon*, the version after which the kept history begins.
 
 Durability: the database uses WAL with synchronous=FULL, so a commit returns when the rows are on the disk. The rows of
 one batch are written with few multi-row INSERT statements, whose sizes are powers of two, so that a few prepared

@@ -90,8 +90,8 @@ class Event:
 
 
 class Past(NamedTuple):
-    """An event of the history, for watches that resume. `old_data`: the object before the change. It shares its bytes
-    with the `data` of the earlier event."""
+    """An event of the history, for watches that resume. `old_data`: the object before the change. It is the same bytes
+    object as the `data` of the earlier event."""
 
     version: int
     at_s: float
@@ -354,7 +354,7 @@ class Store:
                 self._journal.commit(rows, prune)
                 if short:
                     self._journal.checkpoint()
-            except Exception as caught:  # the writers must get any error
+            except Exception as caught:  # whatever the error is, the waiting writers must get it
                 error = caught
             loop.call_soon_threadsafe(self._settle, batch, now, error, prune is not None)
 
@@ -462,8 +462,8 @@ class Store:
         self._past_bytes += len(past.data)
 
     def _trim(self, now_s: float) -> Prune | None:
-        """Drop the events of the history that exceed its limits. Return the database rows that are not needed after
-        that; None if there are none."""
+        """Drop the events of the history that exceed its limits. Return the database rows that are no longer needed;
+        None if all rows are needed."""
         limit, versions, horizon = self._retention, [], 0
         while self._past and (
             len(self._past) > limit.events

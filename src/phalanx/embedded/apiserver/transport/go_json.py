@@ -160,7 +160,8 @@ _STEPS = [1 if sign in b"[{" else -1 for sign in range(256)]
 
 
 class Unbounded(ValueError):
-    """Raised for a body that exceeds a limit and is not read. The message is that of kube-apiserver if it has one."""
+    """Raised for a body that exceeds a limit and is not read. If kube-apiserver has a message for this case, the
+    exception has this message."""
 
 
 def check_json(body: bytes) -> None:

@@ -252,7 +252,7 @@ class Upgrade:
             self._transport.close()
 
     def _hear(self, listener: Listener, data: bytes) -> None:
-        """Pass the bytes that follow a request for another protocol on to its listener."""
+        """Pass the bytes that follow a request for another protocol on to the listener of this protocol."""
         try:
             for answer in listener.hear(data):
                 if not self.websocket or answer is None:

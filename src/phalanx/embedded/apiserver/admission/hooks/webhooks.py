@@ -61,7 +61,7 @@ class _Hook:
         return str(self.said["name"])
 
     def concerns(self, review: Review) -> Resource | None:
-        """Return the version of the kind in which the webhook gets the request; None if the webhook does not match.
+        """Return the kind in the API version that the webhook must get; None if the webhook does not match the request.
         Raises `StatusError` if a condition cannot be evaluated and the failure policy is Fail."""
         form = matched(self.constraints, review)
         return form if form is not None and applies(self.bound, review, form) else None

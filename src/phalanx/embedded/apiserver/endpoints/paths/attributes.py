@@ -1,5 +1,5 @@
-"""Determine the right that a request needs from its path alone, because the server checks rights before it looks up the
-path.
+"""Determine which right a request needs. Only the path is used for this, because the server checks rights before it
+looks up the path.
 
 Source: k8s.io/apiserver/pkg/endpoints/request/requestinfo.go.
 """

@@ -31,7 +31,7 @@ class Namesakes:
 
     def hints(self, target: RouteTarget, request: HttpRequest) -> tuple[str, ...]:
         """Return warnings if kubectl requests objects of a kind, and the server has none. There is one warning for each
-        other kind that has the same name, in another group, and has such objects.
+        kind of the same name in another group that has objects.
 
         In a list, objects that Phalanx itself creates, such as a queue `default`, do not count.
         """
@@ -54,10 +54,10 @@ class Namesakes:
         return tuple(found)
 
     def unused_groups(self) -> tuple[str, ...]:
-        """Return the groups without objects that share the name of a kind with another group. Groups for which Phalanx
-        has created an object come first, and built-in groups come last. kubectl searches groups in the order of
-        discovery, so discovery lists these groups at its end. Names of stable built-in kinds, such as `jobs`, always
-        mean these kinds."""
+        """Return the groups that have no objects, and that have a kind with the same name as a kind of another group.
+        Groups for which Phalanx has created an object come first, and built-in groups come last. kubectl searches
+        groups in the order of discovery, so discovery lists these groups at its end. Names of stable built-in kinds,
+        such as `jobs`, always mean these kinds."""
         of_word = defaultdict[str, dict[str, Resource]](dict)
         for one in self._registry.resources:
             for word in _words(one) if one.verbs else ():

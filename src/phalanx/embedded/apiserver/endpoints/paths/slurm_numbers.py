@@ -1,9 +1,9 @@
 """Draw job numbers for Slurm jobs: the server responds to `POST /slurm/v1/numbers?count=N` with `{"first": M}`.
 
-The ConfigMap `kube-system/phalanx-slurm-number` stores a bound above all numbers drawn so far. Users may read the
-ConfigMap but not write it. If a draw would reach the bound, the server first raises the bound, by `AHEAD` more than the
-draw needs. So no number is drawn twice, even after a crash, and few draws need a write. After its start, a server draws
-from the bound on, and so skips at most `AHEAD` numbers.
+Each such request is a *draw* of N consecutive numbers. The ConfigMap `kube-system/phalanx-slurm-number` stores a bound
+above all numbers drawn so far. Users may read the ConfigMap but not write it. If a draw would reach the bound, the
+server first raises the bound, by `AHEAD` more than the draw needs. So no number is drawn twice, even after a crash, and
+few draws need a write. After its start, a server draws from the bound on, and so skips at most `AHEAD` numbers.
 
 - A Job has its number in the label `slurm.phalanx.dev/number`. The server accepts only a number that the Job's user has
   drawn, and the number cannot change. So no user can create a job with the number of another user's job.
@@ -145,8 +145,7 @@ class SlurmNumbers:
         return found if found is not None and found.has(number) else None
 
     def _before(self, number: int) -> _Draw | None:
-        """Return the draw whose first number is the highest one that does not exceed `number`; None if there is no such
-        draw."""
+        """Return the last draw that begins at or below `number`; None if all draws begin above it."""
         at = bisect_right(self._firsts, number) - 1
         return self._draws[self._firsts[at]] if at >= 0 else None
 

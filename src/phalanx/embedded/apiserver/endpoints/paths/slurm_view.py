@@ -9,8 +9,8 @@ With `live`, jobs that have ended are left out. With `users`, jobs of other user
 
 Roles grant these paths by `nonResourceURLs`. A user who may list the Jobs of a namespace gets all fields of its Jobs.
 All other users get only the fields below: names, users, amounts, states and nodes of the job and of its steps. Scripts,
-arguments, directories, file names and environments are hidden. Of each pod, every user gets the node, the CPU requests
-and the time of its end, and no other field.
+arguments, directories, file names and environments are hidden. Every user sees the node, the CPU requests and the end
+time of each pod, and no other field of it.
 
 The user of a job is stored in an annotation that the user wrote. If a namespace belongs to a user, the server replaces
 the name and the ids in the annotation by those of the owner. So no user can pretend to be another.

@@ -38,7 +38,7 @@ class NodeClient:
             try:
                 response = await self._open(f"{scheme}://{address}:{port}{path}", scheme)
             except aiohttp.ClientConnectorCertificateError as error:
-                # the certificate is not the node's, so another program listens there: send it nothing
+                # the certificate is not the node's, so another program listens at this address: send it nothing
                 failure = error
                 break
             except (aiohttp.ClientError, OSError, TimeoutError) as error:

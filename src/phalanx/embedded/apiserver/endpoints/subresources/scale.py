@@ -152,7 +152,7 @@ def owners_of_object(
 
 
 def _shown(scale: Object) -> Stored:
-    """Return a Scale in the form that responses need. No Scale is stored."""
+    """Return a Scale as responses show it. No Scale is stored."""
     return Stored(int(scale["metadata"].get("resourceVersion") or 0), encode(scale), scale)
 
 

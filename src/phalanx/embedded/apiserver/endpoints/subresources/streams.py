@@ -158,7 +158,7 @@ class Streams:
                 async with asyncio.timeout(_CONNECT_TIMEOUT_S):
                     return await asyncio.open_connection(host, port, ssl=context, limit=NodeTunnel.HEAD_BYTES)
             except ssl.SSLCertVerificationError as error:
-                # another program listens there, because the certificate is not the node's: send it nothing
+                # the certificate is not the node's, so another program listens at this address: send it nothing
                 failure = error
                 break
             except (OSError, TimeoutError) as error:

@@ -1,4 +1,5 @@
-"""Functions that describe built-in kinds by their names, and the subresources that several kinds have."""
+"""Functions that create the description of a built-in kind from its names, and the subresources that several kinds
+have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Paths of fields that a definition contains, such as `.spec.replicas` or `['a.b'].c`. Source: ValidFieldPath of
+"""The JSON paths in a definition, which name fields, such as `.spec.replicas` or `['a.b'].c`. Source: ValidFieldPath of
 k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel."""
 
 from __future__ import annotations

@@ -245,8 +245,8 @@ def _string_causes(value: str, schema: Schema, path: str) -> Iterator[Cause]:
 
 @cached(4096)
 def _matches(pattern: str, value: str) -> bool:
-    """Return True if the value matches the pattern. An invalid pattern matches everything, because no definition with
-    such a pattern is accepted."""
+    """Return True if the value matches the pattern. An invalid pattern matches every value. (No definition with an
+    invalid pattern is accepted.)"""
     try:
         return compiled(pattern).search(value) is not None
     except PatternError:

@@ -60,7 +60,7 @@ def chosen_source(found: Found, holder: Source, names: Sequence[str], path: str)
 
 
 def plain_source(found: Found, sort: str, source: Source, path: str) -> None:
-    """Add the errors of a source, except those in parts that only pods have."""
+    """Add the errors of a source, except in those fields that only the volumes of pods have."""
     missing = [key for key in NEEDED.get(sort, ()) if not source.get(key)]
     found += [required(f"{path}.{key}") for key in missing]
     match sort:

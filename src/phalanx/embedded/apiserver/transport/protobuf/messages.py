@@ -125,7 +125,7 @@ _SCALARS = {
 
 @cache
 def node_of(name: str) -> Type:
-    """Return the type of the object in a message. Raises KeyError for a name that does not exist."""
+    """Return the type of the objects that a message encodes. Raises KeyError for a name that does not exist."""
     if name == PARTIAL:
         return Type({"type": "object", "properties": {"metadata": {"$ref": f"#/$defs/{_META}ObjectMeta"}}})
     return type_of(name)

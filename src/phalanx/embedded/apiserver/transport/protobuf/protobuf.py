@@ -90,7 +90,7 @@ def enveloped(api_version: str, kind: str, raw: bytes) -> bytes:
 
 
 def frame(event: str, body: bytes) -> bytes:
-    """Return an event of a stream. `event`: its type. `body`: the body of its object."""
+    """Return an event of a stream. `event`: the type of the event, such as ADDED. `body`: the body of its object."""
     one = _serialized("WatchEvent", {"type": event, "object": {"raw": body}})
     return struct.pack(">I", len(one)) + one
 

@@ -123,22 +123,22 @@ def _generate_selector(job: Object) -> None:
 
 
 def _before_1_36(job: Object) -> TemplateChange:
-    """Return what an update may change in the template before 1.36: the scheduling directives, if the Job is suspended
-    and has never run (KEP-2926)."""
+    """Return the part of the template that an update may change, by the rule before 1.36: the scheduling directives, if
+    the Job is suspended and has never run (KEP-2926)."""
     fresh = job["spec"].get("suspend") and not (job.get("status") or {}).get("startTime")
     return TemplateChange.DIRECTIVES if fresh else TemplateChange.NOTHING
 
 
 def _of_1_36_0(job: Object) -> TemplateChange:
-    """Return what an update may change in the template in 1.36.0: the directives and resources, if the Job is
-    suspended, has the condition Suspended and has no active pods (KEP-5440)."""
+    """Return the part of the template that an update may change, by the rule of 1.36.0: the directives and resources,
+    if the Job is suspended, has the condition Suspended and has no active pods (KEP-5440)."""
     seen = job["spec"].get("suspend") and "Suspended" in job_status.true_conditions(job)
     return TemplateChange.DIRECTIVES_AND_RESOURCES if seen and _has_no_pods(job) else TemplateChange.NOTHING
 
 
 def _of_1_36(job: Object) -> TemplateChange:
-    """Return what an update may change in the template in later releases of 1.36. Besides the rule of 1.36.0, the
-    directives and resources may change if the Job is suspended, has never run and has no pods
+    """Return the part of the template that an update may change, by the rule of later releases of 1.36. The directives
+    and resources may change by the rule of 1.36.0, and also if the Job is suspended, has never run and has no pods
     (shouldAllowMutablePodTemplate)."""
     fresh = job["spec"].get("suspend") and not (job.get("status") or {}).get("startTime")
     return TemplateChange.DIRECTIVES_AND_RESOURCES if fresh and _has_no_pods(job) else _of_1_36_0(job)

@@ -1,7 +1,7 @@
 """Set the defaults of pods, like SetDefaults_Pod, SetDefaults_PodSpec and related functions of Kubernetes.
 
 `pod_spec` is for pods and for pod templates (of Jobs, CronJobs and PodTemplates). `pod` adds the defaults that only
-pods get: requests from limits, service links and host ports. All functions are idempotent. Source:
+pods get: requests (which are copied from limits), service links and host ports. All functions are idempotent. Source:
 k8s.io/kubernetes/pkg/apis/core/v1/defaults.go.
 """
 

@@ -126,7 +126,7 @@ def _param_kind(found: Found, given: Object) -> None:
 def _matches(found: Found, match: Object, path: str, *, mutates: bool) -> None:
     """Check the constraints by which a policy or a binding matches objects. `mutates`: True for a mutating policy,
     which may match only creates and updates."""
-    if (policy := match.get("matchPolicy")) is not None:  # a missing policy gets its default
+    if (policy := match.get("matchPolicy")) is not None:  # a missing matchPolicy gets its default
         chosen(found, f"{path}.matchPolicy", policy, _MATCH_POLICIES)
     for key in ("namespaceSelector", "objectSelector"):
         label_selector(found, match.get(key), f"{path}.{key}")
@@ -259,7 +259,8 @@ def _result_of(path: str) -> str:
 
 
 class BindingStrategy(GenerationStrategy):
-    """The strategy of both kinds of bindings. `acts`: True if the binding has validationActions."""
+    """The strategy of ValidatingAdmissionPolicyBindings and MutatingAdmissionPolicyBindings. `acts`: True if the
+    binding has validationActions."""
 
     allow_unconditional_update = False
 

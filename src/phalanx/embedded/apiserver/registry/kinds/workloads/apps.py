@@ -216,9 +216,9 @@ def status_counts(found: Found, status: Object, kind: str) -> None:
 
 
 def _content(value: object) -> object:
-    """Return the part of an immutable field that is compared with the old one. An empty value equals a missing one. For
-    volume claims, only the metadata and the spec are compared, because older versions of this server stored claims
-    without a kind, a status and a volume mode."""
+    """Return the part of an immutable field's value that must be the same before and after an update. An empty value
+    equals a missing one. For volume claims, only the metadata and the spec are compared, because older versions of this
+    server stored claims without a kind, a status and a volume mode."""
     if not isinstance(value, list):
         return value or None
     specs = [(claim.get("metadata"), claim.get("spec") or {}) for claim in value]
