@@ -23,7 +23,7 @@ from phalanx.embedded.apimachinery.schema import schema
 from phalanx.embedded.apimachinery.schema.typed import merged, problems
 from phalanx.embedded.apiserver.storage.store import Event, Store
 
-DEFINITIONS = "apiextensions.k8s.io"  # objects of this API group define the served versions
+DEFINITIONS = "apiextensions.k8s.io"  # a change of an object of this API group may change the served versions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,7 +46,8 @@ ISSUER = "https://kubernetes.default.svc.cluster.local"
 _ACCOUNTS = ("", "serviceaccounts")
 _BOUND = {"Pod": "pods", "Secret": "secrets", "Node": "nodes"}
 _DEFAULT_S, _LEAST_S, _MOST_S = 3600, 600, 1 << 32
-_LONGEST_S = 366 * 24 * 3600  # the longest life of a token, like --service-account-max-token-expiration
+# the longest time for which a token may be valid, like --service-account-max-token-expiration
+_LONGEST_S = 366 * 24 * 3600
 _HEADER = {"alg": "HS256", "typ": "JWT"}
 
 

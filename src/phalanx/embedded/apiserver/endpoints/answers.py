@@ -258,7 +258,7 @@ async def _in_turns(item: Callable[[Stored], bytes], found: Sequence[Stored]) ->
 def _list_head(resource: Resource, meta: dict[str, object]) -> dict[str, Any]:
     kind = resource.list_kind or resource.kind + "List"
     if resource.custom:
-        meta = {"continue": "", **meta}  # lists of custom kinds have this field even if it is empty
+        meta = {"continue": "", **meta}  # lists of custom kinds have the field `continue` even if it is empty
     return {"kind": kind, "apiVersion": resource.api_version, "metadata": meta}
 
 

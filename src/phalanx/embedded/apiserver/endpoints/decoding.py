@@ -28,7 +28,7 @@ from phalanx.embedded.apiserver.storage.store import decode, encode
 from phalanx.embedded.apiserver.transport import negotiation
 from phalanx.embedded.apiserver.transport.struct_order import in_go_order
 
-# error messages name this line of kube-apiserver's source, at which its kinds are registered
+# error messages of kube-apiserver contain this position in its source code
 SCHEME = "pkg/runtime/scheme.go:111"
 
 
@@ -236,7 +236,8 @@ def _opened_by(patch: Any) -> Mapping[str, object]:
 
 def _as_go_orders(value: object, opened: object, kind: Type | None) -> object:
     """Return a patched value with its keys in the order in which kube-apiserver quotes them."""
-    if isinstance(value, list) and isinstance(opened, dict):  # a JSON patch may change single items of a list
+    # a JSON patch may change single items of a list, so order each item
+    if isinstance(value, list) and isinstance(opened, dict):
         inner = kind and kind.items
         return [_as_go_orders(one, opened.get(str(place)), inner) for place, one in enumerate(value)]
     if isinstance(opened, list):  # a list in a merge patch replaces the former list

@@ -76,7 +76,7 @@ def delete_options(request: HttpRequest, body: object) -> DeleteOptions:
     given = _from_query(request) if body is None else _decoded(body)
     grace = given.get("gracePeriodSeconds")
     if grace is not None and grace < 0:
-        grace = 1  # Kubernetes' API reference: negative values are treated as one second
+        grace = 1  # by Kubernetes' API reference, a negative grace period means one second
     policy, orphan = given.get("propagationPolicy") or "", given.get("orphanDependents")
     if policy and policy not in _POLICIES:
         cause = not_supported("propagationPolicy", policy, ("Foreground", "Background", "Orphan", "nil"))

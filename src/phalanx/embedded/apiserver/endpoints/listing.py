@@ -79,7 +79,8 @@ class ReadEndpoints:
             version, after = _parse_token(options.token)
             if options.version:
                 raise bad_request("specifying resource version is not allowed when using continue")
-            # Another server may have created the token, or this server before it lost data.
+            # The version may be higher than the newest one, if another server created the token, or if this server has
+            # lost data.
             self._check_not_future(version)
             # a negative version comes from the token in a response 410: continue with the newest version, which may
             # differ from the version of earlier pages

@@ -51,8 +51,10 @@ from phalanx.embedded.apiserver.transport.options import not_unsigned
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 _GENERATE_ATTEMPTS = 8
 _PATCH_ATTEMPTS = 5
-_LISTS, _FLAGS = ("command", "ports"), ("stdin", "stdout", "stderr", "tty")  # parameters in the query of a connection
-_SCHEME = "pkg/api/legacyscheme/scheme.go:30"  # error messages name this line of kube-apiserver's source
+# the query parameters of a connection to a pod
+_LISTS, _FLAGS = ("command", "ports"), ("stdin", "stdout", "stderr", "tty")
+# error messages of kube-apiserver contain this position in its source code
+_SCHEME = "pkg/api/legacyscheme/scheme.go:30"
 _STALE = "the object has been modified; please apply your changes to the latest version and try again"
 
 
@@ -103,7 +105,7 @@ class ObjectWriter:
         objectmeta.metadata_of(first)["ownerReferences"] = [reference]
         with self._knowledge.counting(owner.namespace, owner.resource, made):
             held = await self._new(owned, first, intent)
-        for obj in (held, made):  # the server stores both objects or neither
+        for obj in (held, made):  # refuse both objects if one of them is too large
             self._store.require_fits(obj)
         # Store both in one step of the event loop, and so in one commit.
         puts = self._put(owned, held), self._put(owner, made)
@@ -122,7 +124,8 @@ class ObjectWriter:
         objectmeta.place(meta, resource, target.namespace)
         intent.warn(objectmeta.without_double_owners(meta))
         version = meta.get("resourceVersion")
-        if version and not intent.dry_run:  # etcd refuses a version in a new object, but a dry run does not reach etcd
+        # kube-apiserver accepts a version in a dry run, because only etcd refuses it
+        if version and not intent.dry_run:
             raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
         objectmeta.fill_new(meta)
         if not meta.get("name") and meta.get("generateName"):
@@ -133,7 +136,8 @@ class ObjectWriter:
         knowledge.admit(resource, obj, None, intent.user)
         intent.warn(await knowledge.consult(resource, obj, None, intent.user, dry_run=intent.dry_run) or ())
         meta = objectmeta.metadata_of(obj)
-        strategy.prepare_create(obj)  # for example, set a Job's own labels, and a pod's condition about its gates
+        # this sets, for example, the generated labels of a Job, and the condition of a pod with scheduling gates
+        strategy.prepare_create(obj)
         if causes := [*knowledge.validate_new_meta(resource, obj), *strategy.validate(obj)]:
             raise invalid(resource.key[0], resource.kind, meta.get("name", ""), causes)
         intent.warn(strategy.warnings(obj, None))
@@ -192,7 +196,7 @@ class ObjectWriter:
         strategy.default(obj)
         beneath = WHOLE if target.subresource is None else Beneath(name=target.sub)
         self._knowledge.admit(resource, obj, before, intent.user, beneath)
-        # after admission, as in kube-apiserver, because admission may have changed any field
+        # Restore fields only after admission, as in kube-apiserver, because admission may have changed any field.
         validate = self._prepare(target, obj, before)
         await self._consulted(target, obj, old, intent, beneath)
         if causes := [*self._knowledge.validate_changed_meta(resource, obj, before, target.sub), *validate()]:
@@ -276,7 +280,7 @@ class ObjectWriter:
             case "", _:
                 strategy.prepare_update(obj, before)
                 return lambda: [*strategy.validate(obj), *strategy.validate_update(obj, before)]
-            case "finalize", _:  # the namespace controller reports that the namespace is empty
+            case "finalize", _:  # a write by the namespace controller, after the namespace has become empty
                 obj["status"] = before.get("status") or {}
                 return list
             case "resize", PodStrategy():

@@ -264,7 +264,7 @@ _ITEM = {
     "update": ("put", "put", _WRITE),
     "patch": ("patch", "patch", (*_WRITE, "force")),
     "delete": ("delete", "delete", _DELETE),
-    "create": ("post", "post", _WRITE),  # only for subresources such as pods/binding
+    "create": ("post", "post", _WRITE),  # only subresources such as pods/binding have this operation
 }
 
 

@@ -122,7 +122,7 @@ def _target(registry: Registry, group: str, version: str, rest: list[str]) -> Ro
     if rest[0] == "namespaces" and len(rest) > 2 and not (group == "" and _own(rest)):
         namespace, rest = rest[1], rest[2:]
     resource = registry.find(group, version, rest[0])
-    proxied = len(rest) > 3 and rest[2] == PROXY  # the rest is the path of the proxied request
+    proxied = len(rest) > 3 and rest[2] == PROXY  # the parts after `proxy` are the path of the forwarded request
     if resource is None or (namespace and not resource.namespaced):
         if registry.builds_in(group):
             raise no_such_path()

@@ -109,7 +109,7 @@ class Acknowledged:
         """Empty the file, and store `last` as its only receipt. Raises OSError."""
         os.ftruncate(self._file, 0)
         os.ftruncate(self._file, _SLOTS * _SLOT_BYTES)
-        with contextlib.suppress(OSError):  # the disk is full, or the file system has no fallocate
+        with contextlib.suppress(OSError):  # fallocate fails if the disk is full or the file system does not support it
             os.posix_fallocate(self._file, 0, _SLOTS * _SLOT_BYTES)
         self.note((last,))
         os.fsync(self._file)

@@ -41,7 +41,7 @@ PUT, DELETE = 0, 1
 _FORMAT = 2  # format 1 had no checksums
 _LARGEST_INSERT = 512
 _COLUMNS = 10
-_LOG_BYTES = 4 * 2**20  # space for the log on a full disk; one commit of deletions takes a hundredth of it
+_LOG_BYTES = 4 * 2**20  # the space that the log gets on a full disk; one commit of deletions takes a hundredth of it
 _FREE = ("freelist_count", "page_size")
 
 _SCHEMA = """
@@ -89,7 +89,7 @@ class Journal:
     def __init__(self, path: Path, *, accept_loss: bool = False) -> None:
         """Open the database file, or create it. Raises PhalanxError."""
         self.path, self._accept_loss = path, accept_loss
-        self.spare_bytes = 0  # bytes of free pages in the file at the last checkpoint
+        self.spare_bytes = 0  # the size of the free pages in the file at the last checkpoint
         try:
             # The database holds secrets, so only its owner may read it. Its WAL file gets the same mode.
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))

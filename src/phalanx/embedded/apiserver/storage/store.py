@@ -391,7 +391,7 @@ class Store:
 
     def _sync(self) -> None:
         self._syncing = False
-        with contextlib.suppress(RuntimeError):  # the thread has ended, and has synced the file at its end
+        with contextlib.suppress(RuntimeError):  # raised if the thread has ended; it syncs the file when it ends
             self._thread.submit(self._journal.sync)
 
     def _publish(self, batch: list[_Pending], at_s: float) -> None:
@@ -434,7 +434,8 @@ class Store:
         refusal, again = storage_refusal(error), list[_Pending]()
         if refusal.code == FULL and (self._reserve.spend() or self._short is None):
             self._short, self._journal.spare_bytes = refusal, 0
-            # at once, before other programs use the space, although it blocks for some tenths of a second
+            # Wait for this, although it blocks for some tenths of a second. Other programs might use the space
+            # otherwise.
             self._thread.submit(self._journal.hold_room).result()
             again = [one for one in batch if one.frees_space]
             batch = [one for one in batch if not one.frees_space]

@@ -28,7 +28,7 @@ _STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*')
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?")
 _END = "unexpected end of JSON input"
 _BLANKS = b" \t\r\n"
-# an escaped quote or colon, which the encoder writes without an escape
+# a quote or colon that is written as an escape sequence; the encoder writes it without one
 _WRITTEN_OUT = re.compile(rb"\\u00(?:22|3[aA])")
 
 

@@ -66,7 +66,7 @@ class RawRequest:
     spdy_protocols: bytes = b""  # not empty if the client asks for SPDY with one of these protocols
     raw_path: bytes = b""  # the path as the client sent it, with its escapes
     others: tuple[tuple[bytes, bytes], ...] = ()  # all other headers of a request that will be forwarded
-    # called with the user, and with True if the user's connections are limited
+    # a function that is called with the user, and with True if the user's connections are limited
     known: Callable[[str, bool], None] = _ignore_user
 
 
@@ -88,7 +88,7 @@ class HttpLimits:
     unread_s: float = 60.0
 
 
-# The start of a request whose method consists of capital letters, up to its path.
+# The first bytes of a request, up to its path. The method consists of capital letters.
 _UNKNOWN_METHOD = re.compile(rb"(?!TRACE )[A-Z]{2,20} ")
 
 
@@ -217,7 +217,7 @@ class Upgrade:
         self._transport = transport
         self.websocket = False
         self._listener: Listener | None = None
-        self._tunnel: Tunnel | None = None  # gets all bytes that the client sends
+        self._tunnel: Tunnel | None = None  # if set, the tunnel gets all bytes that the client sends
         self._draining: asyncio.Task[None] | None = None
 
     def listen(self, data: bytes) -> None:
@@ -279,7 +279,8 @@ class ServerConnection(asyncio.Protocol):
         self._waiting: deque[RawRequest] = deque()
         self._task: asyncio.Task[None] | None = None
         self._streaming = False
-        self._resumed: asyncio.Future[None] | None = None  # set while the client does not read
+        # not None while the client does not read; done when it reads again
+        self._resumed: asyncio.Future[None] | None = None
         self.closing = False
         self._unread_s: float | None = None  # the time when the client stopped reading; None while it reads
         self.user, self.limited, self.active_s = "", False, time.monotonic()

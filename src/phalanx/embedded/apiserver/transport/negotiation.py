@@ -120,7 +120,8 @@ def unsupported() -> StatusError:
     return StatusError(415, "UnsupportedMediaType", message)
 
 
-# An invalid text that is longer than this is not searched for the position of its error, which Go's message contains.
+# Go's message about an invalid JSON text contains the position of the error. The position is not computed for longer
+# texts than this.
 _EXPLAINED_BYTES = 64 * 1024
 
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # RFC 6455, section 1.3
 _CONTINUED, _TEXT, _BINARY, _CLOSE, _PING, _PONG = 0x0, 0x1, 0x2, 0x8, 0x9, 0xA
-_NO_MASK = bytes(4)  # Phalanx's own client masks with zeros, because its connections cross no proxy
+_NO_MASK = bytes(4)  # Phalanx's own client uses a mask of zeros, because there is no proxy in its connections
 _FINAL, _MASKED = 0x80, 0x80
 _SHORT, _TWO_BYTES, _EIGHT_BYTES = 125, 126, 127
 _CONTROL_MOST_BYTES = 125  # the maximum size of a ping or close (RFC 6455, section 5.5)

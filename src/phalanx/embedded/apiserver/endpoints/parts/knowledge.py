@@ -129,7 +129,8 @@ class Knowledge:
         if changed is not obj:
             self._become(beneath.part or resource, obj, changed)
         if beneath is WHOLE:
-            # Check quotas and namespaces again. No other request runs between this check and the storing of the object.
+            # Check quotas and namespaces again, because they may have changed while webhooks were called. No other
+            # request runs between this check and the storing of the object.
             chain.admit(resource, obj, old, self._reader)
         return warnings
 
@@ -172,7 +173,7 @@ class Knowledge:
         with self._reader.keeping_addresses(resource, obj):
             warnings = await self._webhooks.validate(review)
         if warnings is not None and beneath is WHOLE:
-            chain.admit(resource, obj, old, self._reader)  # check quotas and namespaces once more
+            chain.admit(resource, obj, old, self._reader)  # quotas may have changed meanwhile
         return warnings
 
     def _become(self, resource: Resource, obj: Object, changed: Object) -> None:

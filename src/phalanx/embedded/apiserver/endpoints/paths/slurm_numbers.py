@@ -152,7 +152,8 @@ class SlurmNumbers:
     def _remember(self, draw: _Draw) -> None:
         end = draw.first + len(draw.used)
         while (known := self._before(end - 1)) is not None and known.first + len(known.used) > draw.first:
-            self._forget(known)  # the numbers have started again at the lowest number
+            # this earlier draw has the same numbers, because the numbers have started again at FirstJobId
+            self._forget(known)
         insort(self._firsts, draw.first)
         self._draws[draw.first] = draw
         self._by_age.append(draw)
@@ -216,7 +217,7 @@ class SlurmNumbers:
         text = (found.obj.get("data") or {}).get("site", "{}") if found is not None else "{}"
         try:
             return msgspec.json.decode(text, type=_Site)
-        except msgspec.MsgspecError:  # an administrator has edited the ConfigMap by hand
+        except msgspec.MsgspecError:  # the ConfigMap is invalid, because an administrator has edited it by hand
             return _Site()
 
     def _free(self, count: int, begin: int) -> int:
@@ -224,7 +225,8 @@ class SlurmNumbers:
         noted = self._store.get(_CONFIG_MAPS, _SYSTEM, _NUMBER)
         text = str((noted.obj.get("data") or {}).get(_NEXT, "")) if noted is not None else ""
         stored = int(text) if text.isdecimal() else begin
-        # an administrator may have edited the ConfigMap
+        # if the ConfigMap is not as this server wrote it, an administrator has edited it: continue from the edited
+        # number
         first = max(self._next if stored == self._written else stored, begin)
         if stored != self._written:
             self._written = 0

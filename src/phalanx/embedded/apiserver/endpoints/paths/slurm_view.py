@@ -39,7 +39,7 @@ _PREFIX = "slurm.phalanx.dev/"
 NUMBER, _ARRAY, _ASK, _COMPONENT = (f"{_PREFIX}{word}" for word in ("number", "array", "job", "component-"))
 _INDEX = "batch.kubernetes.io/job-completion-index"
 _ADMITTED = "phalanx.dev/admitted"
-# annotations of a namespace that belongs to a user
+# the annotations that name the user to whom a namespace belongs
 _UID, _GID, _USER = "phalanx.dev/uid", "phalanx.dev/gid", "phalanx.dev/user"
 _LABELS = frozenset({NUMBER, _ARRAY, "phalanx.dev/queue"})
 _NOTES = frozenset({
@@ -240,5 +240,5 @@ def _pod(obj: Object) -> Object:
 def _decoded(text: str, form: type[T]) -> T | None:
     try:
         return msgspec.json.decode(text, type=form)
-    except (msgspec.MsgspecError, RecursionError):  # the user wrote the annotation, so it may be any text
+    except (msgspec.MsgspecError, RecursionError):  # the user wrote the annotation, so it may be invalid
         return None

@@ -141,8 +141,8 @@ async def _ensure(
 ) -> None:
     resource = registry.any_version(group, plural)
     if resource is None or store.head(resource.key, namespace, obj["metadata"]["name"]) is not None:
-        # do not ask webhooks about an object that exists: while the pods of the webhook do not run, the start would
-        # fail
+        # The object exists already. Do not write it again, because webhooks would be asked about the write, and their
+        # pods may not run yet.
         return
     intent = Intent(user=_SELF, manager="kube-apiserver")
     await _settled(writer.create(RouteTarget(resource=resource, namespace=namespace), obj, intent))

@@ -55,7 +55,8 @@ class DefinitionReconciler:
         names = {event.name for event in events if event.key == KEY}
         if names:
             self._serve()
-        # The deletion of a definition waits until its last object is deleted.
+        # If the definition of a deleted object is being deleted, check the definition again: it is deleted after its
+        # last object.
         names |= {_definition_name(event.key) for event in events if event.key in self._terminating}
         for name in names:
             self._reconcile(name)

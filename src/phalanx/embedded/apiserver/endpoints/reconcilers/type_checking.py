@@ -85,7 +85,7 @@ class TypeChecking:
         try:
             await self._writer.patch(target, APPLY_PATCH, body, _BY, force=True)
         except StatusError as error:
-            if error.code not in (404, 409):  # the policy was deleted, and another policy may have its name
+            if error.code not in (404, 409):  # if the policy was deleted, another policy may have its name now
                 raise
 
 

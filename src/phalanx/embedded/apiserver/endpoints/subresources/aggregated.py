@@ -170,7 +170,7 @@ class _Pieces:
         self._reader, self._writer, self._closed = reader, writer, closed
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        with suppress(OSError):  # the process that responds has ended
+        with suppress(OSError):  # the other process has ended, which ends the stream
             while piece := await self._reader.read(2**16):
                 yield piece
 

@@ -58,7 +58,8 @@ class PodActions:
             case "binding" | "Binding":
                 return await self._bind(target, self._writer.checked(BINDING, body, intent), intent, request)
             case "eviction":
-                if body.get("apiVersion") == f"{EVICTION.group}/v1beta1":  # policy/v1beta1 has the same fields
+                # accept an Eviction of policy/v1beta1, which has the same fields
+                if body.get("apiVersion") == f"{EVICTION.group}/v1beta1":
                     body = {**body, "apiVersion": EVICTION.api_version}
                 return await self._evict(target, self._writer.checked(EVICTION, body, intent), intent, request)
         raise StatusError(404, "NotFound", "the server could not find the requested resource", details={})

@@ -36,8 +36,8 @@ from phalanx.embedded.apiserver.registry.discovery import version_order
 KEY = ("apiextensions.k8s.io", "customresourcedefinitions")
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 _OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
-# The reasons of errors after which rules are not evaluated (`hasBlockingErr` of k8s.io/apiextensions-apiserver), and
-# the error that is then added.
+# If an error has one of these reasons, rules are not evaluated, and the error `_UNCHECKED` is added
+# (`hasBlockingErr` of k8s.io/apiextensions-apiserver).
 _BLOCKING = frozenset(f"FieldValue{what}" for what in ("NotSupported", "Required", "TooLong", "TooMany", "TypeInvalid"))
 _UNCHECKED = invalid_value(
     NO_FIELD,
@@ -65,7 +65,7 @@ class DefinitionStrategy(ResourceStrategy):
             names = {**names, **{key: names.get(key) or value for key, value in filled.items()}}
             conversion = {"strategy": "None"} if spec.get("conversion") is None else spec["conversion"]
             obj["spec"] = {**spec, "names": names, "conversion": conversion}
-        if spec.get("preserveUnknownFields") is False:  # Go does not print this value, because it is the default
+        if spec.get("preserveUnknownFields") is False:  # Go does not print `false`, because it is the zero value
             obj["spec"] = {key: one for key, one in obj["spec"].items() if key != "preserveUnknownFields"}
 
     def prepare_create(self, obj: Object) -> None:
@@ -318,7 +318,7 @@ class CustomStrategy(ResourceStrategy):
 
     def validate(self, obj: Object) -> list[Cause]:
         if obj["metadata"].get("resourceVersion"):
-            return []  # `validate_update` checks an update, because that needs the old object
+            return []  # updates are checked in `validate_update`, because the rules need the old object
         return self._wrong(obj, ABSENT)
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:

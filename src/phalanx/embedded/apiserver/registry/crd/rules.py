@@ -59,7 +59,7 @@ _DECLARED = frozenset({"self", "oldSelf"})
 def broken(
     value: object, schema: Schema, old: object = ABSENT, path: str = "", budget: Budget | None = None
 ) -> Iterator[Cause]:
-    """Yield one cause for each violated rule. For a value that has not changed, only transition rules are evaluated.
+    """Yield one error for each violated rule. For a value that has not changed, only transition rules are evaluated.
     `budget`: the total cost that all rules of an object may have."""
     budget = budget or Budget()
     if schema.get(RULES):
@@ -81,7 +81,7 @@ def ruled(schema: Schema) -> Schema | None:
     inner = {key: _ruled(schema.get(key)) for key in ("items", "additionalProperties")}
     properties = {key: found for key, one in (schema.get("properties") or {}).items() if (found := _ruled(one))}
     if schema.get(RULES) and (any("__" in rule["rule"] for rule in schema[RULES]) or _has_typed_texts(schema)):
-        return schema  # rules need the whole schema below them to escape names and to read times
+        return schema  # to escape names and to read times, the rules need the whole schema of their value
     if not (schema.get(RULES) or properties or any(inner.values())):
         return None
     rest = {key: value for key, value in schema.items() if key not in ("properties", *inner)}
@@ -101,7 +101,7 @@ def _inner(value: Mapping[str, object], schema: Schema) -> Iterator[tuple[str, S
 
 
 def _broken_here(schema: Schema, value: object, old: object, path: str, budget: Budget) -> Iterator[Cause]:
-    """Yield the causes of violated rules of this schema node. Rules that read the value as it is stored, without
+    """Yield an error for each violated rule of this schema node. Rules that read the value as it is stored, without
     escaped names or converted strings, share one scope."""
     due = [rule for rule in schema.get(RULES) or () if _is_due(rule, value, old, path)]
     variables = {"self": value, "oldSelf": None if old is ABSENT else old}
@@ -141,7 +141,7 @@ def _sees_all(text: str) -> bool:
 def _broken(
     rule: Mapping[str, Any], variables: Mapping[str, object], scope: CelScope | None, path: str, budget: Budget
 ) -> Cause | None:
-    """Return the cause if the rule is violated. `scope`: a scope that several rules share; None to create a new one."""
+    """Return an error if the rule is violated. `scope`: a scope that several rules share; None to create a new one."""
     text, place = rule["rule"], path + (rule.get("fieldPath") or "")
     try:
         budget.tick()  # count each evaluation, because a rule about the items of a list is evaluated for each item

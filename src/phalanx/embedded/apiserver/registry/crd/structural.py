@@ -259,7 +259,7 @@ def _number_causes(value: float, schema: Schema, path: str) -> Iterator[Cause]:
         said = f"Checked value must be of type integer {form} in {path}"
         yield Cause("FieldValueInvalid", f'Invalid value: "": {said}', NO_FIELD)
     low, high, step = schema.get("minimum"), schema.get("maximum"), schema.get("multipleOf")
-    if isinstance(value, int):  # compare an integer with the integer part of the limit
+    if isinstance(value, int):  # as in kube-apiserver, an integer is compared with the integer part of the limit
         low, high = (None if one is None else int(one) for one in (low, high))
     if low is not None and (value < low or (schema.get("exclusiveMinimum") and value == low)):
         yield _wrong(
@@ -269,7 +269,8 @@ def _number_causes(value: float, schema: Schema, path: str) -> Iterator[Cause]:
         yield _wrong(
             path, value, f"should be less than {'' if schema.get('exclusiveMaximum') else 'or equal to '}{high}"
         )
-    if step and isinstance(value, int) and not int(step):  # divide an integer by the integer part of the divisor
+    # as in kube-apiserver, an integer is divided by the integer part of the divisor
+    if step and isinstance(value, int) and not int(step):
         yield invalid_value(path, 0, f"factor MultipleOf declared for {path} must be positive: 0")
     elif step and value % (int(step) if isinstance(value, int) else step):
         yield _wrong(path, value, f"should be a multiple of {step}")

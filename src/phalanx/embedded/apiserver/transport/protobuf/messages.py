@@ -95,7 +95,8 @@ _LEAVES: dict[str, tuple[tuple[str, int, int | str, bool], ...]] = {
     "SchemaOrBool": (("allows", 1, _TYPE.TYPE_BOOL, False), ("schema", 2, SCHEMA, False)),
     "SchemaOrSchemas": (("schema", 1, SCHEMA, False), ("schemas", 2, SCHEMA, True)),
     "SchemaOrTexts": (("schema", 1, SCHEMA, False), ("texts", 2, _TYPE.TYPE_STRING, True)),
-    # The messages around objects. Here an object has the type bytes, because it is encoded as a message of its own.
+    # The messages that contain objects. The objects have the type bytes in these messages, because each object is
+    # encoded separately.
     "TypeMeta": (("apiVersion", 1, _TYPE.TYPE_STRING, False), ("kind", 2, _TYPE.TYPE_STRING, False)),
     "Unknown": (
         ("typeMeta", 1, "TypeMeta", False),
@@ -147,7 +148,7 @@ def embedded_name(name: str, struct: str) -> str:
 def leaf(node: Type) -> str:
     """Return the name of the message in `_LEAVES` that holds the values of a type; "" if the type is a scalar or has a
     message of its own."""
-    if node.shape == "list":  # the values of the map are lists, which protobuf cannot express
+    if node.shape == "list":  # a list as the value of a map, for which protobuf needs a message
         return "Texts"
     return _SPECIAL.get(node.name) or _SPECIAL.get(node.shape) or ("Raw" if node.shape == "any" else "")
 

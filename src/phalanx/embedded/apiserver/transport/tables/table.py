@@ -29,7 +29,7 @@ _GENERIC = Printer(
     columns=columns("Name | Created At:date"),
     cells=lambda obj, _: [obj["metadata"]["name"], obj["metadata"].get("creationTimestamp")],
 )
-# the second column of a kind whose definition has no columns
+# if a definition has no columns, this is the second column of its kind
 _AGE = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 

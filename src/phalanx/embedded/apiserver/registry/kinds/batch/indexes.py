@@ -3,7 +3,7 @@ pkg/apis/batch/validation."""
 
 from __future__ import annotations
 
-_DIGITS = 20  # more digits than any number of completions has
+_DIGITS = 20  # no number of completions has more digits
 
 
 class IndexListError(ValueError):

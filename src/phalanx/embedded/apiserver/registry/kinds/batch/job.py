@@ -75,7 +75,7 @@ class JobStrategy(SpecAndStatus):
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         found: Found = []
-        job_spec.job_spec(found, obj["spec"])  # on an update, kube-apiserver lists these causes twice, too
+        job_spec.job_spec(found, obj["spec"])  # kube-apiserver, too, reports these errors twice on an update
         job_spec.spec_update(found, obj["spec"], old["spec"], template=self._template_change(old))
         return found
 
@@ -220,7 +220,7 @@ def cron_error(schedule: str) -> str:
                 return f"step of range should be a positive number: {part}"
             numbers = [int(one) for one in span.split("-") if one.isdigit()]
             if len(numbers) != len(span.split("-")):
-                continue  # the value is the name of a month or day, or it means all numbers
+                continue  # the value is the name of a month or of a weekday, or it stands for all numbers
             first, last = numbers[0], numbers[-1] if len(numbers) > 1 or not step else most
             if first < least:
                 return f"beginning of range ({first}) below minimum ({least}): {part}"

@@ -51,7 +51,7 @@ class PodGroupStrategy(SpecAndStatus):
 
     def validate(self, obj: Object) -> list[Cause]:
         if obj["metadata"].get("resourceVersion"):
-            return []  # the whole spec is immutable
+            return []  # nothing to check on an update, because the whole spec is immutable
         found: Found = []
         spec = obj["spec"]
         if (reference := spec.get("podGroupTemplateRef")) is not None:

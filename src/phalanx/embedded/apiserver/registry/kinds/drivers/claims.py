@@ -68,7 +68,7 @@ class ResourceClaimStrategy(SpecAndStatus):
 
     def validate(self, obj: Object) -> list[Cause]:
         found: Found = []
-        if not obj["metadata"].get("resourceVersion"):  # an existing claim cannot change its spec
+        if not obj["metadata"].get("resourceVersion"):  # check only new claims, because the spec is immutable
             _claim(found, obj["spec"].get("devices") or {}, "spec.devices")
         return found
 

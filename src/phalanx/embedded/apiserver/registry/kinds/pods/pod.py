@@ -98,7 +98,8 @@ class PodStrategy(SpecAndStatus):
             "spec.hostNetwork": "true" if spec.get("hostNetwork") else "false",
             "status.phase": status.get("phase", ""),
             "status.podIP": status.get("podIP", ""),
-            "status.podIPs": "",  # allowed in field selectors, but empty for every pod
+            # as in kube-apiserver, a selector may name this field, but its value is empty for every pod
+            "status.podIPs": "",
             "status.nominatedNodeName": status.get("nominatedNodeName", ""),
         }
 
@@ -143,7 +144,8 @@ class PodStrategy(SpecAndStatus):
         if asked:
             obj["spec"]["ephemeralContainers"] = asked
         obj["status"] = old["status"]
-        obj["metadata"] = dict(old["metadata"])  # otherwise labels and annotations would change without admission
+        # restore the metadata, because admission does not check it in this write
+        obj["metadata"] = dict(old["metadata"])
         count(obj, old, ("spec",))
 
     def validate_ephemeral(self, obj: Object, old: Object) -> list[Cause]:

@@ -30,7 +30,7 @@ from phalanx.embedded.apiserver.registry.kinds.pods.volumes import volumes
 Spec = Mapping[str, Any]
 
 _encode = msgspec.json.Encoder().encode
-_SOUND: set[tuple[bytes, bool]] = set()  # (a valid spec as JSON, True if it is of a pod)
+_SOUND: set[tuple[bytes, bool]] = set()  # the valid specs: (the spec as JSON, True for a pod or False for a template)
 _REMEMBERED, _REMEMBERED_BYTES = 4096, 16 * 1024
 
 _SYSCTL = r"([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?"

@@ -172,7 +172,7 @@ def _condition_causes(condition: Object, path: str) -> Iterator[Cause]:
 
 
 def _service_causes(service: Object, path: str) -> Iterator[Cause]:
-    # as in kube-apiserver, the message about one of these fields names the other field
+    # as in kube-apiserver, the error about `namespace` names the field `name`, and vice versa
     for field, named in (("namespace", "name"), ("name", "namespace")):
         if not service.get(field):
             yield required(f"{path}.{named}")

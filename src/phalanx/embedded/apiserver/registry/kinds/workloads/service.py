@@ -61,7 +61,8 @@ class ServiceStrategy(SpecAndStatus):
             spec.setdefault("allocateLoadBalancerNodePorts", True)
         if spec["type"] != "ExternalName":
             spec.setdefault("internalTrafficPolicy", "Cluster")
-            if obj["metadata"].get("resourceVersion"):  # a new service gets the families together with its addresses
+            # only in updates: a new service gets its families later, together with its addresses
+            if obj["metadata"].get("resourceVersion"):
                 fill_families(spec)
 
         if spec["type"] == "LoadBalancer":
@@ -95,7 +96,8 @@ class ServiceStrategy(SpecAndStatus):
     def validate(self, obj: Object) -> list[Cause]:
         found: Found = []
         _service(found, obj["spec"])
-        if obj["metadata"].get("resourceVersion"):  # the addresses of a new service are checked when it gets them
+        # only in updates: the addresses of a new service are checked later, when it gets them
+        if obj["metadata"].get("resourceVersion"):
             found += address_causes(obj["spec"])
         return found
 

@@ -73,7 +73,7 @@ class ClaimStrategy(SpecAndStatus):
             return []
         kept = {"volumeName": spec.get("volumeName")} if not before.get("volumeName") else {}
         munged = dict(spec)
-        if before.get("storageClassName") is None:  # a claim without a class may get the default class later
+        if before.get("storageClassName") is None:  # if a claim has no class, it may get the default class later
             munged["storageClassName"] = None
         if obj["status"].get("phase") == "Bound":
             munged["volumeAttributesClassName"] = before.get("volumeAttributesClassName")
