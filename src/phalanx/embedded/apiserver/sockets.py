@@ -57,7 +57,7 @@ class Sockets:
             await self._finish()
 
     async def _sweep(self) -> None:
-        """Close connections that are idle, or whose client neither sends nor reads data."""
+        """Close connections that are idle, and connections with a client that neither sends nor reads data."""
         while True:
             await asyncio.sleep(_SWEEP_S)
             now_s = time.monotonic()

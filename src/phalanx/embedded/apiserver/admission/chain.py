@@ -180,7 +180,7 @@ def priority_cap(resource: Resource, obj: Object, old: Object | None, reader: Re
 
 
 MAX_PRIORITY = "phalanx.dev/max-priority"
-# Fields, and labels of Kueue and KubeRay, whose value is the name of a priority class.
+# Fields, and labels of Kueue and KubeRay, that contain the name of a priority class.
 _CLASS_KEYS = frozenset(
     {"priorityClassName", "priorityClass", "kueue.x-k8s.io/priority-class", "ray.io/priority-class-name"}
 )
@@ -422,7 +422,7 @@ PODS, NODES, SERVICES = ("", "pods"), ("", "nodes"), ("", "services")
 POD_GROUPS, WORKLOADS = ("scheduling.k8s.io", "podgroups"), ("scheduling.k8s.io", "workloads")
 CLAIMS, VOLUMES = ("", "persistentvolumeclaims"), ("", "persistentvolumes")
 
-# Each plug-in with the kinds whose writes it gets (None: all kinds), in kube-apiserver's order.
+# The plug-ins in kube-apiserver's order, each with the kinds of objects that it checks or changes (None: all kinds).
 PLUGINS: tuple[tuple[Plugin, frozenset[Key] | None], ...] = (
     (namespace_lifecycle, None),
     (limit_ranges, frozenset({PODS, CLAIMS})),

@@ -198,7 +198,7 @@ def _json(resource: Resource, obj: Object, value: object) -> Object:
 
 
 def _failed(step: Object) -> str:
-    """Return the message about a step of a JSON patch whose path does not exist in the object."""
+    """Return the message about a step of a JSON patch, if the path in the step does not exist in the object."""
     name, path = step["op"], step.get("path", "")
     key = path.rpartition("/")[2]
     why = f"Unable to remove nonexistent key: {key}: missing value" if name == "remove" else "missing value"

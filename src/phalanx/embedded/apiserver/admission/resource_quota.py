@@ -1,4 +1,4 @@
-"""ResourceQuota admission: refuse writes by which the usage of a namespace would exceed its quotas.
+"""ResourceQuota admission: refuse a write if the usage of the namespace would then exceed one of its quotas.
 
 Admission does not read the usage from the quota's field `status.used`, which may be out of date. At each create in a
 namespace with a quota, it takes the numbers of objects from the store's counts (`HeldQuota`). It sums up the amounts of

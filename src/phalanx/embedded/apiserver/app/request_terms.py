@@ -27,8 +27,8 @@ def payer_of(user: User) -> str:
 
 
 def scope_of(target: RouteTarget) -> str:
-    """Return the namespace whose roles decide about the request. For a Namespace object it is the namespace itself: the
-    roles in the namespace may grant rights to the Namespace object."""
+    """Return the namespace in which roles must allow the request. For a Namespace object it is the namespace itself:
+    the roles in the namespace may grant rights to the Namespace object."""
     return target.name if target.resource.key == ("", "namespaces") else target.namespace
 
 

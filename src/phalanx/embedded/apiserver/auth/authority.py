@@ -162,8 +162,8 @@ def ensure(pki: Path, host: str) -> None:
 
 
 def server_names(host: str) -> list[str]:
-    """Return the names and addresses that the certificate is valid for: all those by which clients may reach this
-    machine."""
+    """Return the names and addresses for which the certificate must be valid: all names and addresses that clients may
+    use to reach this machine."""
     names = ["localhost", "127.0.0.1", "::1", socket.gethostname(), *_SERVICE_NAMES]
     return list(dict.fromkeys([*names, *([host] if host not in ("", "0.0.0.0", "::") else [])]))  # noqa: S104 (compared, not bound)
 

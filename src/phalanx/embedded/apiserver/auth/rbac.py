@@ -37,7 +37,7 @@ Rule = Mapping[str, Any]
 
 
 class AccessRequest(NamedTuple):
-    """A request, in the terms in which RBAC checks the right to it. `resource`: the plural name, with a subresource
+    """The attributes of a request that RBAC rules are compared with. `resource`: the plural name, with a subresource
     after a slash. `name`: the name of the object; "" for no particular object."""
 
     verb: str
@@ -213,7 +213,7 @@ MASTERS, AUTHENTICATED, UNAUTHENTICATED = "system:masters", "system:authenticate
 _PUBLIC_PATHS = frozenset({"/healthz", "/livez", "/readyz", "/version", "/version/"})
 # Paths that every authenticated user may read: discovery (the role system:discovery).
 _DISCOVERY = ("/api", "/apis", "/openapi")
-# The kinds of reviews by which all users may query their own rights (the role system:basic-user).
+# The kinds of reviews that every user may create to query their own rights (the role system:basic-user).
 _OF_SELF = frozenset({"selfsubjectreviews", "selfsubjectaccessreviews", "selfsubjectrulesreviews"})
 
 
@@ -257,7 +257,7 @@ class Authorizer:
         return any(allows(rule, asked) for rule in self.grants.rules(user, namespace))
 
     def rights(self, user: User) -> Rights:
-        """Return the function by which expressions of admission policies query the user's rights."""
+        """Return a function that expressions of admission policies call to query the user's rights."""
         return partial(self._answer, user)
 
     def _answer(self, user: User, question: AuthorizationQuestion) -> bool:

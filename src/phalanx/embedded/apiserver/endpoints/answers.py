@@ -48,7 +48,7 @@ class Form:
     # Renders every object of a stream after the first, because only the first Table names the columns; None if `one`
     # renders all objects of a stream.
     later: Callable[[Stored], bytes] | None = None
-    # The version in which the objects of the kind are shown.
+    # The API version that the shown objects have.
     version: str = "v1"
 
     @property

@@ -80,7 +80,7 @@ def ordered(resource: Resource, body: object, *, patched: bool = False) -> Objec
 
 
 def _of_another_kind(resource: Resource, body: Object, kind: str, api_version: str, *, patched: bool) -> Exception:
-    """Return the error for a value whose kind or version is not that of the request's path."""
+    """Return the error for a value that has another kind or version than the path of the request."""
     if resource.custom and (patched or api_version == resource.api_version):
         name = (body.get("metadata") or {}).get("name", "")
         field, value, wanted = ("kind", kind, resource.kind)
@@ -133,8 +133,8 @@ def from_applied(knowledge: Knowledge, resource: Resource, applied: Object, conf
 
 
 def _report(unknown: Sequence[str], intent: Intent) -> str:
-    """Warn the client of unknown and duplicate fields. With strict validation, return the reason for which the write
-    must be refused; otherwise ""."""
+    """Warn the client of unknown and duplicate fields. With strict validation, return the reason why the write must be
+    refused; otherwise ""."""
     found = [*intent.findings[:CAUSES], *(f'unknown field "{path}"' for path in unknown[:CAUSES])]
     if intent.validation == "Ignore" or not found:
         return ""
@@ -235,7 +235,7 @@ def _opened_by(patch: Any) -> Mapping[str, object]:
 
 
 def _as_go_orders(value: object, opened: object, kind: Type | None) -> object:
-    """Return a patched value with its keys in the order in which kube-apiserver quotes them."""
+    """Return a patched value with its keys in the same order as in kube-apiserver's messages."""
     # a JSON patch may change single items of a list, so order each item
     if isinstance(value, list) and isinstance(opened, dict):
         inner = kind and kind.items

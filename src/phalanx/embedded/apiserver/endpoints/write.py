@@ -413,8 +413,8 @@ def removable(obj: Object) -> bool:
 
 
 def as_revision(obj: Object) -> Object:
-    """Return a copy of a stored object whose metadata may be edited, for example to set the version of its last
-    state."""
+    """Return a copy of a stored object, so that the caller can edit its metadata, for example set the version of its
+    last state."""
     return obj | {"metadata": dict(obj["metadata"])}
 
 
@@ -429,15 +429,15 @@ _ETCD_NAMES = {
 
 
 def other_uid(resource: Resource, meta: objectmeta.Meta, wanted: str, *, dry_run: bool = False) -> str:
-    """Return the message for a stored object whose uid differs from the uid that a write expects. `meta`: the metadata
-    of the stored object."""
+    """Return the message for a write that expects another uid than the stored object has. `meta`: the metadata of the
+    stored object."""
     return _broken_precondition(
         resource, meta, f"UID in precondition: {wanted}, UID in object meta: {meta['uid']}", dry_run
     )
 
 
 def other_version(resource: Resource, meta: objectmeta.Meta, wanted: str) -> str:
-    """Return the message for a stored object whose resourceVersion differs from the one that a write expects."""
+    """Return the message for a write that expects another resourceVersion than the stored object has."""
     found = f"ResourceVersion in precondition: {wanted}, ResourceVersion in object meta: {meta['resourceVersion']}"
     return _broken_precondition(resource, meta, found, False)
 
@@ -455,7 +455,7 @@ def _broken_precondition(resource: Resource, meta: objectmeta.Meta, difference: 
 
 
 def _invalid_as(subject: str, resource: Resource, name: str, causes: list[Cause]) -> StatusError:
-    """Return an error 422 whose message names the resource instead of the kind."""
+    """Return an error 422. Its message names the resource instead of the kind."""
     error = invalid(resource.group, resource.kind, name, causes)
     line = causes[0].line()
     details = dict(error.details or {}) | {"kind": resource.plural}

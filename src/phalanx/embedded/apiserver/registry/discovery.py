@@ -10,7 +10,7 @@ The module also provides the encoded documents about the API itself (discovery a
 
 Clients read these documents at every start, and the documents change only when a CustomResourceDefinition changes. So a
 document is created at its first request, and kept as bytes until the registry's generation changes. Every document has
-an ETag, by which kubectl checks whether its cached copy is still valid."""
+an ETag. kubectl sends the ETag of its cached copy to check whether the copy is still valid."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def aggregated(resources: Iterable[Resource], last: Sequence[str] = (), *, core:
 
 
 def storage_version_hash(group: str, version: str, kind: str) -> str:
-    """Return a hash of the version in which objects of the kind are stored. By this hash, clients notice that the
+    """Return a hash of the version in which objects of the kind are stored. Clients compare hashes to notice that the
     storage version has changed."""
     return b64encode(sha256(f"{group}/{version}/{kind}".encode()).digest()[:8]).decode()
 

@@ -326,8 +326,7 @@ def _operation(resource: Resource, verb: str, action: str, query: Iterable[str],
 
 
 def _connection(resource: Resource, verb: str, sub: Subresource, kind: Json) -> Json:
-    """Return the operation of a connection (exec, attach, portforward), whose response is a stream and not an
-    object."""
+    """Return the operation of a connection (exec, attach, portforward). Its response is a stream and not an object."""
     return {
         "operationId": _operation_id(resource, verb, sub),
         "tags": [_tag(resource)],

@@ -141,7 +141,7 @@ def _target(registry: Registry, group: str, version: str, rest: list[str]) -> Ro
 
 
 def _no_such_part(resource: Resource, name: str) -> StatusError:
-    """Return the error 404 for a path in which the part after an object's name is not a subresource."""
+    """Return the error 404 for a path with an unknown subresource."""
     return not_found(resource.group, resource.plural, name) if resource.custom else no_such_path()
 
 

@@ -8,9 +8,9 @@ row of each name. Rows are deleted when the history is trimmed: `Prune` names th
 moves the *horizon*, the version after which the kept history begins.
 
 Durability: the database uses WAL with synchronous=FULL, so a commit returns when the rows are on the disk. The rows of
-one batch are written with few multi-row INSERT statements, whose sizes are powers of two, so that a few prepared
-statements are enough. There should be few statements, because each of them must acquire the interpreter lock, which the
-event loop holds most of the time under load.
+one batch are written with a few multi-row INSERT statements. Their sizes are powers of two, so that few statements need
+to be prepared. There should be few statements, because each of them must acquire the interpreter lock, which the event
+loop holds most of the time under load.
 
 Each row has a checksum, and `acknowledged.py` records the latest acknowledged writes. When the server starts, it
 reports which acknowledged writes are missing or were changed. The server continues without these writes only if the

@@ -13,8 +13,8 @@ writers.
 
 If a commit fails (disk full, I/O error), its writes fail, and so do later writes to the same objects. Writes whose
 success was already reported are not affected. The next write tries the disk again. On a full disk the store accepts
-only writes that lead to a deletion, for which it uses reserved space (`reserve`). All other writes are refused until
-the disk has free space again. Meanwhile the store keeps no history, so that a deletion frees more space than its record
+only writes that lead to a deletion. It uses reserved space for them (`reserve`). All other writes are refused until the
+disk has free space again. Meanwhile the store keeps no history, so that a deletion frees more space than its record
 needs. Clients that resume a watch must then list again. The versions of failed writes are not used again while the
 server runs. The gaps in the sequence of versions do no harm.
 

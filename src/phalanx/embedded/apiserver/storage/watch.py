@@ -98,8 +98,8 @@ class Watch:
         return opening(stored)
 
     def bookmark(self, stored: Stored) -> bytes:
-        """Return the line of a bookmark: an empty object whose version shows the client which events the watch has
-        delivered."""
+        """Return the line of a bookmark. Its object is empty except for a version: the watch has delivered all events
+        up to this version."""
         return self._frame("BOOKMARK", self._look_at(stored))
 
     def _line(self, event: Event, kind: str, stored: Stored) -> bytes:

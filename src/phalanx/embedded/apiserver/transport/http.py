@@ -11,7 +11,8 @@ accepted is completed.
 
 Connections and memory are limited (`HttpLimits`). The server calls `expire` every few seconds. `expire` closes a
 connection if it is idle for too long, if its request stays incomplete for too long, or if its client does not read the
-response for too long. If all bodies together take too much memory, the connection whose body began first is closed."""
+response for too long. If all bodies together take too much memory, the connection with the oldest incomplete request is
+closed."""
 
 from __future__ import annotations
 
@@ -210,7 +211,7 @@ class IncomingRequest:
 
 
 class Upgrade:
-    """The bytes that a client sends after a request for another protocol: a WebSocket, or a tunnel to a node.
+    """Handles the bytes that a client sends after it has requested another protocol: WebSocket, or a tunnel to a node.
     `websocket`: True after the client and the server have agreed on WebSocket."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
@@ -341,7 +342,7 @@ class ServerConnection(asyncio.Protocol):
     # --- calls of the incoming request -----------------------------------------------------------------------------
 
     def limit_held_bytes(self) -> None:
-        """If all connections together hold too many bytes, close the connection whose request began first."""
+        """If all connections together hold too many bytes, close the connection with the oldest incomplete request."""
         limits = self._limits
         if self.held_bytes <= limits.small_bytes:
             return
@@ -446,8 +447,8 @@ class ServerConnection(asyncio.Protocol):
     # --- ending --------------------------------------------------------------------------------------------------
 
     def finish(self) -> asyncio.Task[None] | None:
-        """Accept no further requests. Return the task of the request that is being handled, for which the caller should
-        wait; None if there is none."""
+        """Accept no further requests. Return the task of the request that is being handled, so that the caller can wait
+        for it; None if no request is being handled."""
         self.closing = True
         if self._task is None:
             self._transport.close()

@@ -31,8 +31,8 @@ _STREAMED = ", ".join(f"{media};stream=watch" for media in (JSON, PROTOBUF))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accept:
-    """A form that the client accepts: the media type, and `as_kind`, the kind to which objects are converted; "" for no
-    conversion."""
+    """A form that the client accepts: the media type, and `as_kind`, the kind that objects must be converted to; "" for
+    no conversion."""
 
     media: str = JSON
     as_kind: str = ""

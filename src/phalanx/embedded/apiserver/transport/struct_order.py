@@ -1,8 +1,8 @@
 """The order in which Go prints the fields of an object: the order in its struct, and for maps the order of their keys.
 
 Messages that quote an object as JSON show its fields in this order. In most structs the protobuf numbers of the fields
-follow the same order. `_ORDERS` lists the structs in which later fields were inserted between earlier ones. Source: the
-types.go files of k8s.io/api at Kubernetes 1.36.2.
+follow the same order. `_ORDERS` lists the exceptions: structs into which Kubernetes later inserted fields between
+existing ones. Source: the types.go files of k8s.io/api at Kubernetes 1.36.2.
 """
 
 from __future__ import annotations

@@ -176,7 +176,7 @@ class SlurmNumbers:
             self._forget(self._by_age.popleft())
 
     def _heard(self, events: Sequence[Event]) -> None:
-        """Note the numbers of Jobs that were stored or deleted."""
+        """Update the counts of Jobs per number after Jobs were stored or deleted."""
         for event in events:
             if event.key != JOBS:
                 continue

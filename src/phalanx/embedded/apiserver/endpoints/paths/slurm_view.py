@@ -159,7 +159,8 @@ def _has_ended(obj: Object) -> bool:
 
 
 def _users(obj: Object, owner: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the user of the job for the view; yield nothing if the job names no user."""
+    """Yield the name of the job's user, which is the namespace's owner, if there is one. Yield nothing if the job names
+    no user."""
     if owner:
         yield owner["user"]
         return

@@ -3,9 +3,9 @@ the pieces of the response.
 
 The path on the node is that of the kubelet, /containerLogs/NAMESPACE/POD/CONTAINER.
 
-A node keeps the logs of deleted pods for a while (`phalanx.embedded.node.container.log.kept`). Users read these logs by
-two additions to Kubernetes' API, for which they need the right to read logs. `pods/-/log` lists the deleted pods with
-kept logs as JSON (no pod can have the name `-`). `pods/NAME/log?uid=UID` returns the log of the pod with that uid,
+A node keeps the logs of deleted pods for a while (`phalanx.embedded.node.container.log.kept`). Users can read these
+logs with two additions to Kubernetes' API, if they have the right to read logs. `pods/-/log` lists the deleted pods
+with kept logs as JSON (no pod can have the name `-`). `pods/NAME/log?uid=UID` returns the log of the pod with that uid,
 whether it still exists or not. Pods that ended before their namespace was created are hidden, because an earlier
 namespace of another user may have had the same name.
 """

@@ -138,7 +138,7 @@ def owners_of_object(
     resource: Resource, owners: Iterable[FieldOwner], of_scale: Iterable[FieldOwner]
 ) -> Iterator[FieldOwner]:
     """Yield the owners of an object's fields after a write of its Scale. `owners`: the owners before the write.
-    `of_scale`: the owners of the written Scale. As in kube-apiserver, new entries have no time."""
+    `of_scale`: the owners of the written Scale. As in kube-apiserver, new entries in managedFields have no time."""
     number = _number(resource)
     left = {owner.key: owner for owner in of_scale}
     for owner in owners:

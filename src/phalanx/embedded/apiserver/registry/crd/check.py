@@ -213,8 +213,8 @@ def _deprecation_causes(version: Json, path: str) -> Iterator[Cause]:
 
 
 def _internal(version: Json, versions: list[Json]) -> dict[str, object]:
-    """Return a version of the definition in the form in which error messages print it: with the fields of
-    kube-apiserver's internal Go type."""
+    """Return a version of the definition as error messages print it: with the fields of kube-apiserver's internal Go
+    type."""
     own = {name: version.get(name) for name in _own_parts(versions)}
     return {
         "Name": version.get("name", ""),

@@ -1,7 +1,7 @@
 """CustomResourceDefinitions. Each of these objects defines a kind.
 
 A definition is checked and gets defaults like any object (`DefinitionStrategy`). When its names are accepted, it
-becomes Established. Each of its served versions is then a `Resource` (`resources_of`) whose strategy (`CustomStrategy`)
+becomes Established. Each of its served versions is then a `Resource` (`resources_of`). Its strategy (`CustomStrategy`)
 handles objects by the structural schema of the version. This server does not call conversion webhooks, so the versions
 of an object differ only in `apiVersion`. If a definition has a conversion webhook (`spec.conversion`), the server
 serves only its storage version. `definitions.py` handles conflicts of names between definitions, and decides when a

@@ -280,7 +280,7 @@ def _field(schema: Schema, name: str) -> Type | None:
     return DYN if schema.get("x-kubernetes-preserve-unknown-fields") else None
 
 
-# The escapes by which rules name properties that are not identifiers, or that are reserved words of CEL.
+# Rules write these escapes in the names of properties that are not identifiers or are reserved words of CEL.
 _SIGNS = (("__underscores__", "__"), ("__dot__", "."), ("__dash__", "-"), ("__slash__", "/"))
 _RESERVED = frozenset(
     (

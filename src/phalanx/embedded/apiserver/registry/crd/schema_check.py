@@ -28,8 +28,8 @@ _BREAKS = ("\n", "\r")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
     """The place of a part in a schema. `rules`: True if the rules of the part are compiled. `no_default`: the reason
-    why a default is forbidden in the part; "" if a default is allowed. `uncorrelated`: the enclosing part whose new
-    values cannot be matched with old values, for example the items of a list without keys."""
+    why a default is forbidden in the part; "" if a default is allowed. `uncorrelated`: the enclosing part, if its new
+    values cannot be matched with its old values (such as the items of a list without keys)."""
 
     root: bool = False
     rules: bool = True
@@ -181,8 +181,7 @@ def _compiled(schema: Json, path: str, place: _Place) -> Iterator[Cause]:
 
 
 def _shown(rule: Json) -> Json:
-    """Return a rule in the form in which error messages print it: with the fields of kube-apiserver's internal Go
-    type."""
+    """Return a rule as error messages print it: with the fields of kube-apiserver's internal Go type."""
     return {
         "Rule": rule.get("rule", ""),
         "Message": rule.get("message", ""),

@@ -308,8 +308,7 @@ def _identity(item: object, keys: Any) -> str:
 
 
 def _duplicates(value: list[Any], schema: Schema, path: str) -> Iterator[Cause]:
-    """Yield an error for an item of a set that occurs twice, or for an item of a map-like list whose keys occur
-    twice."""
+    """Yield an error if an item occurs twice in a set, or if two items of a map-like list have the same keys."""
     kind = schema.get("x-kubernetes-list-type")
     if kind not in ("set", "map"):
         return

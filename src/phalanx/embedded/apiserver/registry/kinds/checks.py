@@ -172,8 +172,8 @@ def resource_name(found: Found, name: str, path: str) -> None:
 
 
 def container_resource_name(found: Found, name: str, path: str) -> None:
-    """Check the name of a resource of containers. If the name is wrong, all errors of the name are added, not only the
-    first."""
+    """Check the name of a resource that a container requests or limits. If the name is wrong, all errors of the name
+    are added, not only the first."""
     resource_name(found, name, path)
     if "/" not in name:
         if name not in ("cpu", "memory", "ephemeral-storage") and not name.startswith("hugepages-"):

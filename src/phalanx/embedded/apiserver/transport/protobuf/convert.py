@@ -56,7 +56,7 @@ class SizeBudget:
 
 @cache
 def values(name: str) -> Callable[[Mapping[str, Any]], Object]:
-    """Return the function that converts an object of a definition into the arguments of its message."""
+    """Return the function that converts an object of a definition into the arguments of its message class."""
     ways = _ways(name, node_of(name))
 
     def convert(obj: Mapping[str, object]) -> Object:
@@ -240,7 +240,7 @@ def _read_texts(value: Any, budget: SizeBudget) -> list[str]:
 
 
 def _time(value: Any, fraction: str) -> str | None:
-    """Return a time as text; None for an empty message, by which Go represents a missing time. Raises OverflowError."""
+    """Return a time as text; None for an empty message, which stands for a missing time in Go. Raises OverflowError."""
     if not value.HasField("seconds"):
         return None
     at = _EPOCH + dt.timedelta(seconds=value.seconds)

@@ -148,7 +148,7 @@ def _custom_printer(definitions: Iterable[Mapping[str, object]]) -> Printer:
 
 @cache
 def _custom_ages() -> Printer:
-    """Return the printer of a custom kind whose definition has no columns."""
+    """Return the printer of a custom kind, if its definition has no columns."""
     made = definitions()[_META]["properties"]["creationTimestamp"]["description"]
     return _custom_printer(({**_AGE, "description": made},))
 

@@ -29,8 +29,8 @@ CRON = re.compile(rf"({CRON_NAME}|@every \S+|{CRON_FIELD}( +{CRON_FIELD}){{4}})"
 
 
 class JobStrategy(SpecAndStatus):
-    """The strategy of `jobs.batch`. `version`: the Kubernetes release whose rules decide how the template of a
-    suspended Job may change; one of `EMULATED_VERSIONS`."""
+    """The strategy of `jobs.batch`. `version`: a Kubernetes release, one of `EMULATED_VERSIONS`. Its rules decide how
+    the template of a suspended Job may change."""
 
     counts = True
     default_propagation = "orphan"

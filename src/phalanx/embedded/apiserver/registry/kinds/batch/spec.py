@@ -45,7 +45,7 @@ MAX_RULES = 20
 
 
 def job_spec(found: Found, spec: Spec) -> None:
-    """Add the errors in the spec of a Job whose selector has been generated."""
+    """Add the errors in the spec of a Job. The selector must have been generated before."""
     plain_spec(found, spec, "spec")
     selector = spec.get("selector")
     if selector is None:
@@ -178,12 +178,12 @@ def _failure_rule(found: Found, rule: Spec, spec: Spec, names: set[str], path: s
 
 
 def bare_invalid(field: str, text: str) -> Cause:
-    """Return an error `Invalid value` whose message does not show the value (field.OmitValueType)."""
+    """Return an error `Invalid value`. Its message does not show the value (field.OmitValueType)."""
     return Cause("FieldValueInvalid", f"Invalid value: {text}", field)
 
 
 def _valid(choices: tuple[str, ...]) -> str:
-    """Return the text "valid values: […]", with the choices in the form in which Go prints a list with `%q`."""
+    """Return the text "valid values: […]", with the choices as Go prints a list with `%q`."""
     return "valid values: [" + " ".join(f'"{one}"' for one in choices) + "]"
 
 

@@ -95,7 +95,7 @@ class PolicyStrategy(GenerationStrategy):
 
 
 class ValidatingPolicyStrategy(SpecAndStatus, PolicyStrategy):
-    """The strategy of ValidatingAdmissionPolicy, whose status reports type errors of its expressions
+    """The strategy of ValidatingAdmissionPolicies. The status of such a policy reports type errors of its expressions
     (`endpoints/reconcilers`)."""
 
     status_keeps_metadata = True
@@ -124,8 +124,8 @@ def _param_kind(found: Found, given: Object) -> None:
 
 
 def _matches(found: Found, match: Object, path: str, *, mutates: bool) -> None:
-    """Check the constraints by which a policy or a binding matches objects. `mutates`: True for a mutating policy,
-    which may match only creates and updates."""
+    """Check the fields of a policy or a binding that state which objects it matches. `mutates`: True for a mutating
+    policy, which may match only creates and updates."""
     if (policy := match.get("matchPolicy")) is not None:  # a missing matchPolicy gets its default
         chosen(found, f"{path}.matchPolicy", policy, _MATCH_POLICIES)
     for key in ("namespaceSelector", "objectSelector"):

@@ -1,4 +1,4 @@
-"""The strategy of webhook configurations: their defaults, and the errors for which a write is refused.
+"""The strategy of webhook configurations: their defaults and their validation.
 
 Source: k8s.io/kubernetes/pkg/apis/admissionregistration (v1 defaults, validation). The server would never call a
 webhook for the group events.k8s.io, or a webhook that accepts no reviews of version v1. It refuses such configurations,

@@ -23,7 +23,7 @@ from phalanx.embedded.apiserver.registry.kinds.checks import IMMUTABLE, Found, c
 from phalanx.embedded.apiserver.transport.go_json import syntax_error
 
 LIMIT_BYTES = 1024 * 1024
-_LOCATED_BYTES = 1000  # the longest text for which the position of a JSON error is computed
+_LOCATED_BYTES = 1000  # the position of a JSON error is computed only in texts up to this length
 FROZEN = "field is immutable when `immutable` is set"
 # The keys that each type of Secret must have.
 REQUIRED_KEYS = {
