@@ -74,7 +74,7 @@ async def give_quota(api: Connection, namespace: str, quota: Mapping[str, str]) 
     if await _lacks(api, _RANGES, namespace) and (share := slot_share((await api.list(NODES))["items"])):
         try:
             await api.create(_RANGES, _range(share), namespace)
-        except ApiRefusal as error:  # namespace is full: a later login sets the quota
+        except ApiRefusal as error:  # namespace is full: a later login tries again
             if error.code != _FORBIDDEN:
                 raise
     if await _lacks(api, _QUOTAS, namespace):

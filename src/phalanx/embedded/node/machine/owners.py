@@ -23,7 +23,8 @@ _MOST = 2**31 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineOwner:
-    """A Unix user, by numbers. `name` and `home` are "" if the machine has no user with this number."""
+    """A Unix user: the uid, the gid, and the gids of further groups. `name` and `home` are "" if the machine has no
+    user with this number."""
 
     user: int
     group: int

@@ -18,7 +18,7 @@ _CARDS = Path("/sys/class/infiniband")
 
 
 def parse_rdma(text: str) -> dict[str, int]:
-    """Return the amounts in a text such as `hca_handle=64,hca_object=8192`. Raises PhalanxError."""
+    """Return the amounts in a string such as `hca_handle=64,hca_object=8192`. Raises PhalanxError."""
     found: dict[str, int] = {}
     for part in text.split(","):
         name, _, count = part.partition("=")

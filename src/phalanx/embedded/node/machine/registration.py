@@ -1,4 +1,4 @@
-"""Write the Node object, its heartbeat and its Lease. They show that this node is alive.
+"""Write the Node object, and report by heartbeats and a Lease that this node is alive.
 
 As in the kubelet, the Lease in kube-node-lease is small and renewed often. The status is written when it changes, and
 every few minutes. A deleted Node is registered again.

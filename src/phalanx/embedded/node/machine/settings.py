@@ -16,22 +16,24 @@ class Patience:
     lease_renew_s: float = 10.0
     lease_duration_s: int = 40
     heartbeat_s: float = 300.0
-    # CrashLoopBackOff and ImagePullBackOff: pkg/kubelet/kubelet.go, MaxContainerBackOff and backOffPeriod.
+    # The first and the longest pause of CrashLoopBackOff and ImagePullBackOff (pkg/kubelet/kubelet.go,
+    # MaxContainerBackOff and backOffPeriod).
     backoff_first_s: float = 10.0
     backoff_most_s: float = 300.0
-    # After this time, the start of a container is tried again if a ConfigMap was missing, or a volume could not be set
-    # up.
+    # The pause before the start of a container is tried again because a ConfigMap was missing or a volume could not be
+    # set up.
     config_retry_s: float = 5.0
-    # The interval of the measurements of pods' disk usage.
+    # The time between two measurements of the pods' disk usage.
     disk_look_s: float = 10.0
-    # The interval of checks for the devices that a file lists.
+    # The time between two checks of the devices that a file lists.
     device_look_s: float = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSettings:
-    """The settings of a node. `data_dir`: the folder with pods/ (the state and the logs of pods), kubelet.token and,
-    together with the API server, pki/. `shared`: True if pods run as the owners of their namespaces."""
+    """The settings of a node. `data_dir`: the folder that contains pods/ (the state and the logs of pods) and
+    kubelet.token. If the API server uses the same folder, it also contains pki/. `shared`: True if pods run as the
+    owners of their namespaces."""
 
     data_dir: Path
     name: str = ""  # "" for the machine's host name
@@ -45,7 +47,8 @@ class NodeSettings:
     static_cpus: bool = False  # like the kubelet's --cpu-manager-policy=static
     shared: bool = False
     fenced: bool = False  # True if users of a shared machine cannot connect to other users' pods (fence.py)
-    default_memory_bytes: int | None = None  # for containers without a limit; 0: no limit; None: see kernel_limits
+    # the memory limit of containers that set none; 0 for no limit; None for the default in kernel_limits
+    default_memory_bytes: int | None = None
     disk_reserve_bytes: int | None = None  # pods are evicted if fewer bytes are free; None: 1 GiB or 5 % of the disk
     max_pods: int = 110
     kept_log_bytes: int = 256 << 20  # the limit on logs of deleted pods in each namespace; 0: keep none

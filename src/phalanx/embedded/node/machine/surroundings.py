@@ -39,7 +39,7 @@ class Surroundings:
     name: str
     allocatable: Mapping[str, str]
     gpus: tuple[Gpu, ...]
-    has_gpus: bool  # True for whole GPUs or parts of GPUs
+    has_gpus: bool  # True if the node has whole GPUs or parts of GPUs
     rdma_cards: tuple[str, ...]
     devices: DevicePool
     cgroups: Cgroups
@@ -81,8 +81,8 @@ class Surroundings:
 
     def image(self, name: str) -> Image | None:
         """Return the image of this name, which consists of files of this machine or of imported files; None if there is
-        none. Some clients add a tag to every name: `host` with a tag is `host`, unless an image with this name was
-        imported. Raises OSError."""
+        none. Some clients add a tag to every name: `host` with any tag means the image `host`, unless an image with
+        this full name was imported. Raises OSError."""
         if name == HOST_IMAGE:
             return HOST
         tagged = HOST if name.startswith(f"{HOST_IMAGE}:") else None
@@ -100,8 +100,8 @@ class Surroundings:
         return BackOff(first_s=patience.backoff_first_s, most_s=patience.backoff_most_s)
 
     def variables(self, *, own_root: bool = False) -> dict[str, str]:
-        """Return the variables that every container gets. PATH and HOME are those of the agent; a container with its
-        own root gets a default PATH instead of both."""
+        """Return the environment variables that every container gets. PATH and HOME are those of the agent. A container
+        with its own root gets only a default PATH instead."""
         server = urlsplit(self.connection.server)
         here = {"PATH": os.environ.get("PATH") or _PATH, "HOME": os.path.expanduser("~")}
         return {

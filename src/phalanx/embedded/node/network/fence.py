@@ -15,9 +15,9 @@ any user (services, `kubectl port-forward`, probes). There is one exception: roo
 count as connections of the pod's user, because the API server has authorized them.
 
 A user is fenced from the start of the user's first pod until the end of the last. Root is never fenced, because the API
-server runs as root. When the node agent ends, the rules stay in the kernel, because the pods continue to run. If they
-are deleted in the meantime (Debian's nftables.service flushes all rules of the machine when it starts), they are loaded
-again.
+server runs as root. When the node agent ends, the rules stay in the kernel, because the pods continue to run. If
+another program deletes the rules in the meantime (Debian's nftables.service flushes all rules of the machine when it
+starts), they are loaded again.
 """
 
 from __future__ import annotations

@@ -15,10 +15,10 @@ the kernel supports redirects, all services share one socket instead (see `Redir
 `Redirect` serves the addresses of all services with one socket: the kernel redirects all their connections to it
 (nft(8), dnat).
 
-A socket that listens at a service's address and port would prevent all programs of the machine from listening on that
-port at all addresses (bind(2), EADDRINUSE): the service's own pod, other pods, sshd. So every user with the right to
-create services could block any port of the machine. The socket of `Redirect` has an otherwise unused port. The kernel
-reports the original destination of each connection (SO_ORIGINAL_DST).
+A socket that listens at a service's address and port would block that port for programs that listen on all addresses of
+the machine (bind(2), EADDRINUSE), for example the service's own pod, other pods, or sshd. So every user with the right
+to create services could block any port of the machine. The socket of `Redirect` has an otherwise unused port. The
+kernel reports the original destination of each connection (SO_ORIGINAL_DST).
 
 The functions `load`, `is_loaded` and `nft` call nft(8) to load rules into the kernel, and to check that they are
 loaded."""

@@ -4,7 +4,7 @@ The API server accepts the binding of any pod to any node. The node rejects a po
 resources, or whose node affinity does not match the node. A rejected pod gets the final phase Failed, with the reason
 and the message of the kubelet.
 
-The second part computes the resources that a pod requests of its node, like the kubelet's admission.
+The second part computes the resources that a pod requests from its node, like the kubelet's admission.
 
 The rule is PodRequests of k8s.io/component-helpers/resource. Containers run at the same time, so their requests are
 added. Init containers run one after another, so only the largest request counts, together with those of the sidecars
@@ -124,7 +124,7 @@ def admit(pod: Object, node: Object, allocatable: Amounts, used: Amounts) -> Rej
     asked, told = demand(pod["spec"]), (node.get("status") or {}).get("allocatable") or {}
     for name in sorted(asked, key=lambda name: (_ORDER.index(name) if name in _ORDER else len(_ORDER), name)):
         if name not in allocatable and name not in told and _is_extended(name):
-            continue  # not a resource of a node (kubelet: removeMissingExtendedResources)
+            continue  # the node does not know this resource (kubelet: removeMissingExtendedResources)
         has = allocatable[name] if name in allocatable else amount(name, told.get(name, "0"))
         if asked[name] > 0 and asked[name] + used.get(name, 0) > has:
             return _short(name, asked[name], used.get(name, 0), has)

@@ -117,7 +117,7 @@ async def _owner(kind: Kind, ref: Object, pod: Object, look_up: Lookup) -> Objec
 
 
 def text_data(kind: Kind, owner: Object) -> dict[str, str]:
-    """Return the data of a ConfigMap or Secret as texts for environment variables."""
+    """Return the data of a ConfigMap or Secret as strings for environment variables."""
     data = owner.get("data") or {}
     if kind is CONFIG_MAPS:
         return dict(data)

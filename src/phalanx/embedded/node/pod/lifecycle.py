@@ -133,8 +133,8 @@ class _Collector:
         self._wakes: list[float] = []
 
     def want(self, name: str) -> None:
-        """If the container does not run, add it to the containers to start. During its pause, add the end of the pause
-        to the times of checks instead."""
+        """If the container does not run, add it to the containers to start. If the pause before its start has not
+        passed, add the end of the pause to the times at which the steps are computed again."""
         one = self._known[name]
         if isinstance(one.state, RunningAttempt | Planned):
             return

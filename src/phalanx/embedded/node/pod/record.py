@@ -23,7 +23,7 @@ class PodRecord:
     `named`: container -> resource -> the ids of its other devices; `cpus`: container -> its exclusive CPUs. `failure`:
     (reason, message) for which the node ended the pod; None if the node did not end it. `disrupted`: True if the reason
     for ending the pod was outside the pod. `owner`, `owner_uid`: KIND/NAME and uid of its controller. `labels`: the
-    labels, and the completion index; after the deletion of the pod, its kept logs are found by them."""
+    labels of the pod, and its completion index. They identify the pod's kept logs after its deletion."""
 
     uid: str
     namespace: str

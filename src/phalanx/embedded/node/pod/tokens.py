@@ -1,7 +1,8 @@
 """Renew the token files of service accounts in pods, long before the tokens expire.
 
-The modification time of the file is the age of the token, so the age is known even after a restart of the agent. The
-new file replaces the old one atomically in the same directory, because the containers have mounted this directory.
+The modification time of the file is the time at which the token was issued, so the age of the token is known even after
+a restart of the agent. The new file replaces the old one atomically in the same directory, because the containers have
+mounted this directory.
 
 A token is renewed after four fifths of its lifetime, but at the latest after a day
 (pkg/kubelet/token/token_manager.go)."""

@@ -72,8 +72,8 @@ def give(root: Path, user: int, group: int) -> None:
 
 
 def _give_claimed(place: Path, root: Path, user: int, group: int) -> None:
-    """Give the top directory of a volume to its user if the agent created it. The content is not changed, because users
-    may have created links to other users' files."""
+    """Make the pod's user the owner of a volume's top directory, if the agent created this directory. The content is
+    not changed, because users may have created links to other users' files."""
     if place.parent == claimed_folder(root):
         handle = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:

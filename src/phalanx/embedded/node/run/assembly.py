@@ -1,4 +1,4 @@
-"""Create the environment that all pods of the node share (`machine.surroundings`)."""
+"""Create the objects that all pods of the node share (`machine.surroundings`)."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ async def assemble(
     home: Networks,
     changed: Callable[[], Awaitable[None]],
 ) -> Surroundings:
-    """Return the environment of the node's pods. `home`: the networks of this machine. `changed`: called when devices
-    are added or removed. Raises PhalanxError if the machine lacks what the settings require."""
+    """Return the objects that the node's pods share. `home`: the networks of this node. `changed`: a function that is
+    called when devices are added or removed. Raises PhalanxError if the machine lacks what the settings require."""
     name = settings.name or host_name()
     hardware = await asyncio.to_thread(find_hardware)
     allocatable = hardware.allocatable(settings)

@@ -90,6 +90,7 @@ def device_sources(settings: NodeSettings, devices: DevicePool) -> Iterator[Coro
     if settings.devices is not None:
         yield watch_listed(settings.devices, devices, settings.patience.device_look_s)
     if settings.device_plugins is not None:
-        from phalanx.embedded.node.machine.devices.plugins import serve_plugins  # gRPC, which few nodes need
+        # this module imports gRPC, which few nodes need
+        from phalanx.embedded.node.machine.devices.plugins import serve_plugins
 
         yield serve_plugins(settings.device_plugins, devices)

@@ -85,7 +85,7 @@ async def _run_node(connection: Connection, informers: Informers, settings: Node
 
 
 def _upkeep(around: Surroundings) -> dict[str, Callable[[], Awaitable[None]]]:
-    """Return the tasks that keep the environment of pods up to date."""
+    """Return the tasks that keep the shared objects of the pods up to date."""
     fence = {} if around.fence is None else {"network": around.fence.keep}
     return {"events of pods": around.tell.run, "names of pods": around.naming.run, **fence}
 

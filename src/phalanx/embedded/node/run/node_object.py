@@ -79,8 +79,8 @@ def _limits_condition(cgroups: Cgroups) -> tuple[str, str, str, str]:
 
 
 def _isolation_conditions(around: Surroundings) -> Iterator[tuple[str, str, str, str]]:
-    """Yield node conditions of Phalanx about the isolation of containers and, on a shared machine, about missing
-    isolation."""
+    """Yield Phalanx's node conditions about the isolation of containers, and about the isolation of users on a shared
+    machine."""
     isolation = around.isolation
     if isolation.root_refusal:
         text = f"this node can only run `image: host`, and no other images: {isolation.root_refusal}"

@@ -47,7 +47,7 @@ Write = Callable[[], Awaitable[None]]
 
 async def retire(connection: Connection, nodes: int) -> None:
     """Delete the simulated nodes of an earlier run whose number is above `nodes`, because their Leases are not renewed
-    any more. Controllers create new pods for the pods of these nodes. Raises ApiError."""
+    any more. Controllers replace the pods of these nodes. Raises ApiError."""
     kept = {_name(number) for number in range(nodes)}
     listing = await connection.list(NODES, labelSelector=f"{SIMULATED}=true")
     for name in sorted({one["metadata"]["name"] for one in listing["items"]} - kept):

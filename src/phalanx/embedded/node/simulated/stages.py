@@ -3,13 +3,14 @@
 The first part groups simulated pods by job, and finds out when all pods of a job are ready. The pods of a job have the
 same gang label (`phalanx.dev/job`, on the pods or on their Jobs) or, without it, the same controller. The number of
 pods of a job is the value of `phalanx.dev/min-available` on the pods. Without this value, it is the sum of
-min-available or parallelism over the Jobs of the gang; the sum is known when `phalanx.dev/job-roles` Jobs exist. These
-options may be labels or annotations. If both exist, the label applies.
+min-available or parallelism over the Jobs of the gang; the sum is known when as many Jobs exist as
+`phalanx.dev/job-roles` states. These options may be labels or annotations. If both exist, the label applies.
 
 The second part decides how a pod ends: by Phalanx's annotation, or by KWOK's default stages. `phalanx.dev/run-seconds`
 sets how long a pod runs after all pods of its job are ready. KWOK's stage `pod-complete` ends pods on a KWOK node if
-their owner is a Job of any API group. It ends such a pod at once, or after the delay in an annotation. KWOK's stage
-`pod-container-running-failed` fails pods with the label of this stage. Stages that users define are not supported.
+their owner is a Job of any API group. It ends such a pod at once, or after the delay in an annotation. KWOK's stage The
+stage `pod-container-running-failed` makes pods fail that have the label of this stage. Stages that users define are not
+supported.
 
 Source: kustomize/stage/pod/{fast,general,chaos} of KWOK v0.8.0.
 """
@@ -86,7 +87,7 @@ class SimulatedGangs:
         uid, key = change.new["metadata"]["uid"], _job_key(change.new)
         self._jobs[uid] = change.new
         self._jobs_of[key].add(uid)
-        if uid != key and uid in self._gangs:  # move pods that were observed before the Job
+        if uid != key and uid in self._gangs:  # move pods that were observed before their Job to the gang of the Job
             for pod in list(self._gangs[uid].ready.values()):
                 self.is_over(pod["metadata"]["uid"])
                 self.is_ready(pod)

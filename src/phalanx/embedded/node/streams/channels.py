@@ -25,7 +25,7 @@ _MESSAGE_MOST_BYTES = 16 * 2**20
 
 
 class Channels:
-    """The channels over a WebSocket with one of PROTOCOLS. Call `open` first."""
+    """The channels of a WebSocket that uses one of PROTOCOLS. Call `open` first."""
 
     def __init__(self, protocols: tuple[str, ...] = PROTOCOLS) -> None:
         self._socket = web.WebSocketResponse(protocols=protocols, max_msg_size=_MESSAGE_MOST_BYTES)

@@ -23,7 +23,8 @@ from phalanx.embedded.node.streams.spdy import PROTOCOLS as SPDY
 from phalanx.embedded.node.streams.spdy import SpdyChannels
 
 _LAST_WORDS_S = 0.5  # the maximum wait for the last output, because an orphaned child may keep the pipe open for ever
-_LOOK_S = 0.02  # the interval of checks for new output; it is short, because users see their keys only after a check
+# the interval of checks for new output; it is short, because a user sees a typed character only after the next check
+_LOOK_S = 0.02
 _SUCCESS = {"status": "Success"}
 AnyChannels: TypeAlias = Channels | SpdyChannels
 
@@ -157,7 +158,8 @@ async def _pass_on(channels: AnyChannels, attempt: Attempt, options: LogOptions)
     def over() -> bool:
         return isinstance(attempt.state(), Exited) or not attempt.folder.exists()
 
-    with suppress(FileNotFoundError, ConnectionError):  # the log was removed with its pod; the client has disconnected
+    # the log was removed with its pod, or the client has disconnected
+    with suppress(FileNotFoundError, ConnectionError):
         async for piece in read(attempt.log, options, over):
             await channels.send(STDOUT, piece)
         await channels.finish(_SUCCESS)

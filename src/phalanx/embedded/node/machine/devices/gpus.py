@@ -1,20 +1,21 @@
-"""Find AMD GPUs and parts of NVIDIA GPUs. The driver amdkfd lists AMD GPUs; the node offers them as the resource
-`amd.com/gpu`.
+"""Find AMD GPUs, and the parts into which NVIDIA GPUs are divided. The driver amdkfd lists AMD GPUs; the node offers
+them as the resource `amd.com/gpu`.
 
-The driver lists the machine's processors below /sys/class/kfd/kfd/topology/nodes. An entry with SIMD units is a GPU; it
-has the number of the GPU's render file (/dev/dri/renderD128 …). Programs of ROCm open the render file and /dev/kfd,
-which all GPUs share. The programs see the GPUs that ROCR_VISIBLE_DEVICES names (ROCm documentation, "GPU isolation
-techniques"): by the unique id if the GPU has one, otherwise by the index. If AMD's device plugin registers, its devices
-of this resource replace these GPUs.
+The driver lists the machine's processors below /sys/class/kfd/kfd/topology/nodes. An entry with SIMD units stands for a
+GPU, and contains the number of the GPU's render file (/dev/dri/renderD128 …). Programs of ROCm open the render file and
+/dev/kfd, which all GPUs share. The programs see the GPUs that ROCR_VISIBLE_DEVICES names (ROCm documentation, "GPU
+isolation techniques"): by the unique id if the GPU has one, otherwise by the index. If AMD's device plugin registers,
+its devices of this resource replace these GPUs.
 
-NVIDIA's Multi-Instance GPUs (MIG): GPUs that are divided into instances with their own memory and multiprocessors.
+NVIDIA's Multi-Instance GPUs (MIG) are divided into instances, each with its own memory and multiprocessors.
 
 A GPU in MIG mode is not offered as a whole. Instead the node offers its instances, with one resource for each profile,
-for example `nvidia.com/mig-1g.10gb`. The names are those of NVIDIA's device plugin with the strategy "mixed". The node
-finds the instances once, at its start. After an administrator divides a GPU in another way, the agent must be
-restarted; the node must be drained first. CUDA_VISIBLE_DEVICES names the instance that a program uses. Containers
-without an instance of a GPU cannot open the device file of the GPU and those of its instances (/dev/nvidia-caps,
-numbered in mig-minors). Containers with different instances of one GPU are separated only by CUDA_VISIBLE_DEVICES."""
+for example `nvidia.com/mig-1g.10gb`. The resources have the names that NVIDIA's device plugin gives them with the MIG
+strategy "mixed". The node finds the instances once, at its start. To divide a GPU in another way, an administrator must
+drain the node first, and restart the agent afterwards. CUDA_VISIBLE_DEVICES names the instance that a program uses.
+Containers without an instance of a GPU can open neither the device file of the GPU nor the device files of its
+instances (/dev/nvidia-caps, numbered in mig-minors). Containers with different instances of one GPU are separated only
+by CUDA_VISIBLE_DEVICES."""
 
 from __future__ import annotations
 
@@ -35,8 +36,8 @@ _SHARED_FILE = "/dev/kfd"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AmdGpu:
-    """A GPU of AMD. `index`: its number among the machine's GPUs, as ROCm counts them. `unique_id`: its unique id; ""
-    if it has none."""
+    """A GPU of AMD. `index`: the number of the GPU among the machine's GPUs, as ROCm counts them. `unique_id`: the
+    unique id of the GPU; "" if it has none."""
 
     index: int
     unique_id: str
@@ -58,7 +59,7 @@ def _gpus(places: Sequence[Path]) -> Iterator[AmdGpu]:
     for place in places:
         said = _properties(place / "properties")
         if said.get("simd_count", 0) == 0:
-            continue  # the entry is that of a processor, not of a GPU
+            continue  # this entry stands for a CPU, not for a GPU
         unique = said.get("unique_id", 0)
         render = f"/dev/dri/renderD{said.get('drm_render_minor', 0)}"
         yield AmdGpu(index=index, unique_id=f"{unique:016x}" if unique else "", render_file=render)
@@ -90,7 +91,8 @@ class AmdGpus:
         return frozenset({_SHARED_FILE, *(one.render_file for one in self._gpus.values())})
 
     async def allocate(self, ids: Ids) -> GrantedDevices:
-        """Return the device files and the variables of a container with these GPUs. Raises PhalanxError."""
+        """Return the device files and the environment variables for a container that gets these GPUs. Raises
+        PhalanxError."""
         if unknown := [one for one in ids if one not in self._gpus]:
             raise PhalanxError(f"this machine has no GPU {', '.join(unknown)} any more")
         paths = (_SHARED_FILE, *(self._gpus[one].render_file for one in ids))
@@ -106,7 +108,8 @@ _INSTANCE = re.compile(r"\s+MIG (\S+)\s+Device\s+\d+: \(UUID: (MIG-[\w/-]+)\)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigInstance:
-    """An instance of a divided GPU. `uuid`: its name for CUDA_VISIBLE_DEVICES. `gpu`: the index of the GPU."""
+    """An instance of a divided GPU. `uuid`: the name of the instance in CUDA_VISIBLE_DEVICES. `gpu`: the index of the
+    GPU."""
 
     uuid: str
     profile: str
@@ -158,7 +161,8 @@ class MigInstances:
         return tuple(sorted(self._instances))
 
     async def allocate(self, ids: Ids) -> GrantedDevices:
-        """Return the device files and the variables of a container with these instances. Raises PhalanxError."""
+        """Return the device files and the environment variables for a container that gets these instances. Raises
+        PhalanxError."""
         if unknown := [one for one in ids if one not in self._instances]:
             raise PhalanxError(f"this machine has no MIG instance {', '.join(unknown)} any more")
         paths = dict.fromkeys(path for one in ids for path in self._files.get(self._instances[one].gpu, ()))

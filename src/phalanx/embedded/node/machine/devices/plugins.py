@@ -13,7 +13,7 @@ folder must belong to root or to the agent's user.
 The module also defines the messages between the kubelet and device plugins (v1beta1) as classes of the protobuf
 library.
 
-Source of names and numbers: k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1/api.proto."""
+Source of the field names and numbers: k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1/api.proto."""
 
 from __future__ import annotations
 
@@ -95,7 +95,8 @@ class DevicePlugin:
                 log.warning("the device plugin of %s has ended; its devices are not offered any more", self._resource)
 
     async def allocate(self, ids: Ids) -> GrantedDevices:
-        """Return the mounts, device files and variables of a container with these devices. Raises PhalanxError."""
+        """Return the mounts, device files and environment variables for a container that gets these devices. Raises
+        PhalanxError."""
         asked = message("AllocateRequest")()
         asked.container_requests.add().devices_ids.extend(ids)
         try:

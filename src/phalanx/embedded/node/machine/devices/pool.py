@@ -1,11 +1,11 @@
 """Manage the devices of one node, except whole NVIDIA GPUs. A device is one unit of an extended resource, and has an
 id.
 
-A source of devices, for example a device plugin, offers a resource. The source reports its devices and their health at
-its start and at each change. For a container with some of the devices, the source returns environment variables, mounts
-and device files. The node's capacity is the number of healthy devices. The node records the devices of each pod, and
-assigns no device twice. If the source of a resource ends, the node's capacity of this resource becomes zero. Containers
-keep the devices that they have.
+A source of devices, for example a device plugin, offers a resource. The source reports its devices and their health
+when it starts, and again at each change. For a container with some of the devices, the source returns environment
+variables, mounts and device files. The node's capacity is the number of healthy devices. The node records the devices
+of each pod, and assigns no device twice. If the source of a resource ends, the node's capacity of this resource becomes
+zero. Containers keep the devices that they have.
 
 A file may list devices of any generic resource of this machine, such as licences, boards or instruments:
 
@@ -46,7 +46,7 @@ class DeviceFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrantedDevices:
-    """The mounts, device files and variables that a container gets for its devices."""
+    """The mounts, device files and environment variables that a container gets with its devices."""
 
     env: Mapping[str, str] = field(default_factory=dict)
     mounts: tuple[Mount, ...] = ()
@@ -62,7 +62,8 @@ class DeviceSource(Protocol):
     """A source that offers devices of a resource."""
 
     async def allocate(self, ids: Ids) -> GrantedDevices:
-        """Return the grant for a container with the devices `ids`. Raises PhalanxError."""
+        """Return the mounts, device files and environment variables for a container that gets the devices `ids`. Raises
+        PhalanxError."""
 
 
 class DevicePool:
@@ -74,7 +75,7 @@ class DevicePool:
         self._own = frozenset(capacity)  # resources that the node itself offers
         self._healthy: dict[str, Ids] = {}
         self._sources: dict[str, DeviceSource] = {}
-        self.known_files: set[str] = set()  # only containers with the device may open these device files
+        self.known_files: set[str] = set()  # device files that only containers with the device may open
 
     @property
     def resources(self) -> frozenset[str]:
@@ -113,7 +114,8 @@ class DevicePool:
         return tuple(one for one in self._healthy.get(resource, ()) if one not in used)
 
     async def grant(self, devices: Mapping[str, Ids]) -> GrantedDevices:
-        """Return the mounts, files and variables of a container with all its devices. Raises PhalanxError."""
+        """Return the mounts, device files and environment variables for a container that gets all these devices. Raises
+        PhalanxError."""
         found = GrantedDevices()
         for resource, ids in sorted(devices.items()):
             source = self._sources.get(resource)
@@ -153,8 +155,8 @@ class ListedDevices:
         return frozenset(path for one in self._devices.values() for path in one.devices)
 
     async def allocate(self, ids: Ids) -> GrantedDevices:
-        """Return the files and the environment of these devices. If several devices set the same variable, their values
-        are joined by commas."""
+        """Return the device files and the environment variables of these devices. If several devices set the same
+        variable, their values are joined by commas."""
         env: dict[str, str] = {}
         mine = [self._devices[one] for one in ids if one in self._devices]
         if len(mine) != len(ids):
@@ -187,7 +189,7 @@ def read_devices(path: Path) -> dict[str, ListedDevices]:
 
 
 async def watch_listed(path: Path, pool: DevicePool, look_s: float) -> None:
-    """Offer the devices that the file lists, until cancelled. `look_s`: the interval of checks."""
+    """Offer the devices that the file lists, until cancelled. `look_s`: the time between two checks of the file."""
     offered, told = read_devices(path), ""
     while True:
         try:
