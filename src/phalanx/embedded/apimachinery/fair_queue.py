@@ -4,9 +4,9 @@ The server executes one step of one request at a time, so a user with many expen
 users. The queue measures the time that each request takes on the event loop, and adds this time to the recent usage of
 the request's user. The usage decays with the time constant `_FADES_S`. Requests of a user with little recent usage
 start at once. Requests of other users wait, each in the queue of its user. The fair queue starts one of these requests
-at a time: the first one of the user with the least usage. Between two of these requests, the loop runs a few
-iterations, in which it handles requests of users with little usage. So a request of a user with little usage waits for
-at most one expensive request, and the loop is never idle while requests wait.
+at a time: the first one of the user with the least usage. Between two of these requests, the event loop runs a few
+iterations. In these iterations, the server handles requests of users with little usage. So a request of a user with
+little usage waits for at most one expensive request, and the loop is never idle while requests wait.
 
 The length of a user's queue is limited, and so is the time that a request may wait. If a limit is exceeded, the server
 refuses the request with 429 before it reads the body. The method is fair queuing by user, as in API Priority and

@@ -170,8 +170,8 @@ _PARENT_BEFORE = 'has(oldObject.spec.parent) ? oldObject.spec.parent : ""'
 
 
 def _same(fields: str) -> str:
-    """Return a CEL expression that is true if all fields of the queue are unchanged, except those for which `fields` is
-    true."""
+    """Return a CEL expression that is true if no field of the queue has changed, except the fields for which the
+    expression `fields` is true."""
     return (
         f"object.spec.all(field, {fields} || field in oldObject.spec && oldObject.spec[field] == object.spec[field])"
         f" && oldObject.spec.all(field, {fields} || field in object.spec)"

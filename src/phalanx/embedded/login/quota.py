@@ -29,8 +29,8 @@ _NAME, _SYSTEM, _FORBIDDEN, _NOT_FOUND = "phalanx", "kube-system", 403, 404
 
 
 def parse_quota(text: str) -> dict[str, str]:
-    """Return the default quota, with the amounts replaced that `text` contains, such as
-    `pods=100,phalanx.dev/objects=50k`. Raises PhalanxError."""
+    """Return the default quota with the changes that `text` states, such as `pods=100,phalanx.dev/objects=50k`. Raises
+    PhalanxError."""
     found = dict(DEFAULT)
     for part in text.split(","):
         name, _, said = part.partition("=")

@@ -89,9 +89,9 @@ class BoundPolicy:
 
 
 class PolicyReader:
-    """The functions by which policies read the store: one for all objects of a kind of the group
-    admissionregistration.k8s.io, and two for the parameters that a binding names. The policies for each kind are cached
-    until `forget` is called."""
+    """Reads policies, bindings and parameters from the store. `policies`: a function that returns all objects of a kind
+    of the group admissionregistration.k8s.io. `param`, `params`: functions that return one parameter object, or all of
+    them. The policies for each kind are cached until `forget` is called."""
 
     def __init__(
         self,
@@ -174,7 +174,7 @@ Patch = Callable[[Resource, Object, Any], Object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patches:
-    """The two ways in which a mutation can change an object. Both functions return a new object."""
+    """The two functions with which a mutation can change an object. Both return a new object."""
 
     merge: Patch
     json: Patch
@@ -247,8 +247,8 @@ class _Case:
         return self._shown
 
     def evaluate(self, text: str, obj: Object | None) -> object:
-        """Evaluate the expression on the object. The first expression that uses variables of the policy causes all of
-        them to be evaluated, in their order; each variable may use the earlier ones."""
+        """Evaluate the expression on the object. All variables of the policy are evaluated, in their order, as soon as
+        an expression uses one of them. Each variable may use the earlier variables."""
         if self._scope is None or self._seen is not obj:
             self._scope = _scope(self.bound.view, self.review, self.form, obj, self.params)
             self._seen, self._computed = obj, False
@@ -282,8 +282,8 @@ class _Case:
 
 
 def named(review: Review, form: Resource) -> dict[str, dict[str, str]]:
-    """Return the fields of `request` that name the kind and the resource: in the version of `form` (`kind`,
-    `resource`), and in the version of the request (`requestKind`, `requestResource`)."""
+    """Return the fields of the variable `request` that name the kind and the resource: in the version of `form`
+    (`kind`, `resource`), and in the version of the request (`requestKind`, `requestResource`)."""
     found: dict[str, dict[str, str]] = {}
     for of, kind, resource in ((form, "kind", "resource"), (review.resource, "requestKind", "requestResource")):
         said = review.part or of
@@ -382,8 +382,8 @@ def matched(constraints: Mapping[str, Any], review: Review, *, rules_required: b
 
 
 def _home(review: Review) -> Object | None:
-    """Return the Namespace object to whose labels a namespace selector applies: the object's namespace, or the object
-    itself if it is a Namespace."""
+    """Return the Namespace object that a namespace selector tests: the namespace of the object, or the object itself if
+    it is a Namespace."""
     if review.resource.key == ("", "namespaces"):
         return review.old or review.obj
     return review.namespace

@@ -2,9 +2,9 @@
 
     authorizer.group("").resource("configmaps").namespace("kube-system").name("site").check("update").allowed()
 
-Each function in this chain returns a map with all arguments so far. `check` adds the decision to the map. The functions
-`serviceAccount` and `requestResource` and the selectors are not supported: an expression that uses them fails. Source:
-k8s.io/apiserver/pkg/cel/library/authz.go.
+Each of these functions returns a map that contains the arguments of all functions that were called before. `check` adds
+the decision. The functions `serviceAccount` and `requestResource` and the selectors are not supported: an expression
+that uses them fails. Source: k8s.io/apiserver/pkg/cel/library/authz.go.
 """
 
 from __future__ import annotations

@@ -103,7 +103,8 @@ def _join(values: list[str], separator: str = "") -> str:
 
 
 def _within(signs: int) -> None:
-    """Check the length of a string before it is created. Raises ValueError if it is longer than `MOST_SIGNS`."""
+    """Check the length of a string or list before it is created. Raises ValueError if it is longer than
+    `MOST_SIGNS`."""
     if signs > MOST_SIGNS:
         raise ValueError(EXCEEDED)
 
@@ -208,7 +209,7 @@ def optional(*value: object) -> object:
 class CelScope:
     """The variables that expressions can read. Passing an object to the library costs a hundred times as much as
     evaluating an expression, so all expressions about one object share a scope. The scope contains only the fields that
-    these expressions read (`CelView`). It passes them to the library at the first evaluation."""
+    these expressions read (`CelView`). The fields are passed to the library at the first evaluation."""
 
     def __init__(
         self,
@@ -330,8 +331,8 @@ Wanted = dict[str, "Wanted | None"]  # field -> the needed fields below it; None
 
 
 class CelView:
-    """A view of variables that contains only the fields which certain expressions read. All these expressions must be
-    known when the view is created."""
+    """A reduced copy of the variables. It contains only the fields that the given expressions read. All these
+    expressions must be known when the view is created."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self._wanted: Wanted = {}

@@ -1,10 +1,10 @@
-r"""Kubernetes' JSONPath. A CustomResourceDefinition uses it to name the fields for columns, for `/scale` and for field
-selectors.
+r"""Kubernetes' JSONPath. In a CustomResourceDefinition, JSONPath expressions name the fields for table columns, for
+`/scale` and for field selectors.
 
 Examples: `.spec.replicas`, `.metadata.labels.app\.kubernetes\.io/name`,
 `.status.conditions[?(@.type=="Ready")].status`, `.spec.items[0]`, `.status.conditions[-1:].type`,
-`.spec.items[*].name`, `.metadata.labels['app']`. The further features of kubectl's templates (ranges, unions,
-functions) are not allowed in a CustomResourceDefinition.
+`.spec.items[*].name`, `.metadata.labels['app']`. kubectl's templates have more features (ranges, unions, functions),
+which a CustomResourceDefinition may not use.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Step = Callable[[Any], Iterable[Any]]
 
 @cached(1024)
 def steps_of(path: str) -> tuple[Step, ...]:
-    """Return the steps of a path. Raises ValueError if the text is not a path."""
+    """Return the steps of a path. Raises ValueError if the string is not a path."""
     text = path.strip().removeprefix("{").removesuffix("}").removeprefix("$")
     steps, place = [], 0
     while place < len(text):

@@ -141,8 +141,8 @@ def _calls_comprehension(words: Sequence[tuple[str, str]], bracket: int) -> bool
 @cached(1024, RULE)
 def growth(text: str) -> int:
     """Return the largest factor by which strings and lists can grow in comprehensions. For each comprehension, the
-    number of parts that one step joins is counted; the result is the product of these numbers."""
-    product, parts = 1, list[int]()  # `parts`: the number of joined parts for each open comprehension
+    number of operands that one step joins is counted; the result is the product of these numbers."""
+    product, parts = 1, list[int]()  # `parts`: the number of joined operands for each open comprehension
     words = tokens(text)
     opened: list[bool] = []
     for number, (_, word) in enumerate(words):
@@ -199,8 +199,8 @@ def _variables(words: Sequence[tuple[str, str]]) -> Iterator[str]:
 
 
 def _names_something_else(words: list[tuple[str, str, int]], number: int) -> bool:
-    """Return True if the word at the index `number` does not name a variable. It may name a called function, a struct
-    (`A.b{`), or a field of a struct (`f:`)."""
+    """Return True if the word at the index `number` does not name a variable. The word may instead name a called
+    function, a struct (`A.b{`), or a field of a struct (`f:`)."""
     after = number + 1
     while after + 1 < len(words) and words[after][1] == "." and words[after + 1][0] == "name":
         after += 2

@@ -90,8 +90,8 @@ class TypeChecked:
 
 
 def check(text: str, variables: Mapping[str, Type]) -> TypeChecked:
-    """Return the known type of the expression, and its certain errors. `variables`: name -> type; all other names have
-    the type `dyn`."""
+    """Return the type of the expression as far as it is known, and the errors that are certain. `variables`: name ->
+    type; all other names have the type `dyn`."""
     reader = _Reader(text, dict(variables))
     try:
         found = reader.ternary()

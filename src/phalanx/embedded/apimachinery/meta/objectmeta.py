@@ -20,8 +20,8 @@ from phalanx.embedded.apimachinery.meta.status import bad_request
 Object = dict[str, Any]
 Meta = dict[str, Any]
 
-# The letters and digits of generated suffixes. There are no vowels, so that no suffix is a word, and no digits that
-# look like letters (k8s.io/apimachinery/pkg/util/rand).
+# The letters and digits of generated suffixes. Vowels are left out, so that no suffix is a word. Digits that look like
+# letters are left out as well (k8s.io/apimachinery/pkg/util/rand).
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 DELETED_BY = "phalanx.dev/deleted-by"  # the annotation with the user who deletes the object; only the server writes it
 TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"  # annotation of daemon sets

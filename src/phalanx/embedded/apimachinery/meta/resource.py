@@ -91,7 +91,7 @@ class ResourceStrategy:
         return []
 
     def warnings(self, obj: Object, old: Object | None) -> list[str]:
-        """Return the texts of `Warning:` headers."""
+        """Return the warnings for the `Warning:` headers of the response."""
         return []
 
     def selectable_fields(self, obj: Object) -> Mapping[str, str]:

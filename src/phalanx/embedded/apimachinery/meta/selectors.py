@@ -168,14 +168,14 @@ def _compared(key: str, operator: str, text: str) -> LabelTest:
 
 
 def _integer(text: str) -> int | None:
-    """Return the number; None if the text is not an integer of 64 bits."""
+    """Return the number; None if the string is not an integer of 64 bits."""
     found = int(text) if _INTEGER.fullmatch(text) else None
     return found if found is not None and _LEAST <= found <= _MOST else None
 
 
 def fields(text: str) -> list[tuple[str, str, bool]]:
-    """Return (field, value, True if they must be equal or False if they must differ) for each term of a field selector.
-    Raises `StatusError` 400."""
+    """Return a triple for each term of a field selector: the field, the value, and True if they must be equal or False
+    if they must differ. Raises `StatusError` 400."""
     found = []
     for term in _TERM.findall(text):
         match = re.fullmatch(r"(.*?)(!=|==|=)(.*)", term, re.DOTALL)

@@ -1,8 +1,8 @@
 """Errors of the API server. Each refusal is raised as a `StatusError`, which becomes a `Status` object in the response.
 
 The HTTP layer catches every `StatusError` in one place, and sends its `status()` with its `code`. Reasons, codes and
-the forms of messages are those of k8s.io/apimachinery/pkg/api/errors and k8s.io/apimachinery/pkg/util/validation/field,
-so that a client which parses them sees no difference."""
+the formats of messages are those of k8s.io/apimachinery/pkg/api/errors and
+k8s.io/apimachinery/pkg/util/validation/field, so that a client which parses them sees no difference."""
 
 from __future__ import annotations
 
@@ -112,9 +112,9 @@ def bad_request(why: str) -> StatusError:
 
 
 def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> StatusError:
-    """Return an error 422. If there is one cause, the message contains its text; the texts of several causes are in
-    brackets, like those of `field.ErrorList.ToAggregate`. If there are very many causes, the message lists only the
-    first ones."""
+    """Return an error 422. The message contains the text of the cause. If there are several causes, the message
+    contains all their texts in brackets, like `field.ErrorList.ToAggregate`. If there are very many causes, the message
+    lists only the first ones."""
     told, more = causes[:CAUSES], len(causes) - CAUSES
     lines = list(dict.fromkeys(cause.line() for cause in told))
     if more > 0:
@@ -131,7 +131,7 @@ def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> Status
 
 
 def shown(value: object) -> str:
-    """Return a value in the form of messages: texts in quotes, numbers and booleans without quotes, and other values as
+    """Return a value as messages show it: strings in quotes, numbers and booleans without quotes, and other values as
     Go prints them in JSON."""
     match value:
         case None:

@@ -108,7 +108,7 @@ def _new_object(resource: Resource) -> Object:
 
 
 def _before_first_apply(resource: Resource, live: Object | None, subresource: str, now: str) -> list[FieldOwner]:
-    """Return the owners of the fields of an object that has not been tracked so far."""
+    """Return the owners of the fields of an object that has no managedFields yet."""
     if live is None:
         return []
     tracked = {**live, "metadata": dict(live["metadata"])}

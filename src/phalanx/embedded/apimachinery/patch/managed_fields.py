@@ -81,8 +81,8 @@ class FieldOwner(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read(metadata: Mapping[str, Any]) -> list[FieldOwner]:
-    """Return the entries of an object's metadata. There are none for an invalid record, or for `[{}]`, by which a
-    client resets the record."""
+    """Return the entries of an object's metadata. The list is empty if the record is invalid, or if it is `[{}]`, which
+    a client writes to reset the record."""
     try:
         return [_owner(entry) for entry in metadata.get("managedFields") or () if entry]
     except (KeyError, TypeError, AttributeError):
@@ -308,7 +308,7 @@ def _only_later(owners: Iterable[FieldOwner], mine: FieldOwner) -> bool:
 
 
 def _split(owners: Iterable[FieldOwner], mine: FieldOwner) -> tuple[list[FieldOwner], list[FieldOwner]]:
-    """Return two lists of entries: those of the same manager, and those of all other managers."""
+    """Return two lists of entries: the entries of the same manager as `mine`, and the entries of all other managers."""
     former: list[FieldOwner] = []
     others: list[FieldOwner] = []
     key = mine.key
@@ -363,6 +363,6 @@ def capped(owners: list[FieldOwner]) -> list[FieldOwner]:
 
 
 def conflicts(owners: Iterable[FieldOwner], applier: FieldOwner, change: Comparison) -> list[tuple[FieldOwner, Node]]:
-    """Return (owner, fields) for those fields of other managers that an apply would change."""
+    """Return (owner, fields) for each other manager whose fields an apply would change."""
     found = [(owner, intersection(owner.fields, change.written)) for owner in owners if owner.key != applier.key]
     return [(owner, fields) for owner, fields in found if fields]

@@ -220,8 +220,8 @@ def _merge_ordered(result: Json, patch: Json, name: str, kind: Type | None) -> N
 
 
 def _can_order(order: list[object], *lists: list[object] | None) -> bool:
-    """Return True if `order` fits the lists: a list of objects needs an order of objects, and a list of scalars an
-    order of scalars."""
+    """Return True if the elements of `order` have the same form as the items of the lists: all objects, or all
+    scalars."""
     of_objects = any(isinstance(item, dict) for items in lists for item in items or ())
     return all(isinstance(item, dict) == of_objects and not isinstance(item, list) for item in order)
 
@@ -253,8 +253,8 @@ _GONE = object()
 
 
 def _fresh(value: object) -> Any:
-    """Return a value of the patch without its nulls and directives. The caller uses it for a field that the object does
-    not have, in which the patch has nothing to remove or to sort."""
+    """Return a value of the patch without its nulls and directives. The caller uses the function for a field that the
+    object does not have yet, so that there is nothing to remove or to sort."""
     if isinstance(value, dict):
         if DIRECTIVE in value:
             return _GONE

@@ -109,7 +109,7 @@ http_header_name = _matched(
 
 
 def dns_label(text: str) -> Problems:
-    """Check a name without dots. If the text contains dots but is a valid subdomain, the only error is about the
+    """Check a name without dots. If the string contains dots but is a valid subdomain, the only error is about the
     dots."""
     found = _label(text)
     if not found or "." not in text or re.fullmatch(_SUBDOMAIN, text) is None:

@@ -90,7 +90,7 @@ def _scale(letters: str, exponent: str) -> tuple[int, int, Family]:
 
 @cached(16384)
 def canonical(text: str) -> str:
-    """Return the text that the server stores and prints for a quantity. Raises QuantityParseError."""
+    """Return the canonical form, which the server stores and prints for a quantity. Raises QuantityParseError."""
     return printed(*parse(text))
 
 

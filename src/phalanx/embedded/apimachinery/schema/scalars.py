@@ -67,7 +67,7 @@ class DecodeError(ValueError):
 
 
 def text(go: str) -> Decoder:
-    """Return the decoder of strings. `go`: the name of the Go type, for messages."""
+    """Return a decoder for strings. `go`: the name of the Go type, for messages."""
 
     def decode_text(value: object, _: list[str]) -> object:
         if value.__class__ is not str:

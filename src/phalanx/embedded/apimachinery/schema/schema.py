@@ -1,4 +1,4 @@
-"""The schema of kinds: the types of their fields, the rules by which lists merge, and the decoding of objects.
+"""The schemas of kinds: the types of fields, the rules for merging lists, and the decoding of objects.
 
 `Type` is one node of a schema: either a definition in the published OpenAPI document (which the package
 kubernetes-validate contains) or the structural schema of a custom resource. Nodes are created at their first use,
@@ -41,8 +41,8 @@ Shape = Literal[
     "any",
 ]
 
-# How managers own a value. "leaf": as a whole. "map": each field or key by itself. "list": each item by itself. "free":
-# objects like "map", and all other values like "leaf".
+# How managers own a value. "leaf": as a whole. "map": each field or key separately. "list": each item separately.
+# "free": an object like "map", and any other value like "leaf".
 Owned = Literal["leaf", "map", "list", "free"]
 
 SOURCE = "kubernetes-json-schema/v1.36.0-local/_definitions.json"
@@ -84,8 +84,8 @@ def structural(schema: Mapping[str, object]) -> Type:
 
 
 class Type:
-    """A node of a schema. `raw`: the schema of this field, with its x-kubernetes-* extensions, which may differ from
-    those of the field's type."""
+    """A node of a schema. `raw`: the schema of this field. Its x-kubernetes-* extensions may differ from the extensions
+    of the field's type."""
 
     def __init__(self, raw: Mapping[str, Any], *, name: str = "", go: str = "") -> None:
         self.raw, self.named = raw, go  # `go`: the Go type of a scalar, or of a list's items

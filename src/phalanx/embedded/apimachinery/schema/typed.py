@@ -163,7 +163,8 @@ def equal(one: Any, other: Any) -> bool:
     """Return True if two JSON values are equal in structured-merge-diff (value.Equals): 1 equals 1.0, but not true. In
     Python 1 equals True, too.
 
-    Most equal values have equal texts, and comparing these is fast. Otherwise the function walks through the values."""
+    Most equal values have the same JSON, and comparing this JSON is fast. Otherwise the function walks through the
+    values."""
     if one is other or one != other:
         return one is other
     is_nested = isinstance(one, dict | list)

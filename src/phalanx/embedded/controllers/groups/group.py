@@ -19,7 +19,7 @@ class KeyController(Protocol):
 
 
 class LoopController(Protocol):
-    """A controller that runs by itself, as soon as its kind is served."""
+    """A controller without a queue. It runs as soon as its kind is served."""
 
     def start(self) -> None: ...
 

@@ -16,9 +16,9 @@ class Settings:
     """The settings of all controllers. `in_flight`: the maximum number of simultaneous calls of all controllers
     together. `events_window_s`: the time for which Events are collected before they are written. `namespace_again_s`:
     the interval between two checks of a terminating namespace. `node_grace_s`: the time without a renewal of its Lease
-    after which a node is lost. `most_finished_pods`: the number of finished pods above which the oldest are deleted.
-    `root_ca`: the certificate of the API's authority (PEM), which is published to pods; "" if no certificate is
-    published.
+    after which a node is lost. `most_finished_pods`: the maximum number of finished pods; above it, the oldest finished
+    pods are deleted. `root_ca`: the certificate of the API's authority (PEM), which is published to pods; "" if no
+    certificate is published.
     `volumes_dir`: the folder in which volumes are created for claims; None if no volumes are created. `wrappings`: the
     data and functions for each kind of AppWrapper. `profiles`: the custom resource kind whose objects (profiles) change
     new pods; None if there is no such kind."""

@@ -1,4 +1,4 @@
-"""The group of controllers of workloads, of Services, and of volumes."""
+"""The group of controllers for workloads, for Services, and for volumes."""
 
 from __future__ import annotations
 

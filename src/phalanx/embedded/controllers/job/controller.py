@@ -9,8 +9,8 @@ kube-controller-manager, so that ten pods that start together cause only one wri
 Job's first pods is collected in the same way, so the status of a Job that ends within that second is written once.
 
 A new Job that is suspended is not reconciled for a quarter of a second. If there is capacity, the scheduler resumes the
-Job within this time. Its write then causes no conflict, because the Job still has the resourceVersion that the
-scheduler read. In this case the status never states that the Job was suspended.
+Job within this time. The write of the scheduler then causes no conflict, because the Job still has the resourceVersion
+that the scheduler read. The status of such a Job never states that the Job was suspended.
 
 If the API server did not respond to the creation of a pod, the pod may exist or not. So before the next decision, the
 controller lists the Job's pods at the API server instead of reading the cache.
@@ -226,7 +226,7 @@ class JobController:
     async def _count(self, key: str, view: JobObservation, tracked: Track, streak: Streak) -> list[ApiError]:
         """Perform the three writes that the module `track` describes. If the Job can end now, one write of its last
         status is enough, because pods of a finished Job are never counted again. These pods keep their finalizers until
-        they are deleted; the API server ignores the finalizers then. For pods that are already being deleted,
+        they are deleted. On deletion, the API server ignores the finalizers. For pods that are already being deleted,
         `_job_changed` removes the finalizers."""
         job = view.job
         status, notes = settle(tracked, (), view.spec, self._clock())

@@ -1,10 +1,10 @@
 """Decide the next actions for a Job: pods to create, pods to delete, or the end of the Job. The functions have no side
 effects.
 
-The checks have the order of kube-controller-manager's syncJob, because the first check that applies determines the
-reported reason: an end that has already begun, the pod failure policy, the backoff limit, the deadline, failed indexes,
-the success policy. Pods are created or deleted only if no check applies. A step either deletes or creates pods, but
-never both.
+The checks have the same order as in kube-controller-manager's syncJob, because the first check that applies determines
+the reported reason. The order is: an end that has already begun, the pod failure policy, the backoff limit, the
+deadline, failed indexes, the success policy. Pods are created or deleted only if no check applies. A step either
+deletes or creates pods, but never both.
 
 The second part computes the back-off of a Job before it replaces failed pods: 10 s, 20 s, 40 s … from the end of the
 last failed pod.

@@ -1,6 +1,6 @@
 """Read a Job and its pods once. `decide` and `track` apply their rules to the result, a `JobObservation`.
 
-A *new* pod is a pod that is finished, but not yet in the Job's counters: it still has the tracking finalizer, and its
+A *new* pod is a finished pod that the Job's counters do not include yet. It still has the tracking finalizer, and its
 uid is in no list of `status.uncountedTerminatedPods` (KEP-2307).
 
 `Indexes` is a set of completion indexes, which the API writes in the form `0,2-4,7`. Two consecutive indexes are
@@ -46,8 +46,8 @@ class Indexes:
 
     @classmethod
     def parse(cls, text: str | None, below: int) -> Indexes:
-        """Return the indexes in `text` that are less than `below`. Parts of the text that are not numbers are ignored,
-        as in kube-controller-manager."""
+        """Return the indexes in `text` that are less than `below`. Parts of the string that are not numbers are
+        ignored, as in kube-controller-manager."""
         runs = []
         for part in (text or "").split(","):
             first, _, last = part.partition("-")

@@ -180,8 +180,8 @@ def _condition(kind: str, trouble: str, reason: str, fine: str) -> dict[str, str
 
 
 def merged(before: list[dict[str, Any]], after: list[dict[str, str]], now: str) -> list[dict[str, Any]]:
-    """Return the conditions `before`, with conditions replaced by those of the same type in `after`. A condition gets
-    the transition time `now` if its status has changed; otherwise it keeps its transition time."""
+    """Return the conditions `before`, in which each condition is replaced by the condition of the same type in `after`.
+    A condition gets the transition time `now` if its status has changed; otherwise it keeps its transition time."""
     known = {entry["type"]: entry for entry in before}
     result: list[dict[str, object]] = []
     for entry in after:

@@ -1,9 +1,9 @@
 """Delete pods that no other component deletes: surplus finished pods, pods of lost nodes, and terminating pods without
 a node.
 
-A missing node may appear soon, because the watch lags, or because a new virtual machine gets its name. So the
-controller waits for a while, and reads the node once more. If the node is still missing, the controller marks its pods
-as failed and deletes them (k8s.io/kubernetes/pkg/controller/podgc).
+A node that seems to be missing may appear soon: the watch may lag, or a new virtual machine may get the name of the
+node. So the controller waits for a while, and reads the node once more. If the node is still missing, the controller
+marks its pods as failed and deletes them (k8s.io/kubernetes/pkg/controller/podgc).
 
 `TtlController` deletes a finished Job with its pods `ttlSecondsAfterFinished` seconds after the end of the Job
 (KEP-592)."""
@@ -92,8 +92,8 @@ class PodCollector:
         return True
 
     async def _fail(self, pod: Object) -> None:
-        """Mark a pod of a lost node as failed. The condition DisruptionTarget shows the Job controller that the pod did
-        not fail by itself."""
+        """Mark a pod of a lost node as failed. The condition DisruptionTarget indicates to the Job controller that the
+        pod did not fail by itself."""
         if is_terminal(pod):
             return
         target = {

@@ -28,7 +28,7 @@ from phalanx.client.kind import Kind
 @lru_cache(maxsize=65536)
 def seconds(text: str) -> float:
     """Return a time such as `2026-11-21T05:03:31Z` (also with a fraction) in seconds since 1970. Raises ValueError for
-    any other text."""
+    any other string."""
     return datetime.fromisoformat(text).timestamp()
 
 
@@ -145,8 +145,8 @@ def restarts(pod: Object) -> int:
 
 
 def finished_at(pod: Object) -> float:
-    """Return the time at which the pod ended: the end of its last container; if that is unknown, the transition of
-    Ready to False, the deletion, or the creation of the pod."""
+    """Return the time at which the pod ended: the time at which its last container ended. If that is unknown, return
+    the time at which Ready became False, the time of the deletion, or the creation time."""
     containers = pod.get("status", {}).get("containerStatuses") or ()
     ends = [entry.get("state", {}).get("terminated", {}).get("finishedAt") for entry in containers]
     if ends and all(ends):
@@ -161,8 +161,8 @@ def finished_at(pod: Object) -> float:
 
 
 def failure_cause(pods: Iterable[Object]) -> str:
-    """Return a text with the name of the pod that failed first and with the cause in its status; "" if no status
-    contains a cause."""
+    """Return a message with the name of the pod that failed first and the cause in its status; "" if no status contains
+    a cause."""
     failed = sorted((pod for pod in pods if phase(pod) == "Failed"), key=finished_at)
     told = ((pod["metadata"]["name"], (pod.get("status") or {}).get("message")) for pod in failed)
     return next((f"pod {name}: {message[:_CAUSE_CHARS]}" for name, message in told if message), "")
@@ -170,8 +170,8 @@ def failure_cause(pods: Iterable[Object]) -> str:
 
 def removal_rank(pod: Object, cost: int = 0, peers_on_node: int = 0) -> tuple[Any, ...]:
     """Return the sort key of an active pod; pods with a low key are removed first. The order is: pods without a node,
-    pending pods, pods that are not ready; then the lowest deletion cost, the most peers on the node, the shortest time
-    of being ready, the most restarts, the youngest pod.
+    pending pods, pods that are not ready; then the lowest deletion cost, the most peers on the node, the pod that
+    became ready last, the most restarts, the youngest pod.
 
     Source: ActivePodsWithRanks of k8s.io/kubernetes/pkg/controller. The Job controller of Kubernetes uses neither cost
     nor peers."""

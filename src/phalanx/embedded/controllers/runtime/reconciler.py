@@ -8,9 +8,9 @@ are not reconciled; the garbage collector handles them. If a kind is not served 
 `WorkQueue` is a queue of the keys of objects that workers reconcile. A key is in the queue at most once, two workers
 never reconcile the same key at a time, and after a failure the key is added again with a growing delay.
 
-The queue behaves like client-go's rate-limiting workqueue. If a key is added while a worker reconciles it, it is
-reconciled once more afterwards. If a key is added with several delays, it becomes ready at the earliest of the
-requested times."""
+The queue behaves like client-go's rate-limiting workqueue. If a key is added while a worker reconciles it, the key is
+reconciled again afterwards. If a key is added with several delays, it becomes ready at the earliest of the requested
+times."""
 
 from __future__ import annotations
 

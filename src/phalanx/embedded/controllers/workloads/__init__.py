@@ -1,4 +1,4 @@
-"""Controllers of CronJobs, of long-running pods, of Services and of volumes.
+"""Controllers for CronJobs, for long-running pods, for Services and for volumes.
 
 cron_job           create due Jobs, and delete old Jobs; compute the due times of a cron schedule
 replica_set        keep a fixed number of pods of one template

@@ -84,7 +84,8 @@ class _Fields:
 
 
 def schedule(text: str) -> Next:
-    """Return a function that returns the next due time after a given moment. Raises ValueError for an invalid text."""
+    """Return a function that returns the next due time after a given moment. Raises ValueError for an invalid
+    schedule."""
     if text.startswith("@every "):
         every = timedelta(seconds=sum(int(n) * _UNITS_S[unit] for n, unit in _DURATION.findall(text)))
         if not every:

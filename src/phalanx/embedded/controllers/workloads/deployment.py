@@ -221,7 +221,7 @@ def _status(deployment: Object, new: Object | None, old: list[Object], now: str)
 
 
 def _failures(new: Object | None) -> list[dict[str, object]]:
-    """Return those conditions of the newest ReplicaSet that explain why its pods cannot be created."""
+    """Return the conditions of the newest ReplicaSet that explain why its pods cannot be created."""
     conditions = ((new or {}).get("status") or {}).get("conditions") or ()
     return [one | {"lastUpdateTime": one["lastTransitionTime"]} for one in conditions if one["type"] == FAILURE]
 

@@ -122,8 +122,7 @@ class Endpoint:
         return web.Response(body=msgspec.json.encode({"items": found}), content_type="application/json")
 
     async def kept_log(self, request: web.Request) -> web.StreamResponse:
-        """Return the log of a container of a deleted pod, in the form in which `logs` returns the log of a running
-        container."""
+        """Return the log of a container of a deleted pod. The response has the same form as the response of `logs`."""
         if (refusal := self._stranger(request)) is not None:
             return refusal
         namespace, uid, container = (request.match_info[part] for part in ("namespace", "uid", "container"))

@@ -139,7 +139,7 @@ class RunningAttempt:
 class Exited:
     """The recorded end of an attempt. `told`: the reason why the node stopped the attempt; "" if the node did not stop
     it. `log_end`: the last lines of the log. `peak_memory_bytes`: the peak memory of the container; 0: unknown.
-    `memory_limit_bytes`: the memory limit of the container; 0 if the container had no limit of its own."""
+    `memory_limit_bytes`: the memory limit that was set for this container; 0 if none was set."""
 
     exit_code: int
     signal: int = 0

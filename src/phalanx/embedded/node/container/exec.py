@@ -1,7 +1,7 @@
 """Run commands in the environment and the mounts of a running container: probes and lifecycle hooks.
 
 A task that waits for a command can be cancelled at any moment, and must then end at once. asyncio's subprocesses do not
-guarantee that (CPython 3.11). If all tasks are cancelled during the creation of a subprocess, asyncio waits for ever
+guarantee that (CPython 3.11). If all tasks are cancelled during the creation of a subprocess, asyncio waits without end
 for the pipes of the subprocess. asyncio's `wait_for` loses a cancellation that arrives when the process ends, so a
 probe would outlive its container. So this module creates the process itself, and waits for its end through a handle
 (pidfd_open(2)).

@@ -1,7 +1,7 @@
 """Map image names to commands and files of this machine. The node pulls no images.
 
-A file lists the images. For each image, the file has the configuration (OCI image-spec, config.md: Entrypoint, Cmd,
-Env, WorkingDir). It also lists directories and files of this machine, with the paths at which containers of the image
+A file lists the images. For each image, this file has the configuration (OCI image-spec, config.md: Entrypoint, Cmd,
+Env, WorkingDir). It also names directories and files of this machine, and the paths at which containers of the image
 see them. So pods with container images run with unchanged manifests, as processes of this machine. The image `host`
 always exists: its files are those of the machine.
 """

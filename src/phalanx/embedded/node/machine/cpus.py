@@ -78,5 +78,5 @@ def allot_cpus(spec: Object, nodes: Sequence[Cpus], taken: Iterable[int]) -> dic
 
 
 def listed(cpus: Iterable[int]) -> str:
-    """Return the CPUs as text in the kernel's list format (cpuset(7))."""
+    """Return the CPUs in the kernel's list format (cpuset(7))."""
     return ",".join(map(str, sorted(cpus)))

@@ -24,8 +24,8 @@ KUBERNETES = "v1.36.2"  # the version whose kubelet this node imitates
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """A GPU of NVIDIA. `index`: its number for CUDA_VISIBLE_DEVICES. `uuid`, `device_file`: the GPU's uuid, and the
-    file that its users open; both are "" for a simulated GPU."""
+    """A GPU of NVIDIA. `index`: the number of the GPU in CUDA_VISIBLE_DEVICES. `uuid`, `device_file`: the GPU's uuid,
+    and the file that its users open; both are "" for a simulated GPU."""
 
     index: str
     uuid: str = ""

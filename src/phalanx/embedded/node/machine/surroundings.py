@@ -80,8 +80,8 @@ class Surroundings:
         return KeptLogs(self.settings.data_dir, self.settings.kept_log_bytes, self.settings.kept_log_s)
 
     def image(self, name: str) -> Image | None:
-        """Return the image of this name, which consists of files of this machine or of imported files; None if there is
-        none. Some clients add a tag to every name: `host` with any tag means the image `host`, unless an image with
+        """Return the image of this name; None if there is none. An image consists of files of this machine, or was
+        imported. Some clients add a tag to every name: `host` with any tag means the image `host`, unless an image with
         this full name was imported. Raises OSError."""
         if name == HOST_IMAGE:
             return HOST

@@ -8,7 +8,7 @@ names the same user. So only processes of the same user can connect to the liste
 
 Only the user of a pod may accept connections at the address of the pod. Only root, which forwards connections, may
 accept connections at the address of a service. So a program of another user gets no connection at the address of a pod
-or service, even if it listens on all addresses or was the first to listen on this address.
+or service, even if this program listens on all addresses, or began to listen on this address first.
 
 Connections of root do not count as connections of the listener's user, because programs of root forward connections of
 any user (services, `kubectl port-forward`, probes). There is one exception: root's connections to the address of a pod
@@ -40,7 +40,7 @@ TABLE = "inet phalanx"
 _CLAIM = Path("/run/phalanx-network.lock")
 _LOOK_S = 10.0
 _STRANGER = 1
-_OF_USER = 1 << 31  # this bit of a mark means that the user is fenced; the other bits are the user's number
+_OF_USER = 1 << 31  # this bit of a mark means that the user is fenced; the other bits are the uid
 # Time-outs of connections over loopback in seconds, so that closed connections do not fill the kernel's table.
 _BRIEF = "syn_sent : 10, syn_recv : 10, fin_wait : 10, close_wait : 10, last_ack : 5, time_wait : 1, close : 1"
 log = logging.getLogger(__name__)

@@ -128,7 +128,8 @@ def _asked(connection: socket.socket) -> Place:
 
 Targets: TypeAlias = tuple[Place, ...]
 _CHUNK_BYTES = 1 << 16
-_MOST_OF_ONE, _FILES_OF_ONE = 1024, 2  # the limit on connections of a service; open files per connection
+# the maximum number of connections of a service, and the number of open files per connection
+_MOST_OF_ONE, _FILES_OF_ONE = 1024, 2
 
 
 def most_connections() -> int:

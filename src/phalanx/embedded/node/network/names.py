@@ -9,11 +9,11 @@ one of its pods (see `forward`). The functions compute records from pods and ser
 Pods of other nodes have no address on this machine, so the records contain only this node's pods.
 
 `create` and `show` write the file /etc/hosts of a pod. Programs in the pod may read the file at the same time. The file
-is mounted into containers, so it must be changed in place, and a program could read a half-written line. So each line
-is padded to a whole number of blocks. A new line is first written as a comment. The line takes effect when its first
-byte, the comment sign, is overwritten. A line is removed by writing the comment sign again. So a concurrent reader sees
-either the old or the new state. The space of removed lines is reused, so the file does not grow with the number of past
-pods.
+is mounted into containers, so it must be changed in place. To prevent that a program reads a half-written line, each
+line is padded to a whole number of blocks. A new line is first written as a comment. The line takes effect when its
+first byte, the comment sign, is overwritten. A line is removed by writing the comment sign again. So a concurrent
+reader sees either the old or the new state. The space of removed lines is reused, so the file does not grow with the
+number of past pods.
 
 `Networks` assigns addresses in 127.0.0.0/8 to pods and services. All addresses in this network belong to the machine.
 Every pod has its own address, so that two pods may listen on the same port. Every service with a cluster IP has its own
@@ -37,7 +37,8 @@ from typing import Any
 
 from phalanx.errors import PhalanxError
 
-_MOST = 32  # the maximum number of clusters of root; also the maximum number of clusters of all other users together
+# the maximum number of nodes that root can run, and the maximum number that all other users together can run
+_MOST = 32
 _PODS, _SERVICES = IPv4Address("127.64.0.0"), IPv4Address("127.96.0.0")
 _SIZE = 1 << 16
 _ROOTS = 64 * _SIZE  # clusters of root have the addresses that begin at 127.128.0.0 and 127.160.0.0
@@ -199,8 +200,8 @@ def full_name(pod: Object) -> str:
 def own_lines(pod: Object, address: str) -> list[str]:
     """Return the lines of /etc/hosts for the pod's own names, and for the aliases of its spec.
 
-    The name of the pod's node is one of these names: programs that get a list of their job's nodes (as in Slurm) check
-    whether the first node is their own machine, and then listen at this name."""
+    The name of the pod's node is one of these names. Programs that get the list of their job's nodes (as in Slurm)
+    check whether the first node is their own machine. If so, they listen at this name."""
     names = dict.fromkeys((address, full_name(pod), _short(pod), pod["spec"].get("nodeName") or ""))
     own = " ".join(name for name in names if name)
     aliases = [" ".join([one["ip"], *(one.get("hostnames") or ())]) for one in pod["spec"].get("hostAliases") or ()]

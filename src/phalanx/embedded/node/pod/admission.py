@@ -7,9 +7,9 @@ and the message of the kubelet.
 The second part computes the resources that a pod requests from its node, like the kubelet's admission.
 
 The rule is PodRequests of k8s.io/component-helpers/resource. Containers run at the same time, so their requests are
-added. Init containers run one after another, so only the largest request counts, together with those of the sidecars
-that start before it (KEP-753). If the pod has a pod-level request for a resource (KEP-2837), this request replaces the
-sum for the resource. The pod's overhead is always added."""
+added. Init containers run one after another, so only the largest request of an init container counts, plus the requests
+of the sidecars that start before this container (KEP-753). If the pod has a pod-level request for a resource
+(KEP-2837), this request replaces the sum for the resource. The pod's overhead is always added."""
 
 from __future__ import annotations
 

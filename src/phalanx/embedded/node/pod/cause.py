@@ -19,16 +19,16 @@ from phalanx.embedded.node.pod.lifecycle import Known
 Object = Mapping[str, Any]
 DELETED_BY = "phalanx.dev/deleted-by"  # annotation, written by the API server: the user who deleted the object
 _PREEMPTED = "phalanx.dev/preempted"  # annotation: the scheduler writes it before it evicts a pod
-_REASONS = ("Completed", "Error", "OOMKilled", "StartError")  # reasons for which this module has its own text
+_REASONS = ("Completed", "Error", "OOMKilled", "StartError")  # reasons for which this module has its own messages
 _MIB = 1 << 20
-# If the peak memory of a container was below its limit by more than this amount, and by more than a tenth of the limit,
-# the limit was not the reason for an out-of-memory kill.
+# If the peak memory of a container stayed below its limit by more than this amount, and by more than a tenth of the
+# limit, the out-of-memory kill was not caused by the limit.
 _LEFT_BYTES = 16 * _MIB
 
 
 def pod_cause(pod: Object, known: Mapping[str, Known]) -> str:
-    """Return a text about each failed container of the pod: how it ended, and the end of its log. Return "" if none
-    failed."""
+    """Return a message about the failed containers of the pod: how each of them ended, and the end of its log. Return
+    "" if none failed."""
     both = [*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"]]
     states = [(one, known[one["name"]].state) for one in both]
     failed = [(one, end) for one, end in states if isinstance(end, Exited) and end.exit_code]
@@ -75,8 +75,8 @@ def out_of_memory(container: Object, end: Exited) -> str:
 
 
 def deletion_cause(pod: Object) -> str:
-    """Return a text with the user or program that deleted the pod, and with the purpose, if the pod's object contains
-    them."""
+    """Return a message with the user or program that deleted the pod, and with the purpose, if the pod's object
+    contains them."""
     meta, status = pod["metadata"], pod.get("status") or {}
     notes = meta.get("annotations") or {}
     if who := notes.get(DELETED_BY):

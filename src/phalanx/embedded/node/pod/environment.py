@@ -1,8 +1,8 @@
 """Build a container's environment and command line, as the kubelet does (pkg/kubelet/kubelet_pods.go).
 
 `$(NAME)` is replaced by the value of an earlier entry. A reference to an unknown name stays unchanged. `$$(NAME)`
-becomes the text `$(NAME)`. If an object is missing, the container waits with the reason CreateContainerConfigError and
-the kubelet's message.
+becomes the string `$(NAME)`. If an object is missing, the container waits with the reason CreateContainerConfigError
+and the kubelet's message.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Store those facts about an admitted pod that the agent needs after a restart, in a file in the pod's folder.
+"""Store the facts about an admitted pod that the agent needs after a restart. They are in a file in the pod's folder.
 
 A pod with a record has been admitted. After a restart of the agent, it is still admitted, and is not checked again."""
 

@@ -25,9 +25,9 @@ _NO_TRACE = "The container could not be located when the pod was terminated"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodStatusFacts:
     """The facts in the status of a pod that are not about single containers. `failure`: (reason, message) for which the
-    node ended the pod; None if the node did not end it. `cause`: a text that explains why the containers failed, if the
-    pod failed by itself. `disrupted`: the message of the condition DisruptionTarget; "" if the pod was not ended for a
-    reason outside of it."""
+    node ended the pod; None if the node did not end it. `cause`: a message that explains why the containers failed, if
+    the pod failed by itself. `disrupted`: the message of the condition DisruptionTarget; "" if the pod was not ended
+    for a reason outside of it."""
 
     pod_ip: str
     host_ip: str

@@ -69,7 +69,7 @@ def control_groups(
 
 
 async def offer_own_devices(pool: DevicePool, hardware: NodeHardware) -> None:
-    """Make the devices that the node found by itself available to pods: parts of NVIDIA GPUs, and AMD GPUs."""
+    """Make devices that the node itself found available to pods: parts of NVIDIA GPUs, and AMD GPUs."""
     instances = hardware.instances
     own = {gpu.index: (gpu.device_file, *instance_files(gpu.device_file)) for gpu in hardware.gpus if gpu.device_file}
     cut = {index: files for index, files in own.items() if index in {one.gpu for one in instances}}
@@ -85,8 +85,8 @@ async def offer_own_devices(pool: DevicePool, hardware: NodeHardware) -> None:
 
 
 def device_sources(settings: NodeSettings, devices: DevicePool) -> Iterator[Coroutine[Any, Any, None]]:
-    """Yield the tasks that add and remove devices while the node runs: the devices that a file lists, and those of
-    device plugins."""
+    """Yield the tasks that add and remove devices while the node runs. The devices come from a file that lists them,
+    and from device plugins."""
     if settings.devices is not None:
         yield watch_listed(settings.devices, devices, settings.patience.device_look_s)
     if settings.device_plugins is not None:

@@ -114,7 +114,7 @@ class SimulatedGangs:
         return _job_key(job) if job is not None else str(owner["uid"])
 
     def _wanted(self, key: str, pod: Object) -> int | None:
-        """Return the number of pods of the complete gang; None as long as it is unknown."""
+        """Return the number of pods that the complete gang has; None as long as this number is unknown."""
         owner = _controller(pod)
         if text := _said(pod["metadata"], _MIN_AVAILABLE):
             return int(text)
@@ -233,7 +233,7 @@ def _delay_s(words: Mapping[str, object], stage: str, default_s: float) -> float
 
 
 def _seconds(text: object, default_s: float) -> float:
-    """Return the seconds of a Go duration; the default if the text is not a duration."""
+    """Return the seconds of a Go duration; the default if the string is not a duration."""
     if text is None or not _DURATION.fullmatch(str(text)):
         return default_s
     return sum(float(number) * _UNITS_S[unit] for number, unit in _PART.findall(str(text)))

@@ -34,7 +34,8 @@ FIN = 0x01
 _VERSION = 3
 _FRAME_MOST_BYTES = 2**20
 _HEADERS_MOST_BYTES = 64 * 1024
-# The dictionary of section 2.6.10.1. First come names and values with their lengths, and then text without lengths.
+# The dictionary of section 2.6.10.1. The first part contains names and values, each preceded by its length. The rest
+# has no lengths.
 _WORDS = (
     "options head post put delete trace accept accept-charset accept-encoding accept-language accept-ranges age allow "
     "authorization cache-control connection content-base content-encoding content-language content-length "

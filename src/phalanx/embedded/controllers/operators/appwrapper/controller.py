@@ -55,8 +55,8 @@ class Wrapping(Protocol):
         """Return the AppWrapper, converted to v1beta2 if it has another version."""
 
     def demand(self, spec: Mapping[str, object]) -> Object | None:
-        """Return the part of the status of an AppWrapper of the first generation (MCAD) that states its demand; None
-        for an AppWrapper of the second generation."""
+        """Return the resource demand for the status of an AppWrapper of the first generation (MCAD); None for an
+        AppWrapper of the second generation."""
 
     def expected(self, app_wrapper: Object) -> int:
         """Return the expected number of pods. Raises PhalanxError if the components can never be created."""

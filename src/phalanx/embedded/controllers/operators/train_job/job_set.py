@@ -129,8 +129,8 @@ def _containers(part: Object, names: Sequence[str]) -> Iterator[Object]:
 
 
 def _say(container: Object, said: Mapping[str, Any]) -> None:
-    """Replace image, command, arguments and resources of the runtime's trainer by those of the TrainJob, and merge the
-    environment variables."""
+    """Set image, command, arguments and resources of the trainer's container to the values in the TrainJob, and merge
+    the environment variables."""
     for field in ("image", "command", "args"):
         if said.get(field):
             container[field] = said[field]

@@ -4,8 +4,8 @@ Volcano's webhook writes the defaults into the object. This module applies the s
 an object without the defaults has the same meaning. Source: pkg/webhooks/admission/jobs/mutate of Volcano v1.15.1.
 
 The second part applies the lifecycle policies of a Job and its tasks: it chooses the action for an event. The policies
-of a task are searched before those of its job, and the first policy that matches applies. Pods of an earlier version of
-the job, and pods that the controller itself deletes, cause no events. Source:
+of a task are searched before the policies of its job, and the first policy that matches applies. Pods of an earlier
+version of the job, and pods that the controller itself deletes, cause no events. Source:
 pkg/controllers/job/job_controller_util.go (applyPolicies) of Volcano v1.15.1."""
 
 from __future__ import annotations
@@ -130,9 +130,9 @@ def read_job(job: Object) -> JobSpec:
 
 
 def never_starts(job: JobSpec) -> str:
-    """Return a text that explains why no pod of the job can ever start, with a solution for the user; "" if some pods
-    can start. No pod can start if the gang needs pods of a task that waits until another task of the same gang runs
-    (`dependsOn`). Volcano lets such a job wait for ever, and reports nothing."""
+    """Return a message for the user that explains why no pod of the job can ever start and how to correct that; "" if
+    some pods can start. No pod can start if the gang needs pods of a task that waits until another task of the same
+    gang runs (`dependsOn`). Volcano lets such a job wait for ever, and reports nothing."""
     late = [task for task in job.tasks if task.depends_on]
     first = sum(task.replicas for task in job.tasks if not task.depends_on)
     of_tasks = sum(task.minimum for task in job.tasks)
@@ -235,7 +235,7 @@ class Due:
 
 
 def go_seconds(text: str) -> float | None:
-    """Return the seconds of a Go duration such as `1m30s`; None if the text is not a duration."""
+    """Return the seconds of a Go duration such as `1m30s`; None if the string is not a duration."""
     parts = _DURATION.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text.lstrip("+"):
         return None

@@ -72,7 +72,7 @@ class PodGroupController(Reconciler):
 
 
 def never_complete(owner: Object, minimum: int) -> str:
-    """If the owner can never have `minimum` pods at the same time, return a text with the reason and a solution;
+    """If the owner can never have `minimum` pods at the same time, return a message with the reason and a solution;
     otherwise return ""."""
     spec, kind = owner.get("spec") or {}, owner["kind"]
     replicas = int(spec.get("replicas", 1))

@@ -24,9 +24,9 @@ _CHUNK = 1 << 18
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogOptions:
-    """The options of a request for a log (PodLogOptions). `since`: return only lines with this time or a later time
-    (RFC 3339 times, or their beginnings, can be compared as text). `look_s`: the pause between two reads while
-    following."""
+    """The options of a request for a log (PodLogOptions). `since`: return only lines with this time or a later time.
+    The times are compared as strings, which is correct for RFC 3339 times and for their beginnings. `look_s`: the pause
+    between two reads while following."""
 
     follow: bool = False
     tail_lines: int | None = None

@@ -1,5 +1,5 @@
-"""The files of a shim: the type of the specification that it reads, and a function that writes the other files
-atomically. A process is identified by its pid and its start time."""
+"""The files of a shim. This module defines the type of the specification that the shim reads, and a function that
+writes the shim's other files atomically. A process is identified by its pid and its start time."""
 
 from __future__ import annotations
 

@@ -284,7 +284,7 @@ def probe_confined(folder: str) -> str:
 
 
 def probe_root(root: ShimRoot, user_namespace: bool) -> str:
-    """Return "" if this process can give a program a root of its own, otherwise the reason why it cannot."""
+    """Return "" if this process can give a program its own root directory, otherwise the reason why it cannot."""
     spec: ShimSpec = {"root": root, "mounts": [], "host_name": "probe", "user_namespace": user_namespace}
     try:
         separate_processes(spec)
