@@ -183,7 +183,8 @@ class DisruptionController:
         ]
 
     async def _scale(self, pods: list[Object]) -> int:
-        """Return the number of replicas of these pods' controllers, read from their scale subresource."""
+        """Return the sum of the desired replicas of these pods' controllers, which is read from their scale
+        subresources."""
         owners = {
             (owner["apiVersion"], owner["kind"], owner["name"]): pod["metadata"]["namespace"]
             for pod in pods

@@ -56,7 +56,7 @@ _CONVERTED |= {sort: sort for sort in ("int", "uint", "double", "bool")}
 
 
 def _in_go(error: str) -> str:
-    """Return the message that the Go library has for an error of a function."""
+    """Return the message of cel-go for an error that a function raised."""
     found = _CALL_ERROR.fullmatch(error)
     if found is None:
         return _of_operator(error)
@@ -76,7 +76,7 @@ def _of_operator(error: str) -> str:
 
 
 def _worded(error: str) -> str:
-    """Return the message that the Go library has for an error of the parser."""
+    """Return the message of cel-go for an error of the parser."""
     found = _PARSE_ERROR.match(error)
     return error[found.end() :].replace("\n| ", "\n | ") if found else error
 
@@ -241,7 +241,7 @@ class CelScope:
 
     def add(self, name: str, value: object) -> None:
         """Add the result of an expression as a variable. After that, results of this scope are no longer cached,
-        because JSON does not distinguish all values."""
+        because different values may have the same JSON."""
         self.variables[name], self.content = value, b""
         self.context.add_variable(name, value)
 
@@ -317,7 +317,7 @@ class Expression:
 
 
 def _size(scope: CelScope) -> int:
-    """Return the size of the variables in bytes, as JSON."""
+    """Return the size of the variables' JSON in bytes."""
     return len(msgspec.json.encode(scope.variables, enc_hook=repr))
 
 
@@ -340,7 +340,7 @@ class CelView:
             _enter(self._wanted, path)
 
     def of(self, variables: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the variables with only the needed fields. The values are shared with the argument."""
+        """Return the variables with only the needed fields. The values are not copied."""
         return {name: _only(value, self._wanted[name]) for name, value in variables.items() if name in self._wanted}
 
     def looks_at(self, variable: str) -> bool:

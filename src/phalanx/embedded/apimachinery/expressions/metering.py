@@ -70,7 +70,7 @@ _TYPES = frozenset(
 
 class Budget:
     """The budget of an evaluation: the number of comprehension steps that are left, and the processor time of this
-    thread at which the evaluation must end. The time starts with the first step."""
+    thread at which the evaluation must end. The time is measured from the first step."""
 
     __slots__ = ("_end_s", "left")
 

@@ -66,7 +66,7 @@ _OWN_ROUNDS: Mapping[tuple[str, str], tuple[int, int]] = {
     ("storage.k8s.io", "csinodes"): (0, 1),
     ("storage.k8s.io", "volumeattachments"): (0, 1),
 }
-# API groups for whose kinds a finalizer needs no domain: it only has to be a qualified name.
+# API groups in whose objects a finalizer needs no domain: every qualified name is valid.
 _ANY_FINALIZER = frozenset({"coordination.k8s.io", "admissionregistration.k8s.io", "apiextensions.k8s.io"})
 
 

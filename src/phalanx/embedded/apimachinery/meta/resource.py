@@ -7,7 +7,7 @@ HTTP, storage or watches.
 Steps of a create: decode, schema (unknown fields, types), `default`, `prepare_create`, admission, `validate`, store.
 Steps of an update or patch: decode or patch, schema, `default`, `prepare_update`, admission, `validate` +
 `validate_update`, store. Objects are plain JSON values (dicts as decoded by msgspec). Every hook edits `obj` in place
-or returns causes. A hook keeps no reference to its arguments, and does not change `old`.
+or returns the causes of a refusal. A hook keeps no reference to its arguments, and does not change `old`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class ResourceStrategy:
     deletion_counts: bool = True
     # The policy for the dependents if a DELETE names no propagationPolicy: "background", or "orphan" (batch/v1 Job).
     default_propagation: str = "background"
-    delete_warning: str = ""  # the warning for a request without a propagation policy
+    delete_warning: str = ""  # the warning for a DELETE without a propagation policy
 
     def default(self, obj: Object) -> None:
         """Set the defaults of fields that the user left out (SetDefaults_*). This method runs on every decoded or

@@ -66,8 +66,8 @@ def apply(
     subresource: str = "",
     now: str,
 ) -> Object:
-    """Return the object after `manager` has applied `config`, with its managedFields. `live`: the object before; None
-    to create it. `now`: the present as an RFC 3339 time.
+    """Return the object after `manager` has applied `config`, with its managedFields. `live`: the stored object; None
+    if the apply creates it. `now`: the present as an RFC 3339 time.
 
     Raises StatusError: 400 for another kind or a configuration with managedFields, 409 for conflicts, 500 for a field
     that the schema does not have.
@@ -133,7 +133,7 @@ def _pruned(wanted: Object, owned: Node, former: Node, kind: Type) -> Object:
     kept = union(with_named_fields(field_set(stripped, kind), kind), with_named_fields(owned, kind))
     again = _left(without(wanted, difference(all_fields, kept), kind))
     # Only fields that this manager owns are removed. A field without an owner stays. A field that another client has
-    # replaced by an update stays as well.
+    # changed by an update since then stays as well.
     gone = difference(all_fields, with_named_fields(field_set(again, kind), kind))
     return _left(without(wanted, intersection(gone, last), kind))
 

@@ -178,7 +178,7 @@ def store(obj: Object, owners: Iterable[FieldOwner]) -> None:
 
 
 def type_for(resource: Resource) -> Type:
-    """Return the schema of a kind that determines which of its fields managers can own."""
+    """Return the schema that determines which fields of a kind managers can own."""
     if resource.schema_name:
         return schema.type_of(resource.schema_name)
     source = resource.schema or {}

@@ -7,7 +7,7 @@ replaced.
 
 The items of a merged list are in the order of `$setElementOrder`, or, without it, in the order of the patch's items.
 Items that are only in the server's list keep their relative order. Such an item comes after the patch's items, unless
-it preceded one of them in the old list. For this reason a finalizer that a patch adds becomes the first one.
+it preceded one of them in the old list. For this reason a finalizer that a patch adds becomes the first in the list.
 
 The functions do not change their arguments. The result shares with the arguments all parts that the patch does not
 change. Source of the rules: k8s.io/apimachinery/pkg/util/strategicpatch/patch.go and the design document
@@ -89,7 +89,7 @@ def _merge_field(result: Json, key: str, value: object, kind: Type | None) -> No
 
 
 def _retained(current: Json, patch: Json) -> Json:
-    """Return a copy without the fields that `$retainKeys` does not name."""
+    """Return a copy with only the fields that `$retainKeys` names."""
     if RETAIN_KEYS not in patch:
         return dict(current)
     names = patch[RETAIN_KEYS]

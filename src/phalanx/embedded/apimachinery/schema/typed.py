@@ -268,8 +268,8 @@ def _left(value: object, node: Node | None, kind: Kind) -> object:
 
 
 def with_named_fields(root: Node, kind: Kind) -> Node:
-    """Return the set, and add each declared field if the set contains fields below it. So a field that holds a struct
-    is removed when all fields of the struct are removed."""
+    """Return the set with additional fields: each declared field of which the set already contains subfields. So a
+    field that holds a struct is removed when all fields of the struct are removed."""
     result: dict[str, Node] = {}
     for element, node in root.items():
         if element == ".":

@@ -2,8 +2,8 @@
 orphans them.
 
 The collector watches every kind whose objects can be deleted (`watched_kinds`), and keeps the graph of owners
-(`ownership`). The graph alone is not enough for a deletion, because the watch of the owner's kind may lag, or the owner
-may never have existed. So the collector first checks at the server that the owner is absent (`owner_states`).
+(`ownership`). The graph alone does not prove that an owner is absent, because the watch of the owner's kind may lag, or
+the owner may never have existed. So the collector first checks at the server that the owner is absent (`owner_states`).
 
 - Background: the owner no longer exists; the collector deletes its dependents one by one.
 - Foreground: the owner has the finalizer `foregroundDeletion`. The collector deletes the dependents, and removes the

@@ -75,8 +75,8 @@ class PodCollector:
             log.info("pod %s is not collected: %s; again in %.0f s", key_of(pod), error, self._period_s)
 
     async def _lost_nodes(self, used: Iterable[str]) -> set[str]:
-        """Return the nodes that pods name, but that have been missing in the cache for long enough and do not exist at
-        the API server."""
+        """Return the lost nodes among the nodes that pods name. A lost node has been missing in the cache for long
+        enough, and does not exist at the API server either."""
         now_s, missing = self._clock(), {name for name in used if name not in self._nodes.objects}
         self._missed_since = {name: self._missed_since.get(name, now_s) for name in missing}
         due = [name for name, since_s in self._missed_since.items() if now_s - since_s >= self._missed_for_s]

@@ -2,8 +2,8 @@
 
 Events of one time window are combined before they are written. Equal messages become one Event with a count. If there
 are more than `_SIMILAR` different messages with the same reason and object, they become one Event "(combined from
-similar events)", as in client-go's correlator. A repetition is a PATCH of the Event's count. The write rate is limited,
-and the oldest Events are dropped when too many are queued, because no component depends on Events.
+similar events)", as in client-go's correlator. If an Event is repeated, only its count is changed by a PATCH. The write
+rate is limited, and the oldest Events are dropped when too many are queued, because no component depends on Events.
 """
 
 from __future__ import annotations

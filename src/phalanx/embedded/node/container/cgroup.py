@@ -15,8 +15,9 @@ Groups are created below the agent's own group, never at the root, because the a
 the tree. Each of the controllers cpu, memory and pids is used in the hierarchy that has it. Limits that cannot be
 enforced are listed in `problems`, with a remedy.
 
-CPU time is divided at every level of the tree. All pods together have a share for the node's allocatable CPUs, in
-competition with the machine's other processes. Each pod, and each container, has a share for its CPU request."""
+CPU time is divided at every level of the tree. All pods together have a CPU weight that corresponds to the node's
+allocatable CPUs; they compete with the machine's other processes. Each pod, and each container, has a weight that
+corresponds to its CPU request."""
 
 from __future__ import annotations
 

@@ -60,8 +60,8 @@ class Naming:
         self._changed.set()
 
     def knows_peers(self, pod: Object) -> bool:
-        """Return True if the names below the pod's `subdomain` are known. This is so if the service exists, and each
-        pod of the same controller that is on this node or may be bound to it has a known address."""
+        """Return True if the names below the pod's `subdomain` are known: the service exists, and the address of each
+        peer is known. Peers are the pods of the same controller that are on this node or may still be bound to it."""
         meta, domain = pod["metadata"], pod["spec"].get("subdomain")
         controller = _controller(meta)
         if not domain or not controller:

@@ -136,7 +136,7 @@ def _live(
 
 
 def _startup(said: _Said, *, done: bool) -> None:
-    """Report that the replicated jobs are starting until all have started in order."""
+    """Until all replicated jobs have started in their order, report that they are starting."""
     said.set("StartupPolicyInProgress", not done, "StartupPolicyInProgress", "startup policy in progress")
     if done:
         said.set("StartupPolicyCompleted", True, "StartupPolicyCompleted", "startup policy completed")

@@ -117,8 +117,8 @@ def owner(obj: Object) -> dict[str, Any]:
 
 
 def template_patch(job_set: Object, replica: Replica, job: Object) -> Object:
-    """Return the changes of a Job's pod template before its resumption, as a merge patch. As in the operator, maps are
-    merged, and lists of the Job are replaced by lists of the JobSet."""
+    """Return a merge patch that updates the pod template of a Job before the Job is resumed. As in the operator, maps
+    are merged, and lists of the Job are replaced by lists of the JobSet."""
     wanted, now = make_job(job_set, replica, suspended=False)["spec"]["template"], job["spec"]["template"]
     found: Object = {}
     for outer, name in MUTABLE:

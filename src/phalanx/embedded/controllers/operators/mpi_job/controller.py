@@ -187,8 +187,8 @@ class MPIJobController(Reconciler):
         await self._calls.patch(JOBS, launcher, {"spec": spec})
 
     async def _furnish(self, job: Object, workers: Sequence[Object]) -> None:
-        """Create the Service, the key and the list of hosts, and update the list from the pods. Objects that a user
-        deletes later are not created again."""
+        """Create the Service, the Secret with the key, and the ConfigMap with the list of hosts. Update the list from
+        the pods. Objects that a user deletes later are not created again."""
         uid, data = job["metadata"]["uid"], config(job, [pod["metadata"]["name"] for pod in workers if _runs(pod)])
         if self._told.get(uid) == data:
             return
@@ -249,7 +249,7 @@ def _number(job: Object, pod: Object) -> int:
 
 
 def _template_patch(wanted: Object, now: Object) -> Object:
-    """Return the changes of a pod template that are allowed while its Job is suspended, as a merge patch."""
+    """Return a merge patch with the changes of a pod template that are allowed while its Job is suspended."""
     found: Object = {}
     for outer, name in _MUTABLE:
         new, old = (wanted.get(outer) or {}).get(name), (now.get(outer) or {}).get(name)

@@ -33,8 +33,8 @@ def container_limits(start: ContainerStart, others_files: tuple[str, ...]) -> Cg
 
 
 def resource_limits(around: Surroundings, ask: Mapping[str, int], most: Mapping[str, int]) -> CgroupLimits:
-    """Return the kernel's limits for a container with the requests `ask` and the limits `most`, without its CPUs,
-    device files and number of processes."""
+    """Return the kernel's limits for a container with the requests `ask` and the limits `most`. The caller adds the
+    CPUs, the device files and the number of processes."""
     default, offered = default_memory_bytes(around), around.settings.rdma
     return CgroupLimits(
         cpu_request_milli=ask.get("cpu", 0),
