@@ -1,5 +1,5 @@
 """A cache for functions whose arguments come from users. It holds a limited number of results, and does not store
-results for long strings .
+results for long strings.
 
 `functools.lru_cache` limits the number of entries, not their bytes. But a string in a request may have several
 megabytes. Without the limit on the length of strings, a user could fill the memory with long cache keys.

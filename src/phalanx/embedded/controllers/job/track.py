@@ -33,7 +33,7 @@ from phalanx.embedded.controllers.job.fields import (
 from phalanx.embedded.controllers.job.view import JobObservation, has_failed, judge, valid_index
 from phalanx.embedded.controllers.runtime.pod_state import completion_index, is_tracked, phase, uid_of
 
-MOST_UNCOUNTED = 500  # keeps the lists in the status below about 20 KB
+MOST_UNCOUNTED = 500  # with this maximum, the lists in the status have less than about 20 KB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

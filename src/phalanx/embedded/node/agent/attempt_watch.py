@@ -20,7 +20,7 @@ from phalanx.embedded.node.pod.cause import out_of_memory
 _LOOK_S = 0.05  # the interval between checks for the run record of a container that another process started
 # The maximum size of a termination message that is read from the end of the log (FallbackToLogsOnError).
 _MESSAGE_BYTES, _MESSAGE_LINES = 2048, 80
-# the maximum size of the end of the log that is copied into the exit record
+# the exit record contains the end of the log, with at most this many bytes and lines
 _LOG_END_BYTES, _LOG_END_LINES = 1024, 5
 
 

@@ -1,4 +1,4 @@
-"""Read the machine's size, GPUs and names, once at the start of the agent."""
+"""Read the capacity, the GPUs and the names of the machine, once at the start of the agent."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ from phalanx.errors import PhalanxError
 _MOST = 32
 _PODS, _SERVICES = IPv4Address("127.64.0.0"), IPv4Address("127.96.0.0")
 _SIZE = 1 << 16
-_ROOTS = 64 * _SIZE  # clusters of root have the addresses that begin at 127.128.0.0 and 127.160.0.0
+_ROOTS = 64 * _SIZE  # the networks of root's nodes begin at 127.128.0.0 (pods) and 127.160.0.0 (services)
 _CLAIMS = Path("/run")
 
 

@@ -9,8 +9,8 @@ from phalanx.embedded.node.pod.admission import GPU, requests
 from phalanx.embedded.node.pod.record import PodRecord
 
 Object = Mapping[str, Any]
-DEVICES = "phalanx.dev/devices"  # this annotation lists all devices of a node, or the assigned devices of a pod
-_SHARING = "gpu-fraction-container-name"  # annotation of KAI: the container that uses a share of a GPU
+DEVICES = "phalanx.dev/devices"  # the annotation that lists all devices of a node, or the devices that a pod gets
+_SHARING = "gpu-fraction-container-name"  # KAI's annotation with the name of the container that uses the share of a GPU
 
 
 def told_devices(pod: Object, ids: Sequence[str]) -> tuple[str, ...]:

@@ -99,7 +99,7 @@ Frame = SpdyOpened | Data | Reset | Pinged
 
 
 class SpdyConnection:
-    """The server's side of a connection, without its transport."""
+    """The server's side of the protocol for one connection. The caller sends and receives the bytes."""
 
     def __init__(self) -> None:
         self._rest = bytearray()

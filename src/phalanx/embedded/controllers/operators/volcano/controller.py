@@ -300,8 +300,8 @@ class VolcanoJobObjects:
 
 
 def _forget_plugins(status: dict[str, Any]) -> None:
-    """Remove the plugins' deleted objects from the status. The job's volumes stay in the status until the job is
-    deleted."""
+    """Remove the objects of plugins, which have been deleted, from the status. The job's volumes stay in the status
+    until the job is deleted."""
     kept = status.get("controlledResources") or {}
     kept = {key: value for key, value in kept.items() if not key.startswith("plugin-")}
     status.pop("controlledResources", None)

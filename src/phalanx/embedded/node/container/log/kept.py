@@ -19,7 +19,8 @@ from phalanx.embedded.node.container.durable import write_whole
 
 FOLDER = "kept-logs"  # the folder of kept logs in the data directory of a node
 _RECORD = "pod.json"
-_NAME = re.compile(r"[a-z0-9][-a-z0-9.]{0,252}")  # names of namespaces, uids and containers; never a path
+# the form of the names of namespaces and containers, and of uids; a path never has this form
+_NAME = re.compile(r"[a-z0-9][-a-z0-9.]{0,252}")
 _MOST_PODS = 5_000  # the maximum number of pods of a namespace in a list
 
 
