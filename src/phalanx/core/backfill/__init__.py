@@ -1,4 +1,4 @@
-"""Backfill: decide which waiting jobs have a reservation, and which jobs may start because they delay no reservation.
+"""Backfill: decide which waiting jobs get a reservation, and which other jobs may start now without delaying one.
 
 Parts, lowest first:
 

@@ -23,7 +23,7 @@ from phalanx.state.classes import Demand, Gang
 
 Free = dict[str, NDArray[np.int64]]  # resource -> the free amount of each row, as in `shadow_time`
 
-LARGEST = 1 << 14  # the largest product of nodes and pods of the job
+LARGEST = 1 << 14  # the limit on the number of nodes times the number of pods of the job
 NONE = -1
 
 

@@ -15,7 +15,7 @@ bf_resolution has the same effect.)
 For a cluster of one node (a laptop, or a workload log of one large machine), this module also has a capacity profile
 that uses plain integers.
 
-`OneNodeProfile` has the same methods as `CapacityProfile`, which serves clusters of many nodes. With one node, a level
+`OneNodeProfile` has the same methods as `CapacityProfile`, which is for clusters of many nodes. With one node, a level
 is one number per resource, and a loop over a few hundred levels costs less than one operation on arrays. For a gang
 with one role and no constraints on nodes, counting alone shows whether it fits. For any other gang, the usual placement
 code is called with the amounts that stay free during the run of the gang."""
@@ -288,8 +288,8 @@ class OneNodeProfile:
         return known
 
     def possible(self, gang: Gang, runs_s: float) -> Iterator[int]:
-        """Yield the levels at which the gang could start, as far as counting can show it: the free amounts are enough
-        in the level and in all levels of the following `runs_s` seconds."""
+        """Yield the levels at which the gang could start: its requests fit into the free amounts of the level, and of
+        all levels of the following `runs_s` seconds."""
         times, first = self.times, 0
         for stop in self.short(gang):
             while first < stop and times[stop] >= times[first] + runs_s:

@@ -178,8 +178,8 @@ class ReleaseTimeline:
         return self._read[at] if at < len(self._read) else None
 
     def _first(self, gang: Gang) -> tuple[int | None, Free]:
-        """Return the number of releases after which the gang fits by `has_room`, and the free amounts after these
-        releases. The number is None if the gang does not even fit after all releases."""
+        """Return how many releases are needed so that the gang fits by `has_room`, and the free amounts after these
+        releases. The number is None if all releases together are not enough."""
         low, free, step = 0, {resource: column.copy() for resource, column in self.free.items()}, FIRST_BLOCK
         if has_room(self.columns, free, gang):
             return 0, free
@@ -221,8 +221,8 @@ class ReleaseBlock:
             np.add.at(column, self.rows[:entries], self.amounts(resource)[:entries])
 
     def first(self, columns: NodeTable, free: Free, gang: Gang) -> int | None:
-        """Return the number of releases of the block after which the gang fits, by `has_room`; None if the gang does
-        not even fit after all releases of the block."""
+        """Return how many releases of the block are needed so that the gang fits by `has_room`; None if all of them
+        together are not enough."""
         most = 0
         for demand, role in zip(gang.demands, gang.roles, strict=True):
             if role.minimum:
@@ -234,8 +234,8 @@ class ReleaseBlock:
         return most
 
     def _first_of(self, free: Free, asks: Amounts, allowed: NDArray[np.bool_], missing: int) -> int | None:
-        """Return the number of releases of the block after which `missing` more pods with the requests `asks` fit on
-        the rows of the mask `allowed`; None if even all releases are not enough."""
+        """Return how many releases of the block are needed so that `missing` more pods with the requests `asks` fit on
+        the rows of the mask `allowed`; None if all of them together are not enough."""
         if missing <= 0:
             return 0
         if not len(self.rows) or any(resource not in free for resource, _ in asks):

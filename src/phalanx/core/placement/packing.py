@@ -164,7 +164,8 @@ def by_size(draft: Draft, gang: Gang, roles: Sequence[int]) -> Sequence[int]:
 
 
 def other_orders(rooms: dict[int, int], roles: Sequence[Role]) -> Iterator[Sequence[int]]:
-    """Yield other orders of the roles. The first order begins with the scarcest role."""
+    """Yield the orders of the roles for step 2 of the module docstring. The first order begins with the scarcest
+    role."""
     scarcest = sorted(rooms, key=lambda role: rooms[role] / max(1, roles[role].minimum))
     return islice(permutations(scarcest), ORDERS)
 

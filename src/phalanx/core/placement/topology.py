@@ -103,7 +103,7 @@ def found_domains(facts: NodeAttributes, keys: tuple[str, ...]) -> TopologyDomai
 
 Counts: TypeAlias = NDArray[np.int64]
 Indices: TypeAlias = NDArray[np.intp]
-UNBOUNDED = 2**31  # if one node could hold more pods than this number, it counts as this number
+UNBOUNDED = 2**31  # the number of pods that one node could hold is limited to this value
 
 
 class SliceDepth(NamedTuple):
@@ -154,8 +154,8 @@ def topology_constraint(draft: Draft, near: TopologyRequest) -> TopologyConstrai
     layers: list[SliceDepth] = []
     for pods, level in near.slices:
         depth = levels.index(level)
-        # A layer is left out if its level is not finer than the level of the layer before it, because the larger slices
-        # of the earlier layer already require an equal or finer level.
+        # Leave out a layer whose level is not finer than the level of the layer before it. The larger slices of that
+        # layer must already be in one domain of an equal or finer level.
         if pods > 1 and (not layers or depth > layers[-1].depth):
             layers.append(SliceDepth(depth, pods))
     anywhere = TopologyConstraint(levels, -1, near.balanced, tuple(layers), tuple(layers))

@@ -1,15 +1,15 @@
 """The candidates of one search for victims. A candidate is a single pod above a gang's minimum (a surplus pod), or a
 whole gang.
 
-Candidates are numbered: first all single pods, then all gangs. `evict` checks whether the policy allows to evict a
-candidate. If the policy allows the eviction, `evict` releases the candidate's charge in the ledger and frees its
-capacity on the draft. `restore` undoes an eviction. If a gang is evicted, its remaining surplus pods are evicted, too,
-and the pods that this cycle has placed for the gang are removed.
+Candidates are numbered: first all single pods, then all gangs. `evict` checks whether the policy allows the eviction of
+a candidate. If so, it releases the candidate's charge in the ledger and frees its capacity on the draft. `restore`
+undoes an eviction. If a gang is evicted, its remaining surplus pods are evicted, too, and the pods that this cycle has
+placed for the gang are removed.
 
-Whether the policy allows to preempt a candidate must not depend on the order in which victims were chosen (rule R18).
-So the policy judges each candidate as if some earlier victims were still running. If the candidate is a gang, these are
-the surplus pods among the victims; if it is a surplus pod, the gangs among the victims. Victims from the preemptor's
-own queue are always treated as still running."""
+Whether the policy allows the preemption of a candidate must not depend on the order in which victims were chosen (rule
+R18). So the policy judges each candidate as if some earlier victims were still running. If the candidate is a gang,
+these are the surplus pods among the victims; if it is a surplus pod, the gangs among the victims. Victims from the
+preemptor's own queue are always treated as still running."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class MovePolicy(PreemptionPolicy):
         return may, np.zeros(len(may), np.int64)
 
     def rule_for(self, number: int, *, whole: bool, loss: Callable[[], Charge | None]) -> PreemptionRule | None:
-        """Return the rule that allows to move the job; None if no rule allows it."""
+        """Return the rule that allows moving the job; None if no rule allows it."""
         queue = self.running_pods.queues[self.running_pods.of_jobs("queue")[number]]
         return PreemptionRule.CONSOLIDATION if whole and self._budget(queue) > 0 else None
 

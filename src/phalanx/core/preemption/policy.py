@@ -246,7 +246,7 @@ class PreemptionPolicy:
         return preemption_budget(self.cluster, queue, self.now_s, self.spent)
 
     def outranks(self, record: JobRecord, charge: Charge) -> bool:
-        """Return whether this policy would allow to preempt the job of `record`, supposing that it were
+        """Return whether this policy would allow the preemption of the job of `record`, supposing that this job were
         running. `charge`: the charge of that job, which the ledger already includes."""
         job, queue, priority = record.job, record.queue, clamped_priority(record.job.priority)
         if not job.preemptible:
@@ -273,12 +273,12 @@ class PreemptionPolicy:
         theirs = queue_preemption(self.cluster, queue)
         return queue != self.queue and (theirs.reclaim is not ReclaimWithinCohort.NEVER or theirs.borrowing)
 
-    # The rule that allows to evict a job now, after the evictions so far
+    # The rule that allows the eviction of a job now, after the evictions so far
 
     def rule_for(self, number: int, *, whole: bool, loss: Callable[[], Charge | None]) -> PreemptionRule | None:
-        """Return the rule that allows to evict the job now; None if no rule does. `number`: the number of the job.
-        `whole`: True for the whole job, False for one pod. `loss`: a function that returns the amounts charged for the
-        evicted job or pod."""
+        """Return the rule that allows the eviction now; None if no rule does. `number`: the number of the job. `whole`:
+        True for the whole job, False for one pod. `loss`: a function that returns the amounts charged for the evicted
+        job or pod."""
         residents = self.running_pods
         queue = residents.queues[residents.of_jobs("queue")[number]]
         if whole and self._budget(queue) <= 0:
@@ -289,8 +289,8 @@ class PreemptionPolicy:
         return self._strongest(queue, priority, loss)
 
     def _strongest(self, queue: str, priority: int, loss: Callable[[], Charge | None]) -> PreemptionRule | None:
-        """Return the first of the rules (in the order of `_rules`) that allows to preempt a job of `queue` with this
-        priority; None if no rule does. `loss`: a function that returns the amounts charged for the victim."""
+        """Return the first of the rules (in the order of `_rules`) that allows the preemption of a job of `queue` with
+        this priority; None if no rule does. `loss`: a function that returns the amounts charged for the victim."""
         rule = next((rule for rule in self._rules(queue) if priority <= self._bound(rule, queue)), None)
         if rule is PreemptionRule.FAIR_SHARE and self.final and not self._stays_richer(self._tie(queue), loss):
             return None
@@ -333,7 +333,7 @@ class PreemptionPolicy:
         return wants.reclaim is not ReclaimWithinCohort.NEVER or any(map(self._may_reclaim, branch.children.values()))
 
     def _rules(self, queue: str) -> Sequence[PreemptionRule]:
-        """Return the rules that at present allow to preempt jobs of `queue`, the strongest first."""
+        """Return the rules that at present allow the preemption of jobs of `queue`, the strongest first."""
         wants = self.preemption
         if wants.reclaim is ReclaimWithinCohort.NEVER and not wants.borrowing:
             return ()
@@ -455,8 +455,8 @@ class GuaranteeOnlyPolicy(PreemptionPolicy):
 
 
 def richest_children(context: PreemptionContext) -> Mapping[str, DominantShare]:
-    """Return a mapping: branch -> the highest share among its children. Only children that have a queue in the table of
-    running pods are considered."""
+    """Return a mapping: branch -> the highest share among its children. Only children with running pods, in their own
+    queue or in a queue below, are considered."""
     version, richest = context.ledger.version, context.richest.get(context.ledger.version)
     if richest is None:
         tree, richest = context.cluster.tree, dict.fromkeys(context.cluster.tree.branches, share.NOTHING)

@@ -1,4 +1,5 @@
-"""Find victims for a job, and try them on the draft before any job is stopped.
+"""Find victims for a job. The search tests on the draft whether the job fits without the victims, before any job is
+stopped.
 
 A *candidate* is a pod or a gang that may be evicted. The search looks for a small set of candidates whose eviction
 frees enough quota and enough capacity on nodes. The search has three steps:
@@ -143,9 +144,9 @@ def at_once_if_free(context: PreemptionContext, found: PreemptionPlan) -> Preemp
 def may_help(
     context: PreemptionContext, job: Job, cost: Cost, rights: type[PreemptionPolicy] = PreemptionPolicy
 ) -> bool:
-    """Return whether a search for victims could succeed: a pod is terminating, or the policy allows to preempt some
-    job. Most searches end with this check, because as long as all queues stay within their guarantees, no queue may
-    preempt jobs of another queue."""
+    """Return whether a search for victims could succeed: a pod is terminating, or the policy allows the preemption of
+    some job. Most searches end with this check, because as long as all queues stay within their guarantees, no queue
+    may preempt jobs of another queue."""
     leaving = bool(context.leaving or context.cluster.leaving)
     return leaving or rights(context, job, cost).has_candidates()
 

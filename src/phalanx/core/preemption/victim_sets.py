@@ -381,7 +381,7 @@ class Choice:
         return [*members, *order]
 
     def _may_go_after(self, members: list[int], candidate: int) -> bool:
-        """Return whether the policy allows to evict the candidate after all other members were evicted."""
+        """Return whether the policy allows the eviction of the candidate after all other members were evicted."""
         for each in members:
             if each != candidate:
                 self.candidates.go(each, PreemptionRule.WITHIN)

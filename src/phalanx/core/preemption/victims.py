@@ -403,8 +403,8 @@ def gained(
     claims: Evictions,
     chosen: list[int],
 ) -> int:
-    """Evict the candidates `members` if the policy allows to evict all of them, and if the eviction frees capacity for
-    further pods at `positions`. Return the number of these further pods; 0 if no candidate was evicted."""
+    """Evict the candidates `members` if the policy allows the eviction of all of them, and if the eviction frees
+    capacity for further pods at `positions`. Return the number of these further pods; 0 if no candidate was evicted."""
     if any(field.gone[candidate] for candidate in members):
         return 0
     before = room_on(field, demand, positions)

@@ -25,8 +25,8 @@ from phalanx.model.job import GangTree
 from phalanx.state.classes import Gang
 from phalanx.state.cluster import Cluster
 
-# At most this many kinds of members get a choice of their own. For each choice, at most this many members are tested
-# one by one, whether quota allows to put them back. For a gang of many roles, both limits are lower (`trial_limit`).
+# At most this many kinds of members get a choice of their own. For each choice, at most this many members are put back
+# one by one to test whether quota allows it. For a gang of many roles, both limits are lower (`trial_limit`).
 TRIES = 32
 # the limit times the number of the gang's roles is at most this number
 ROLES = 4096

@@ -1,4 +1,4 @@
-"""Find the nodes that match a pod's node constraints, and count how many pods each node holds.
+"""Find the nodes that match a pod's node constraints, and count how many such pods each node could hold.
 
 The rules are those of kube-scheduler's filters (k8s.io/component-helpers scheduling/corev1, plugins NodeAffinity,
 TaintToleration, NodeUnschedulable, NodeResourcesFit), applied to all rows of `NodeAttributes` and `NodeTable` at once.
