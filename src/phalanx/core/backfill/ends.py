@@ -54,7 +54,7 @@ class CycleEnds:
         self._granted: list[tuple[float, Gang, Sequence[Placement]]] = []
         self._foreseen = False  # True if at least one granted job has a known end
         self._at_last: Free = {}
-        # `_at_last` already includes this many grants, leaving jobs and shrunk slots
+        # The numbers of grants, of leaving jobs and of shrunk slots when `_at_last` was last updated.
         self._known = (0, 0, 0)
 
     @property
@@ -98,9 +98,9 @@ class CycleEnds:
 
     def anyone_leaves_now(self) -> bool:
         """Return whether pods terminate now, or a running job has exceeded its time limit. The forecast already counts
-        the capacity of such pods as free. If there are none, forecast and nodes have the same free capacity now. A job
-        that then fits now in the forecast, but not on the nodes, is not blocked by missing amounts, so its start cannot
-        be foreseen."""
+        the capacity of such pods as free. If there are none, forecast and nodes have the same free capacity now.
+        Suppose that in this case the forecast has capacity for a job now, but the job cannot be placed on the nodes.
+        Then another cause than missing amounts blocks the job, so its start cannot be foreseen."""
         leaving = self.cluster.ends.order[:1]
         is_overdue = bool(leaving) and leaving[0][0] <= self.now_s
         return is_overdue or bool(self.cluster.leaving or self.leaving or self.shrunk)

@@ -79,8 +79,8 @@ def fitting(
 
 def knapsack(fits: list[list[int]], pods: int, wanted: int) -> list[int]:
     """Divide `pods` pods of the job among the nodes so that at least `wanted` pods of the first reservation fit. Return
-    the number of pods for each node; an empty list if there is no solution. `fits`: for each node, the result of
-    `fitting`."""
+    the number of pods for each node; an empty list if there is no solution. `fits`: the result of `fitting` for each
+    node."""
     best = [[0] + [NONE] * pods]
     for node in fits:
         before = best[-1]

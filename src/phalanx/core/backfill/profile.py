@@ -6,7 +6,8 @@ Between two instants nothing changes. A *level* describes the time between two i
 node (row), with one array per resource. For each demand and level, the number of pods that fit is counted once, and
 updated when the level changes. A *stretch* is a sequence of consecutive levels that lasts at least as long as the gang
 runs. A few vector operations find the first stretch that may have enough capacity. The capacity of a node in a stretch
-is its minimum over the levels. The usual placement code then places the gang on this capacity.
+is the minimum of its free amounts over the levels of the stretch. The usual placement code then places the gang on this
+capacity.
 
 The number of levels times the number of nodes is at most about `CELLS`. If running jobs have too many different ends,
 neighbouring ends are merged into the latest of them. So the expected start of a job is never too early. (Slurm's

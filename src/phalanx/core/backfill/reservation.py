@@ -15,8 +15,8 @@ These rules (from docs/decisions/0008-backfill.md) also cover the case that two 
 - The capacity at the shadow time includes capacity that is released exactly at the shadow time.
 - A job that ends exactly at the shadow time does not delay the reservation.
 - A job without a time limit counts as never ending, so it may start only on capacity that the reservation does not
-  need. The start of a waiting job cannot be foreseen if it needs capacity of such a running job. The next job then gets
-  the reservation instead.
+  need. The start of a waiting job cannot be foreseen if it needs capacity of a running job without a time limit. The
+  next job then gets the reservation instead.
 
 If a job fits now, but only on nodes of the first reservation, the reservation may move to other nodes. The start of the
 reserved job must stay the same."""
@@ -58,13 +58,13 @@ from phalanx.state.cluster import Cluster, JobRecord, minimum_gang
 from phalanx.state.pending.request_class import Request
 
 TRIES = 64  # for each gang, at most this many start times are tried
-# at most this many times in a cycle, the first reservation is moved to other nodes so that another job can start
+# the maximum number of times that a cycle moves the first reservation to other nodes, so that another job can start
 MOVES = 8
 
 
 class WouldDelayReservation(NamedTuple):
     """The result of `place` for a job that has enough capacity now, but would delay a reservation if it started.
-    `reason` names the reserved job or the advance reservation."""
+    The reserved job, or the advance reservation, is named in `reason`."""
 
     reason: Reason
 

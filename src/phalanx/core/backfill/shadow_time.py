@@ -105,7 +105,7 @@ def held_by_slots(cluster: Cluster, job: str, slots: Collection[Slot]) -> HeldCa
 
 
 def held_without(cluster: Cluster, job: str, slots: Collection[Slot]) -> HeldCapacity:
-    """Return the capacity that a started job holds without the slots `slots`."""
+    """Return the capacity that a started job holds, except in the slots `slots`."""
     return held_by_slots(cluster, job, {*cluster.jobs[job].placements} - {*slots})
 
 

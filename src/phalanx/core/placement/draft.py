@@ -1,8 +1,8 @@
 """The draft: the free capacity of the nodes while one cycle decides, with an undo log. The nodes are in packing order
 (`core.placement.packing_order`).
 
-The cycle takes the capacity of its grants from the draft, never from the state. To try a gang, the caller takes a
-`mark`, places the gang, and calls `rewind` if the gang does not fit. So either the whole gang is placed, or all
+The cycle takes the capacity of its grants from the draft, never from the state. To try a gang, the caller calls `mark`
+and places the gang. If the gang does not fit, the caller calls `rewind`. So either the whole gang is placed, or all
 amounts, pod counts and devices of the draft are exactly as before. The packing order is sorted again when one node in
 25 has lost capacity; on a small cluster, this happens after every gang."""
 

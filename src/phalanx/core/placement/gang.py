@@ -6,11 +6,11 @@ whole or not at all. Then come the pods above the roles' minimums. `core.placeme
 without a topology request, and `core.placement.topology` the nodes of pods with a topology request.
 
 A gang is a tree (`model.job.GangTree`). If a subtree has a topology request, its members are placed inside one domain
-of the requested level. The domains are tried one after the other. Domains that can hold all pods of the subtree, by a
-count of pods, are tried first, the tightest of them first. If the level is only preferred, the domains of coarser
-levels are tried next, and at last all nodes. For a single role without constraints the count is exact: the role is
-placed if and only if some domain can hold it. Several members compete for the same nodes. So the placement of several
-members is a search, which tries at most `TRIES` domains in total.
+of the requested level. The domains are tried one after the other. First come the domains that can hold all pods of the
+subtree, according to a count of pods; the tightest of them is tried first. If the level is only preferred, the domains
+of coarser levels are tried next, and at last all nodes. For a single role without constraints the count is exact: the
+role is placed if and only if some domain can hold it. Several members compete for the same nodes. So the placement of
+several members is a search, which tries at most `TRIES` domains in total.
 
 Because of this limit, a gang of several roles or groups may fail to be placed although it would fit. The gang then
 waits, reports why its first attempt failed, and is tried again when more capacity is free. A placed gang is always
@@ -121,10 +121,10 @@ class PlacementAttempt:
         return not (unit.requires_topology() or unit.optional()) and self.packed(unit, within, None)
 
     def domains(self, unit: GangTree, within: Rows | None, style: TopologyConstraint) -> Iterator[Rows | None]:
-        """For each domain that can hold the subtree, by a count of pods, yield the mask of its positions. Domains of
-        the lowest rank in the topology request come first. Among domains of equal rank, domains that also hold all pods
-        above the minimum come first, the tightest first. Then come domains that hold only the minimum, the emptiest
-        first."""
+        """For each domain that can hold the subtree, according to a count of pods, yield the mask of its positions.
+        Domains of the lowest rank in the topology request come first. Among domains of equal rank, domains that also
+        hold all pods above the minimum come first, the tightest first. Then come domains that hold only the minimum,
+        the emptiest first."""
         if style.depth < 0:
             yield within
             return

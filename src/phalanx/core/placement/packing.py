@@ -173,8 +173,8 @@ def other_orders(rooms: dict[int, int], roles: Sequence[Role]) -> Iterator[Seque
 def fill(
     draft: Draft, demand: Demand, role: int, count: int, shares: list[PackedPods], within: Rows | None = None
 ) -> int:
-    """Place `count` pods of the demand on the draft, on the fullest nodes first, and append the placed pods to
-    `shares`. Return the number of pods for which there was no capacity."""
+    """Place `count` pods of the demand on the draft, on the fullest nodes first. Append the placed pods to `shares`.
+    Return the number of pods for which there was no capacity."""
     if not count:
         return 0
     if draft.ordinary(demand):

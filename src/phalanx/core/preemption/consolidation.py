@@ -6,10 +6,10 @@ Before any job is stopped, the search finds new placements for all moved jobs on
 free now or that other moved jobs leave. So each consolidation increases the number of running jobs, and there can be no
 endless series of consolidations.
 
-Only whole gangs are moved, of any priority, if their queue has the setting `consolidate`. Movable jobs are protected by
-the same rules as victims of preemption (opt-out, minimum run time, hourly budget). The search for victims also finds
-the jobs to move. If one of them cannot be placed on other nodes, the search is repeated without this job. There are at
-most `ATTEMPTS` searches."""
+Only whole gangs are moved, and only gangs of queues with the setting `consolidate`. Their priority does not matter.
+Movable jobs are protected by the same rules as victims of preemption (opt-out, minimum run time, hourly budget). The
+search for victims also finds the jobs to move. If one of them cannot be placed on other nodes, the search is repeated
+without this job. There are at most `ATTEMPTS` searches."""
 
 from __future__ import annotations
 

@@ -125,8 +125,8 @@ def nominated_later(cluster: Cluster, record: JobRecord, row: int) -> Mapping[st
 
 
 def leaver_in_the_way(cluster: Cluster, record: JobRecord) -> bool:
-    """Return whether the nominated job cannot start yet because of a terminating pod: its port, its device,
-    anti-affinity or topology spread."""
+    """Return whether a terminating pod prevents the start of the nominated job: by a host port or a device that both
+    need, by anti-affinity, or by topology spread."""
     if not record.devices and all(demand.unconstrained and demand.kind is None for demand in record.gang.demands):
         return False
     return any(

@@ -268,8 +268,8 @@ class PreemptionPolicy:
         return any(each.outranks(record, charge) for each in waiting)
 
     def may_lose_to(self, queue: str) -> bool:
-        """Return whether the settings of `queue` allow its jobs to preempt jobs of other queues, and so possibly of the
-        preemptor's queue. Return False if `queue` is the preemptor's queue."""
+        """Return whether the settings of `queue` allow its jobs to preempt jobs of other queues. Then they may also be
+        able to preempt jobs of the preemptor's queue. Return False if `queue` is the preemptor's queue."""
         theirs = queue_preemption(self.cluster, queue)
         return queue != self.queue and (theirs.reclaim is not ReclaimWithinCohort.NEVER or theirs.borrowing)
 
@@ -455,8 +455,8 @@ class GuaranteeOnlyPolicy(PreemptionPolicy):
 
 
 def richest_children(context: PreemptionContext) -> Mapping[str, DominantShare]:
-    """Return a mapping: branch -> the highest share among its children. Only children with running pods, in their own
-    queue or in a queue below, are considered."""
+    """Return a mapping: branch -> the highest share among its children. A child is ignored if neither the child itself
+    nor any queue below it has running pods."""
     version, richest = context.ledger.version, context.richest.get(context.ledger.version)
     if richest is None:
         tree, richest = context.cluster.tree, dict.fromkeys(context.cluster.tree.branches, share.NOTHING)
@@ -494,8 +494,8 @@ def next_chance_s(context: PreemptionContext) -> float | None:
 
 
 def preemption_budget(cluster: Cluster, queue: str, now_s: float, spent: Mapping[str, int]) -> int:
-    """Return how many more jobs of the queue may be preempted in this hour, by its hourly budget. `spent`: queue -> the
-    number of its jobs that this cycle has preempted."""
+    """Return how many more jobs of the queue may be preempted in this hour, according to its hourly budget. `spent`:
+    queue -> the number of its jobs that this cycle has preempted."""
     allowed = queue_preemption(cluster, queue).hourly_budget
     if allowed is None:
         return ANYBODY

@@ -240,8 +240,8 @@ class VictimSearch:
     # Evicting candidates until the nodes have enough capacity
 
     def make_room(self, extra: int) -> bool:
-        """For each role, evict candidates until the nodes can hold the role's minimum and `extra` further pods, by a
-        count of pods. Return whether they can hold the minimums of all roles."""
+        """For each role, evict candidates until the nodes can hold the role's minimum and `extra` further pods,
+        according to a count of pods. Return whether they can hold the minimums of all roles."""
         draft, known = self.draft, len(self.candidates.going)
         mark, filled = draft.mark(), list[PackedPods]()
         order = sorted(range(len(self.gang.roles)), key=lambda role: -draft.part_of_node(self.gang.demands[role]))
@@ -255,10 +255,10 @@ class VictimSearch:
         return True
 
     def make_room_for(self, role: int, minimum: int, extra: int, filled: list[PackedPods], *, last: bool) -> bool:
-        """Evict candidates until the nodes can hold `minimum` and `extra` further pods of the role, by a count of pods.
-        Return whether they can hold the minimum. `filled`: a list to which this function adds the pods that it places
-        on the draft. `last`: True for the last role, whose pods need not be placed on the draft, because no other role
-        follows."""
+        """Evict candidates until the nodes can hold `minimum` and `extra` further pods of the role, according to a
+        count of pods. Return whether they can hold the minimum. `filled`: a list to which this function adds the pods
+        that it places on the draft. `last`: True for the last role, whose pods need not be placed on the draft, because
+        no other role follows."""
         demand = self.gang.demands[role]
         missing = fill(self.draft, demand, role, minimum + extra, filled)
         if not missing:
@@ -296,7 +296,7 @@ class VictimSearch:
         return ledger.shortfall(self.ledger, branch, charge)
 
     def evict_for_shortfall(self, short: ledger.QuotaShortfall) -> bool:
-        """Evict candidates that are charged to the queue of the reached limit, until a smaller amount is missing.
+        """Evict candidates that are charged to the queue whose limit is reached, until a smaller amount is missing.
         Return False if no eviction achieves this."""
         candidates, field = self.candidates, self.candidates.field
         for candidate in in_victim_order(self.charged_there(short), field.tier, field.group, self.share_of):
@@ -309,8 +309,8 @@ class VictimSearch:
         return False
 
     def charged_there(self, short: ledger.QuotaShortfall) -> Ints:
-        """Return the candidates that are in or below the queue of the reached limit and are charged for the missing
-        resource. They are sorted: the first should be evicted first."""
+        """Return the candidates that are charged for the missing resource, in the queue whose limit is reached or in a
+        queue below it. They are sorted: the first should be evicted first."""
         field, held = self.candidates.field, self.held_there(short)
         at = ((held > 0) & ~field.gone).nonzero()[0]
         held = held[at]
@@ -321,8 +321,8 @@ class VictimSearch:
         return order
 
     def held_there(self, short: ledger.QuotaShortfall) -> NDArray[np.float64]:
-        """Return for each candidate its charge for the missing resource; 0 if the candidate is not in or below the
-        queue of the reached limit."""
+        """Return for each candidate its charge for the missing resource; 0 if its queue is neither the queue whose
+        limit is reached nor below it."""
         field, (flavor, resource) = self.candidates.field, short.bound.key
         held = np.bincount(field.candidate, field.costs(resource), len(field.job)).astype(np.float64)
         queues = self.candidates.running_pods.queues

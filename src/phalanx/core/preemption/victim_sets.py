@@ -7,11 +7,11 @@ method of `core.preemption.victims`. This module then tries several small pools,
 from the same pool. Such a pool has the candidates on one of the nodes of the victims, and often also the candidates on
 one of the next best nodes.
 
-Array operations compute for all sets of a pool at once what each set costs, and whether it frees enough capacity by a
-count of pods. Sets that free enough are then tried one by one, the cheapest first. The chosen set is the first one that
-meets four conditions: the preemption policy permits it; every victim is needed; no victim could preempt the preemptor
-afterwards; and the set is *fair*. If a gang has several pods above its minimum on one node, it makes no difference
-which of them is evicted. So only sets with those pods that have the highest ordinals are tried.
+Array operations compute for all sets of a pool at once what each set costs, and whether it frees enough capacity
+according to a count of pods. Sets that free enough are then tried one by one, the cheapest first. The chosen set is the
+first one that meets four conditions: the preemption policy permits it; every victim is needed; no victim could preempt
+the preemptor afterwards; and the set is *fair*. If a gang has several pods above its minimum on one node, it makes no
+difference which of them is evicted. So only sets with those pods that have the highest ordinals are tried.
 
 The costs of two sets are compared by these criteria, one after the other, until the sets differ:
 
@@ -276,16 +276,16 @@ class Choice:
         return at, self.sets[at] == sets
 
     def _counts_enough(self, chosen: int) -> bool:
-        """Return whether the set could free enough, by the mask `enough`."""
+        """Return whether the set could free enough, according to the mask `enough`."""
         at, there = self._at(np.array([chosen]))
         return bool(there[0] and self.enough[at[0]])
 
     # Which sets free enough, and their costs
 
     def _enough(self) -> Mask:
-        """Return the mask of the sets that could free enough, by a count of pods and a sum of charges. For each role,
-        the nodes must have capacity for its minimum if no other role existed. If quota is short, the victims' charges
-        must cover the missing amount."""
+        """Return the mask of the sets that could free enough, according to a count of pods and a sum of charges. For
+        each role, the nodes must have capacity for its minimum if no other role existed. If quota is short, the
+        victims' charges must cover the missing amount."""
         enough: Mask = np.ones(len(self.sets), np.bool_)
         if not self.hunt.at_once and not self.hunt.named:
             for role, demand in zip(self.hunt.gang.roles, self.hunt.gang.demands, strict=True):
@@ -297,8 +297,8 @@ class Choice:
         return enough
 
     def _charged(self, candidate: int, short: QuotaShortfall) -> float:
-        """Return the candidate's charge for the missing resource; 0 if its queue is neither the queue of the reached
-        limit nor below it."""
+        """Return the candidate's charge for the missing resource; 0 if its queue is neither the queue whose limit is
+        reached nor below it."""
         charge = self.candidates.charge_of(candidate)
         if charge is None or not self.hunt.rights.is_under(charge.queue, short.bound.queue):
             return 0.0
@@ -480,7 +480,7 @@ class Choice:
 
     def _can_spare(self, bit: int) -> Mask:
         """Return the mask of the sets that contain a candidate which is not needed: without it, the set would still
-        free enough by the mask `enough`. `bit`: the bit of the candidate."""
+        free enough, according to the mask `enough`. `bit`: the bit of the candidate."""
         if bit not in self._spared:
             without, there = self._at(self.sets & ~bit)
             self._spared[bit] = (self.sets & bit > 0) & there & self.enough[without]
@@ -493,8 +493,8 @@ class Choice:
 
     def _could_go_besides(self, extra: int, candidate: int) -> bool:
         """Return True if three conditions are met: all candidates of the set `extra` could be evicted; their eviction
-        frees enough; and at the eviction of each gang in the set, the gang's queue has a higher share than the queue of
-        `candidate`."""
+        frees enough; and the queue of each gang in the set, just before the gang's eviction, has a higher share
+        than `candidate`'s queue."""
         rights, group, went = self.hunt.rights, int(self.field.group[candidate]), list[int]()
         for each in self._in_turn(self._members(extra)):
             # pods above minimums may always be evicted, without regard to the share of their queue

@@ -213,8 +213,8 @@ class VictimPackages:
     """The packages for one demand, stored in columns. They are computed from the free amounts at the time when the
     object is created.
 
-    `alone`: the candidates that are packages of one candidate. The packages of several candidates are called runs: run
-    i has the candidates `candidates[start[i]:stop[i]]`, whose eviction frees capacity for `gain[i]` pods on one
+    `alone`: the candidates that free enough alone; each is a package. Packages of several candidates are called runs:
+    run i has the candidates `candidates[start[i]:stop[i]]`, whose eviction frees capacity for `gain[i]` pods on one
     node. `order`: the numbers of the packages, the cheapest first. Numbers below `len(alone)` are single candidates,
     and the other numbers are runs."""
 

@@ -214,8 +214,8 @@ class FlavorAssignment(NamedTuple):
     `charge`: the amounts that the queue is charged.
     `borrows`: whether the charge exceeds the guarantee of the queue.
     `short`: the limit that does not allow the charge now; None if quota allows it.
-    `besides`: assignments of the same flavors with other members left out, which quota does not allow; only used to
-        explain why the job waits."""
+    `besides`: assignments of the same flavors that leave out other members, but are not allowed by quota. They are only
+        used to explain why the job waits."""
 
     flavors: tuple[str, ...]
     gang: Gang
@@ -282,8 +282,8 @@ def with_partial_admission(
 
 
 def capped_gang(cluster: Cluster, ledger: QuotaLedger, offer: FlavorAssignment) -> Gang:
-    """Return the assignment's gang with as many pods above the minimum as quota allows. The roles get further pods in
-    their order in the gang."""
+    """Return the assignment's gang with as many pods above the minimum as quota allows. Roles that come earlier in the
+    gang get their further pods first."""
     gang = offer.gang
     if gang.rigid or (branch := ledger.tree.branches[offer.charge.queue]).unbounded:
         return gang

@@ -46,8 +46,8 @@ class QuotaShortfall:
 class QuotaLedger:
     """The charges of all queues: the charges in the cluster state, plus the changes by the decisions of this cycle.
 
-    `of_jobs`: job -> the charges that this cycle has granted to it. `of_queues`: queue -> its jobs that are in
-    `of_jobs`.
+    `of_jobs`: job -> the charges that this cycle has granted to it. `of_queues`: queue -> those of its jobs
+    that `of_jobs` has.
     `version`: a number that changes with every charge."""
 
     def __init__(self, tree: QueueTree) -> None:

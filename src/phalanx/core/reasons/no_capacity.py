@@ -263,8 +263,8 @@ def no_room(cluster: Cluster, draft: Draft, gang: Gang, shortfall: PlacementShor
     demand, left = gang.demands[shortfall.role], shortfall.left
     free = draft.free_in_all(demand)
     # The reason is about the scarcest resource. For each resource, divide the largest amount that is left on one node
-    # by the request; the scarcest resource has the smallest quotient. Of equal quotients, the resource whose name comes
-    # first in the alphabet is chosen.
+    # by the request; the scarcest resource has the smallest quotient. If quotients are equal, the resource whose name
+    # comes first in the alphabet is chosen.
     _, resource, at = min((left[at][1] / amount, name, at) for at, (name, amount) in enumerate(demand.asks))
     asked, holds = demand.asks[at][1], ResourceConsumers(cluster, granted, resource, demand.where)
     missing = max(gang.asked[resource] - free[at], asked - left[at][1])

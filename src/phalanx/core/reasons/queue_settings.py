@@ -48,8 +48,8 @@ def queue_state_reason(branch: Branch, record: JobRecord, now_s: float) -> Reaso
 
 
 def beyond_limits(cluster: Cluster, branch: Branch, record: JobRecord) -> Reason | None:
-    """Return the reason if the limits of the job's queue, or of a queue above it, would not even allow the job if no
-    other job ran; otherwise return None."""
+    """Return the reason if the job exceeds the limits of its queue, or of a queue above it, even if no other job runs;
+    otherwise return None."""
     longest_s, limit_s = branch.rules.limits.longest_s, record.job.limit_s
     if longest_s is not None and limit_s is not None and limit_s > longest_s:
         return never(
