@@ -81,6 +81,10 @@ def test_a_queue_of_no_weight_has_one() -> None:
     assert made(QUEUES, {"weight": 0})["spec"] == {"weight": 1, "reclaimable": True}
 
 
+def template(**container: Any) -> Object:
+    return {"spec": {"containers": [{"name": "c", "image": "x", **container}], "restartPolicy": "Never"}}
+
+
 ONE, TWO = {"event": "PodFailed", "action": "RestartJob"}, {"event": "PodFailed", "action": "AbortJob"}
 BAD_TEMPLATE = {"spec": {"containers": [{"name": "A", "image": "x"}], "restartPolicy": "Sometimes"}}
 REFUSED: list[Any] = [
@@ -88,6 +92,14 @@ REFUSED: list[Any] = [
     (job({"name": "a", "replicas": 1}), "spec.task[0].template.spec.containers: Required value"),
     (job({**task("a", 1), "template": BAD_TEMPLATE}), "spec.task[0].template.spec.restartPolicy: Unsupported value"),
     (job({**task("a", 1), "template": {"spec": {"containers": "none"}}}), "spec.task[0].template: "),
+    (
+        job(task("b", 1), {**task("a", 1), "template": template(resources={"requests": {"cpu": "many"}})}),
+        'spec.task[1].template.spec.containers[0].resources.requests[cpu]: Invalid value: "many": quantities must',
+    ),
+    (
+        job({**task("a", 1), "template": {"spec": {"volumes": [{}, {"emptyDir": {"sizeLimit": [1]}}]}}}),
+        "spec.task[0].template.spec.volumes[1].emptyDir.sizeLimit: Invalid value: [1]: quantities must match",
+    ),
     (job(task("a", 1), task("a", 1)), "duplicated task name a"),
     (job(task("A_b", 1)), "in task: A_b"),
     (

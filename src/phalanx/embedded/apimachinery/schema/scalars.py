@@ -26,13 +26,19 @@ _BASE64 = "illegal base64"
 
 class DecodeError(ValueError):
     """Raised for a value of the wrong type. `str()` returns the message of kube-apiserver's decoder, without its
-    prefix."""
+    prefix. `place`: the path of the value with all indexes and keys, such as `.spec.containers[0].name`."""
 
     def __init__(self, template: str, *, typed: bool = False, value: object = None) -> None:
         super().__init__(template)
         self.template, self.owner, self.path, self.typed = template, "", "", typed
         self.value = value  # the value that has the wrong type
+        self.place = ""
         self.parsed = False  # True if the type of the field parses JSON itself, as a time does
+
+    def at(self, step: str) -> DecodeError:
+        """Return this error with `step`, such as `.name` or `[0]`, added at the front of its place."""
+        self.place = f"{step}{self.place}"
+        return self
 
     def inside(self, field: str, owner: str) -> DecodeError:
         """Return this error with `field`, a field of the object type `owner`, added at the front of its path."""
@@ -131,11 +137,11 @@ def _quantity(value: object, canonicalise: Callable[[str], str]) -> str:
     elif value.__class__ in (int, float):
         text = str(value)
     else:
-        raise DecodeError(quantity.FORMAT_ERROR)
+        raise DecodeError(quantity.FORMAT_ERROR, value=value)
     try:
         return canonicalise(text)
     except quantity.QuantityParseError as error:
-        raise DecodeError(str(error)) from None
+        raise DecodeError(str(error), value=value) from None
 
 
 def int_or_string(value: object, _: list[str]) -> object:

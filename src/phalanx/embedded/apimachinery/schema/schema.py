@@ -315,7 +315,7 @@ def _object(node: Type) -> Decoder:
             try:
                 new = decoder(value, unknown)
             except DecodeError as error:
-                raise error.inside(go_names.path_of(owner, key), owner) from None
+                raise error.inside(go_names.path_of(owner, key), owner).at(f".{key}") from None
             if unknown:
                 _prefix(unknown, seen, key)
             if not new and key in droppable:
@@ -408,7 +408,10 @@ def _map(node: Type) -> Decoder:
             if inner is None:
                 continue
             seen = len(unknown)
-            obj[key] = _zero(inner)() if value is None else (decode or inner.decoder)(value, unknown)
+            try:
+                obj[key] = _zero(inner)() if value is None else (decode or inner.decoder)(value, unknown)
+            except DecodeError as error:
+                raise error.at(f"[{key}]") from None
             if len(unknown) != seen:
                 unknown[seen:] = [f"{key}.{path}" for path in unknown[seen:]]
         return obj
@@ -427,7 +430,10 @@ def _list(node: Type) -> Decoder:
             if value.__class__ is plain or inner is None:
                 continue
             seen = len(unknown)
-            new = _zero(inner)() if value is None else inner.decoder(value, unknown)
+            try:
+                new = _zero(inner)() if value is None else inner.decoder(value, unknown)
+            except DecodeError as error:
+                raise error.at(f"[{index}]") from None
             if new is not value:
                 values[index] = new
             if len(unknown) != seen:

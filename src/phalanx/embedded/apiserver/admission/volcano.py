@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from phalanx.embedded.apimachinery.meta.resource import Object, Resource
-from phalanx.embedded.apimachinery.meta.status import StatusError
+from phalanx.embedded.apimachinery.meta.status import StatusError, invalid_value
 from phalanx.embedded.apimachinery.schema import formats, quantity, schema
 from phalanx.embedded.apiserver.registry.kinds.batch.job import cron_schedule, time_zone
 from phalanx.embedded.apiserver.registry.kinds.checks import Found
@@ -234,7 +234,8 @@ def _template(written: object, path: str) -> Iterator[str]:
     try:
         schema.decode(schema.type_of("io.k8s.api.core.v1.PodTemplate"), holder)
     except schema.DecodeError as error:
-        yield f"{path}: {error}"
+        where = path + error.place.removeprefix(".template")
+        yield f"{path}: {error}" if error.typed else invalid_value(where, error.value, str(error)).line()
         return
     template: Object = holder["template"]  # type: ignore[assignment]  # a mapping, because it was decoded
     template.setdefault("spec", {}).setdefault("containers", [])
