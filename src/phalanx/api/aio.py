@@ -1,9 +1,9 @@
-"""The calls as coroutines, such as `await phalanx.aio.jobs()`. `phalanx.api.blocking` has the same calls without
-`await`.
+"""The functions of Phalanx's Python interface as coroutines, for example `await phalanx.aio.jobs()`.
+`phalanx.api.blocking` has the same functions without `await`.
 
-Calls accept the names of jobs that every `phalanx` command accepts: NAME, NAMESPACE/NAME, KIND/NAME, ARRAY/INDEX, or
-the `id` of a `Job`. They use the same cluster as the `phalanx` commands, unless `kubeconfig` or `context` names another
-one.
+The name of a job may have any form that the `phalanx` commands accept: NAME, NAMESPACE/NAME, KIND/NAME, ARRAY/INDEX, or
+the `id` of a `Job`. The functions use the same cluster as the `phalanx` commands, unless `kubeconfig` or `context`
+names another one.
 """
 
 from __future__ import annotations
@@ -89,7 +89,8 @@ async def wait(name: Name, *, running: bool = False, timeout_s: float | None = N
 
 async def logs(name: Name, *, tail: int | None = None, previous: bool = False, cluster: Cluster = HERE) -> str:
     """Return the output of a job. If it has several pods, each line begins with the pod's index. The output of deleted
-    pods is included if their node keeps it. `previous`: True for the output of the attempt before the last one."""
+    pods is included if their node keeps it. `previous`: True to return the output of the attempt before the latest
+    one."""
     async with cluster.connected() as connection:
         found = await cluster.find(connection, name)
         sources = await log_sources(connection, found, "", previous)

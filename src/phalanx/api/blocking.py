@@ -1,4 +1,4 @@
-"""The calls of `phalanx.api.aio` as ordinary functions for scripts and notebooks. Each function waits for its
+"""The coroutines of `phalanx.api.aio` as ordinary functions for scripts and notebooks. Each function waits for its
 result."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The cluster that the calls use, and the names of its jobs."""
+"""The cluster that the functions of the Python interface use, and the search for its jobs by name."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Name = str | Job
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """The cluster to use. `kubeconfig`, `context`: a kubeconfig file and a context; None for those of the `phalanx`
-    commands. `namespace`: the namespace of job names without a namespace."""
+    """The cluster to use. `kubeconfig`, `context`: a kubeconfig file and a context; None: the same as for the `phalanx`
+    commands. `namespace`: the namespace of jobs that are named without a namespace."""
 
     kubeconfig: str | Path | None = None
     context: str | None = None
@@ -39,7 +39,7 @@ class Cluster:
         return find_ledger_of(self.target, os.environ)
 
     def connected(self) -> AbstractAsyncContextManager[Connection]:
-        """Return a context manager. It yields a connection, which is closed when the context ends."""
+        """Return a context manager that yields a connection to the cluster, and closes it at the end."""
         return connected(self.target)
 
     async def find(self, connection: Connection, name: Name) -> FoundJob:

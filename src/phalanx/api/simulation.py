@@ -11,7 +11,7 @@ from phalanx.api.values import Simulated, Table
 def run_simulations(
     trace: Path, policies: Sequence[str], estimates: Sequence[str], first: int | None, cluster: str, seed: int
 ) -> Table[Simulated]:
-    """Simulate the trace under each policy with each kind of estimates. Raises PhalanxError."""
+    """Simulate the trace once for each pair of a policy and a kind of run time estimates. Raises PhalanxError."""
     from phalanx.cli.study.simulation.cells import Cell, run_all
     from phalanx.cli.study.simulation.results import rows_of
     from phalanx.cli.study.simulation.trace_source import TraceSource

@@ -1,4 +1,5 @@
-"""The values that the calls return. They are immutable, and are printed as text, or as HTML in notebooks."""
+"""The values that the functions of the Python interface return. They are immutable, and are printed as text, or as HTML
+in notebooks."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from phalanx.model.policy import WaitingJob as WaitingJob
 
 
 class Row(Protocol):
-    """A value that is a row of a table."""
+    """A value that can be shown as a row of a table."""
 
     def cells(self) -> Mapping[str, str]:
         """Return the text of each column."""
@@ -40,7 +41,7 @@ class Job:
 
     @property
     def id(self) -> str:
-        """Return NAMESPACE/NAME, which every call accepts as the name of the job."""
+        """Return NAMESPACE/NAME, which every function accepts as the name of the job."""
         return f"{self.namespace}/{self.name}"
 
     def cells(self) -> Mapping[str, str]:
@@ -102,7 +103,8 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """The page of `phalanx explain` about a job (`text`). `record`: the same data as `phalanx explain --json` has."""
+    """The page of `phalanx explain` about a job (`text`). `record`: the same data as in the output of `phalanx explain
+    --json`."""
 
     job: str
     text: str
@@ -160,8 +162,8 @@ class Table(Sequence[Value], Generic[Value]):
 
 
 def as_html(rows: Sequence[Mapping[str, str]]) -> str:
-    """Return an HTML table. The names in the first row are its columns. All texts are escaped, because they contain
-    names that users choose."""
+    """Return an HTML table. The names in the first row are the column headings. All text is escaped, because it
+    contains names that users choose."""
     if not rows:
         return "<p>none</p>"
     head = "".join(f"<th>{escape(name)}</th>" for name in rows[0])

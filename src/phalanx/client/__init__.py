@@ -1,4 +1,4 @@
-"""A client of any Kubernetes API. It contains no code about scheduling.
+"""A client for Kubernetes APIs. It contains no code about scheduling.
 
 Parts, lowest first:
 

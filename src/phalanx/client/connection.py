@@ -55,7 +55,7 @@ APPLY_PATCH = "application/apply-patch+yaml"
 _CONNECTIONS = 48  # the maximum number of concurrent calls, not counting watches; further calls wait
 _TIMEOUT_S = 30.0
 _BUSY_RETRIES = 8
-_MESSAGE_MOST_BYTES = 16 << 20  # the longest message of a WebSocket
+_MESSAGE_MOST_BYTES = 16 << 20  # the maximum size of a WebSocket message
 _BROKEN_S = (0.1, 0.5, 1.0)  # the pauses before a read is repeated after a 5xx
 
 
@@ -77,11 +77,11 @@ class StatusDetails(TypedDict, total=False):
 
 
 class ApiError(PhalanxError):
-    """The error if a call did not succeed."""
+    """Raised if a call did not succeed."""
 
 
 class ApiRefusal(ApiError):
-    """The error if the server refused the call (4xx). Nothing was changed."""
+    """Raised if the server refused the call (4xx). Nothing was changed."""
 
     def __init__(self, code: int, reason: str, message: str, details: StatusDetails | None = None) -> None:
         super().__init__(message)
@@ -89,7 +89,7 @@ class ApiRefusal(ApiError):
 
 
 class ApiUnknown(ApiError):
-    """The error if there was no response, or a 5xx. It is unknown whether a write was executed until the object is
+    """Raised if there was no response, or a 5xx. It is unknown whether a write was executed until the object is
     read."""
 
 
@@ -271,7 +271,7 @@ class Connection(ObjectCalls):
         )
 
     def fence(self, until: Callable[[], float]) -> None:
-        """From now on, refuse each write at or after the time that `until` returns, for example the expiry of a Lease.
+        """From now on, refuse a write once the time that `until` returns is reached, for example the expiry of a Lease.
         The time is that of the event loop's clock."""
         self._fence = until
 
@@ -325,8 +325,9 @@ class Connection(ObjectCalls):
                 return _decode(answer.status, answer.headers.get("content-type", ""), answer.body)
 
     async def _ready(self, refused: str | None = None) -> str:
-        """Wait until the server may be called again, renew the credentials if necessary, and return the header lines of
-        a call. `refused`: the header lines with the credentials that the server has just refused; None: no refusal."""
+        """Wait until the server may be called again, renew the credentials if necessary, and return the header lines
+        for a call. `refused`: the header lines with the credentials that the server has just refused; None: no
+        refusal."""
         loop = asyncio.get_running_loop()
         while (pause_s := self._calm_s - loop.time()) > 0:  # noqa: ASYNC110 (the server reports no event)
             await asyncio.sleep(pause_s + random.uniform(0.0, 0.1 * pause_s))
@@ -365,7 +366,7 @@ class Connection(ObjectCalls):
                 if answer.status >= 300:
                     content = b"".join([chunk async for chunk in chunks])
                     if answer.status == 401 and self._identity is not None and self._identity.renewable:
-                        # This renews the credentials. The error below makes the caller repeat the watch.
+                        # This renews the credentials. The exception below makes the caller start the watch again.
                         await self._ready(self._identity.lines)
                     if answer.status == 429 and not _is_json(answer.headers):
                         self._calm_down(answer.headers.get("retry-after"), 1)
@@ -437,8 +438,8 @@ def _is_json(headers: Mapping[str, str]) -> bool:
 
 
 def _encoded(body: object) -> bytes:
-    """Return the body of a request as JSON. Raises ApiRefusal 400 for a text that is not Unicode, such as an argument
-    of a command line that is not UTF-8."""
+    """Return the body of a request as JSON. Raises ApiRefusal 400 for a text that is not Unicode, such as a
+    command-line argument that is not valid UTF-8."""
     try:
         return b"" if body is None else msgspec.json.encode(body)
     except UnicodeEncodeError as error:

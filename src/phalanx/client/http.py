@@ -181,7 +181,8 @@ class Http:
 
 
 def _keep_alive(sock: socket.socket) -> None:
-    """Make the kernel notice a vanished peer within half a minute, even on a connection that only reads (tcp(7))."""
+    """Set TCP keep-alive, so that the kernel detects a lost peer within half a minute, even if this side only reads
+    (tcp(7))."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in (("KEEPIDLE", 15), ("KEEPINTVL", 5), ("KEEPCNT", 3), ("USER_TIMEOUT", 30_000)):
         if (number := getattr(socket, f"TCP_{option}", None)) is not None:
@@ -304,7 +305,7 @@ class _Channel(asyncio.Protocol):
             self._news.set()
             self._buffered += len(body)
             if self._buffered > _STREAM_BUFFER_BYTES and self._transport is not None:
-                self._transport.pause_reading()  # the caller reads slowly; the server must wait, so memory is bounded
+                self._transport.pause_reading()  # limits the buffered data: the server waits while the caller reads slowly
 
     def on_message_complete(self) -> None:
         self._ended = True

@@ -28,8 +28,8 @@ from phalanx.client.kind import Kind
 log = logging.getLogger(__name__)
 
 _WATCH_S = (120, 180)  # the range of a watch's duration; random, so that the watches do not all end at once
-_QUIET_S = 15.0  # a watch that is silent for this time after its end counts as dead
-_SHORT_S = 10.0  # after a watch that is shorter than this and has no events, the informer pauses
+_QUIET_S = 15.0  # a watch from which nothing arrives for this long after its planned end counts as lost
+_SHORT_S = 10.0  # the informer pauses after a watch without events that ended in less than this time
 _PATIENCE = 6  # after this number of failed or empty watches, list again: the server may be restored from a backup
 _FORGOTTEN = 410
 _SPECS = 10_000  # the size of the cache of decoded specs
@@ -64,8 +64,8 @@ def _decoder(lean: type | None) -> Callable[[bytes], Any]:
     """Return a function that decodes a line of a watch. Only the fields of the type `lean` are decoded; None: all
     fields. An object that does not match this type is decoded with all fields, so that no object can end a watch.
 
-    With a type, specs with the same bytes become the same Python object, because most events do not change the spec,
-    and many objects are created from one template."""
+    If `lean` is given, specs with the same bytes share one Python object. This saves work, because most events do not
+    change the spec, and many objects are created from one template."""
     if lean is None:
         return msgspec.json.decode
     fields, specs = get_type_hints(lean), dict[bytes, Any]()
@@ -124,7 +124,7 @@ class Informer:
         self._cause = ""  # the last logged reason why the kind cannot be watched
 
     def subscribe(self, subscriber: Subscriber) -> None:
-        """Report all cached objects to the subscriber as additions now, and then every later change."""
+        """Report every cached object to the subscriber as an addition, and then report every later change."""
         self._subscribers.append(subscriber)
         for obj in list(self.objects.values()):
             self._tell_one(subscriber, Change(kind=self.kind, old=None, new=obj))
@@ -209,8 +209,8 @@ class Informer:
                 await asyncio.sleep(_BACKOFF_S[min(failures, len(_BACKOFF_S)) - 1])
 
     async def list_again(self) -> None:
-        """List all objects once more while the watch continues, and report differences to the cache as changes. Raises
-        ApiError."""
+        """List all objects once more while the watch continues. Report each difference between the list and the cache
+        as a change. Raises ApiError."""
         listed, version = set[str](), 0
         async for page in self._connection.pages(self.kind, self._namespace, **self._selectors):
             version = int(page["metadata"]["resourceVersion"])
@@ -238,7 +238,8 @@ class Informer:
         return True
 
     def _complain(self, cause: str) -> None:
-        """Log the cause unless it was logged last, because a refused watch is tried again every few seconds."""
+        """Log the cause, unless the last logged cause was the same: a refused watch is tried again every few
+        seconds."""
         if cause != self._cause:
             log.warning("%s cannot be watched; the watch is retried: %s", self.kind.plural, cause)
             self._cause = cause
@@ -328,7 +329,7 @@ class Informer:
                 self.forget(obj)
             case "ERROR":
                 if int(obj.get("code") or 0) >= 500:
-                    if self._listed is not None:  # an API server with an old etcd fails every such watch
+                    if self._listed is not None:  # with an old etcd, the API server fails every such watch
                         self._connection.lists_by_watch = False
                     raise ApiUnknown(obj.get("message") or "the watch broke")
                 raise ApiRefusal(obj.get("code", 0), obj.get("reason", ""), obj.get("message", ""))

@@ -35,7 +35,7 @@ def write_moment(at_s: float) -> str:
 
 
 def write_micro_moment(at_s: float) -> str:
-    """Return the time as metav1.MicroTime: with six digits of the fraction."""
+    """Return the time as metav1.MicroTime: with six fractional digits."""
     return datetime.fromtimestamp(min(max(at_s, 0.0), _LAST_S), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 

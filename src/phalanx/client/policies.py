@@ -22,7 +22,7 @@ _BINDINGS: Final = {VALIDATING: VALIDATING_BINDINGS, MUTATING: MUTATING_BINDINGS
 
 
 def rule(group: str, plural: str, *operations: str, versions: Sequence[str] = ("v1",)) -> dict[str, object]:
-    """Return a rule that matches these operations on objects of one kind."""
+    """Return a rule that matches requests with these operations on objects of one kind."""
     return {
         "apiGroups": [group],
         "apiVersions": list(versions),

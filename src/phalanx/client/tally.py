@@ -54,8 +54,8 @@ class Spread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricFamily:
-    """A metric to be exported. `name`: without the suffix `_total` of a counter. `words`: the help text. `series`: the
-    values by label values."""
+    """A metric to be exported. `name`: without the suffix `_total` of a counter. `words`: the help text. `series`:
+    label values -> the value of the metric."""
 
     name: str
     type: Literal["counter", "gauge", "histogram"]

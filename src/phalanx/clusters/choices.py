@@ -2,10 +2,10 @@
 sent; the *manager* is the cluster that sends them.
 
 `kube.gang.spec.gang_spec` calls `choose` whenever it reads a gang that is meant for another cluster. If a worker's
-scheduler can answer when it would start a gang, it is asked once for all equal gangs. It is asked again every `AGAIN_S`
-while such a gang waits. The gang waits until each worker has answered once, has failed, or has not answered for
-`ASK_S`. When an answer changes the choice for a gang, this module reports the gang to the manager, which then reads it
-again.
+scheduler can predict when it would start a gang, it is asked once for all equal gangs. It is asked again every
+`AGAIN_S` while such a gang waits. The gang waits until each worker has answered once, has failed, or has not answered
+for `ASK_S`. When an answer changes the choice for a gang, this module reports the gang to the manager, which then reads
+it again.
 
 A worker gets one question at a time. At most `MOST` different questions are kept. A worker may refuse questions,
 because it runs Kueue or an older Phalanx, or because this user has no right to ask. The worker is then not asked again
@@ -56,7 +56,7 @@ from phalanx.kube.world.capacity_sources import ManagerWorld
 from phalanx.model.event import Event, NodeSeen
 from phalanx.model.reason import Reason, ReasonCode
 
-LATE_S = 300.0  # a job is not sent to a cluster yet if it would wait there for longer than this
+LATE_S = 300.0  # a job is not sent to a cluster while it would have to wait there for longer than this
 SOON_S = 60.0  # start times are compared in steps of this length
 SEEN_BY_THE_CORE: Final = frozenset({ReasonCode.NO_ROOM, ReasonCode.PREEMPTING})
 
@@ -155,7 +155,7 @@ log = logging.getLogger(__name__)
 ASK_S = 5.0  # the longest time to wait for an answer
 AGAIN_S = 15.0  # the age of an answer at which the question is sent again
 REST_S = 30.0  # a worker that did not answer gets no question for this time
-MOST = 256  # the maximum number of different questions; workers are not asked about gangs with further questions
+MOST = 256  # the maximum number of different questions; beyond it, workers are not asked about further gangs
 _ASKING = Reason(code=ReasonCode.BACKOFF, text="the clusters are being asked when each would start it", brief=True)
 
 
@@ -174,8 +174,9 @@ class _Equals:
 
 
 class Choices:
-    """The choices of one manager. `workers`: name -> worker. `clusters`: a function that returns the MultiKueueClusters
-    by name. `changed`: a function that is called with each gang whose choice may have changed."""
+    """The choices of clusters for the gangs of one manager. `workers`: name -> worker. `clusters`: a function that
+    returns the MultiKueueClusters by name. `changed`: a function that is called with each gang whose choice may have
+    changed."""
 
     def __init__(
         self,

@@ -1,4 +1,5 @@
-"""Send jobs to the clusters on whose nodes the core has placed them, follow their copies, and delete copies.
+"""Send jobs to the clusters on whose nodes the core has placed them, follow the copies of these jobs, and delete
+outdated copies.
 
 The scheduler writes its choice of a cluster to the start record of the Job before this module writes anything (decision
 73). So after a crash between two writes, the remaining steps can be derived from the objects. A missing copy is

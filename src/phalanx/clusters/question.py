@@ -3,9 +3,9 @@ The module defines the formats of the question and of the answer.
 
     GET /apis/visibility.phalanx.dev/v1/namespaces/NAMESPACE/jobs/-/start?job=QUESTION
 
-The question is JSON. It contains the gang's options for queueing, its priority, its time limit and its pods. It
-contains no names, so equal gangs have the same question. The start in the answer is in seconds from now, so that the
-clocks of the two clusters need not agree.
+The question is a JSON document with the gang's options for queueing, its priority, its time limit and its pods. A
+question contains no names, so equal gangs have the same question. The answer gives the start in seconds from now, so
+that the clocks of the two clusters need not agree.
 
 The module also reads the prices and the data of a cluster from the labels and annotations of its MultiKueueCluster:
 

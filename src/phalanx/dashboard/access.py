@@ -1,11 +1,11 @@
-"""Access to the page: viewers, sessions, the checks of every request, and the access to a server on the user's own
-machine.
+"""Access to the page: viewers, sessions, and the checks of every request. The module also opens sessions for a server
+on the user's own machine.
 
-The address that the command prints contains a one-time key. The first request with this key gets a session. The session
-is in a cookie that scripts cannot read and that browsers do not send for other sites. After this request the key is not
-valid any more. Every request must name the server in its header Host, so that requests to a name that an attacker has
-pointed at 127.0.0.1 (DNS rebinding) are refused. A request that a browser sends for another site is refused even with a
-valid cookie.
+The address that `phalanx dashboard` prints contains a one-time key. The first request with this key gets a session;
+after that, the key is not valid any more. The session's secret is in a cookie that scripts cannot read and that
+browsers do not send for other sites. Every request must name the server in its header Host, so that requests to a name
+that an attacker has pointed at 127.0.0.1 (DNS rebinding) are refused. A request that a browser sends for another site
+is refused even with a valid cookie.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class ViewerConnection(Protocol):
     """The connection of a viewer to the cluster. Every call is made with the viewer's own credentials."""
 
     async def sees(self, namespaces: Collection[str]) -> frozenset[str] | None:
-        """Return those of the namespaces in which the viewer may list jobs; None stands for all namespaces. Raises
+        """Return the subset of `namespaces` in which the viewer may list jobs; None stands for all namespaces. Raises
         SessionEnded, or PhalanxError if the cluster does not answer."""
 
     async def output(self, job: str, since: str) -> Sequence[tuple[str, str, str]]:
@@ -62,8 +62,8 @@ class ViewerConnection(Protocol):
         return the lines since that time. Raises PhalanxError."""
 
     async def use(self, job: str) -> Sequence[tuple[str, float, float]]:
-        """Return the present use of each pod of the job, as (label of the pod, CPU cores, GiB of memory); empty if use
-        is not measured. Raises PhalanxError."""
+        """Return the present resource usage of each pod of the job, as (label of the pod, CPU cores, GiB of memory);
+        empty if usage is not measured. Raises PhalanxError."""
 
     async def act(self, job: str, action: Action, value: int) -> str:
         """Carry out an action on a job, and return a sentence about it. `value`: the new nice value. Raises
@@ -91,9 +91,9 @@ class LoginSession:
     `asked`: the time at which the viewer's rights were last read, and the namespaces for which they were read. `board`:
     the page's state for this session; None if its viewer may see all names.
     `streams`: the number of streams that the session has open. `unseen`: the number of states that were published since
-    the session had an open stream. `reading`: whether the output of a job is being read. `asking`: whether a question
-    about a possible change is being answered. `acting`: whether an action is being carried out. `measuring`: whether
-    the resource usage of a job is being read."""
+    the session last had an open stream. `reading`: whether the output of a job is being read. `asking`: whether a
+    question about a possible change is being answered. `acting`: whether an action is being carried out. `measuring`:
+    whether the resource usage of a job is being read."""
 
     viewer: Viewer
     used_s: float

@@ -138,5 +138,5 @@ class Redaction:
 
 
 def _of_others(key: str) -> str:
-    """Return the key of a reason for jobs that the viewer may not list."""
+    """Return the key under which the viewer gets the reason `key` of jobs that the viewer may not list."""
     return f"{key}-other"

@@ -26,12 +26,12 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `state`: the state as in `phalanx jobs`.
     `units`, `each`: the amount of the unit that all pods request, and that one pod of the largest role requests.
     `cpu`, `memory`: cores and GiB that all pods request.
-    `places`: (node, amount of the unit) for each node of its pods; for a nominated job, for each node of its
-    nomination. `end_s`: the expected end, according to the run times of similar jobs.
+    `places`: (node, amount of the unit) for each node of its pods, or of its nomination if the job is nominated.
+    `end_s`: the expected end, according to the run times of similar jobs.
     `reason`: the key of its reason.
-    `start_s`: five times before which the job starts with a probability of 5, 25, 50, 75 and 95 %, and its latest
-    start; None stands for a time after the end of the forecast. `position`: its place among the pending jobs of its
-    queue. `soon`: whether the next cycle starts the job.
+    `start_s`: six times, of which None stands for a time after the end of the forecast. The job starts before the first
+    five with a probability of 5, 25, 50, 75 and 95 %; the sixth is its latest start. `position`: its place among the
+    pending jobs of its queue. `soon`: whether the next cycle starts the job.
     `backfilled`: whether the job runs and its start was a backfill."""
 
     id: str
@@ -120,7 +120,7 @@ class ReservationRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class PlayedRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The expected run of a pending job, in the forecast in which every job runs for its median run time."""
+    """The expected run of a pending job if every job runs for its median run time."""
 
     job: str
     start_s: float
@@ -178,7 +178,7 @@ class PastRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageState:
-    """The state of a cluster at one time. Each field is a section of the data of the page."""
+    """The state of a cluster at one time. Each field is one section of the page's data."""
 
     facts: Facts
     jobs: Mapping[str, JobRow] = field(default_factory=dict)
@@ -249,7 +249,7 @@ class Packed:
 
 
 class Board:
-    """The newest state and the last changes, for viewers with the same rights."""
+    """The newest state and its latest changes, which all viewers with the same rights share."""
 
     def __init__(self) -> None:
         self._nonce = secrets.token_hex(4)

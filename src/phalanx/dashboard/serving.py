@@ -41,8 +41,8 @@ log = logging.getLogger(__name__)
 STATIC = Path(__file__).parent / "static"
 _MOST_BYTES = 16 * 1024  # the maximum length of a request's body
 _QUIET_S = 15.0
-_PAUSE_S = 1.0  # the shortest pause between two changes of a stream
-_ANSWER_S = 60.0  # for this time, the answer to a what-if question is kept
+_PAUSE_S = 1.0  # the shortest pause between two changes that a stream sends
+_ANSWER_S = 60.0  # how long the answer to a what-if question is kept
 _MOST_ANSWERS = 200
 _MOST_PAST_S = 31 * 86_400.0
 MOST_NICE = 1_000_000
@@ -67,7 +67,7 @@ class StateSource(Protocol):
         """Return the runs that have ended and overlap this interval."""
 
     async def history(self, job: str) -> Sequence[tuple[float, str]]:
-        """Return the reasons for which the job was pending, in their order, each as (begin, reason code)."""
+        """Return the reasons for which the job was pending, the earliest first, each as (begin, reason code)."""
 
     async def whatif(self, job: str, change: str) -> Mapping[str, object]:
         """Return the expected start of the job after a change. For an empty `change`, return the expected start and the
@@ -121,7 +121,7 @@ class Page:
         return frozenset(job.partition("/")[0] for job in jobs)
 
     def board_of(self, session: LoginSession) -> Board:
-        """Return the board with the jobs that the session's user may see."""
+        """Return the board for this session, with the names that its viewer may see."""
         if session.namespaces is None:
             return self.board
         if session.board is None:

@@ -6,8 +6,8 @@
   are used only if the request comes over TLS with a client certificate whose common name is that of the proxy. The TLS
   context has verified the certificate. Names that begin with `system:`, such as `system:masters`, are refused.
 
-`admit` asks the cluster for the user of this identity. A token is kept only in the memory of this process. The rights
-of a viewer are read when a session begins, and then every minute.
+The function `admit` asks the cluster which user has this identity. A token is kept only in the memory of this process.
+The rights of a viewer are read when a session begins, and then every minute.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from phalanx.errors import PhalanxError
 log = logging.getLogger(__name__)
 
 REVIEW_S = 60.0  # the interval between two reads of a viewer's rights
-_NEW_S = 5.0  # the interval while the rights in a new namespace are unknown
+_NEW_S = 5.0  # the interval between two reads while the rights in a new namespace are unknown
 IDLE_S = 12 * 3600.0
 _AT_ONCE = 16  # the maximum number of concurrent lookups of identities
 _MOST_CHARS = 8192  # the longest token
@@ -82,7 +82,7 @@ class SignIn:
         self._salt = secrets.token_bytes(32)
 
     def listen(self, port: int) -> None:
-        """Note the port at which the page is served."""
+        """Store the port at which the page is served."""
         self.listens = port
 
     @property
@@ -146,7 +146,8 @@ class SignIn:
             return True
 
     def _key(self, credential: Credential) -> str:
-        """Return the key of the session of this identity. It cannot be guessed without the salt."""
+        """Return the key under which the session of this identity is stored. The key cannot be guessed without the
+        salt."""
         return blake2b(repr(credential).encode(), key=self._salt, digest_size=32).hexdigest()
 
     def _credential(self, request: web.Request) -> Credential | None:

@@ -7,7 +7,7 @@ executors are pending, and no pod has changed for `QUIET_S` seconds.
 An application consists of a driver, and of executors that the driver creates when it runs. As with Spark, the executors
 do not exist when the driver is scheduled. So annotations on the driver's pod state the number of pods of the
 application (`phalanx.dev/min-available`) and their total requests (`phalanx.dev/min-resources`). A queue with `gang:
-true` starts the driver only when all pods of the application fit, and reserves the amounts of the executors. A queue
+true` starts the driver only when all pods of the application fit, and reserves the resources of the executors. A queue
 with `gang: false` ignores the annotations. So the manifests are the same for both queues."""
 
 from __future__ import annotations
@@ -203,7 +203,8 @@ class TrialApplication:
 
 @dataclass(slots=True, kw_only=True)
 class Trial:
-    """A trial and its observed pods. `seconds`: its duration so far. `changed_s`: the time of the last change."""
+    """A trial and its observed pods. `seconds`: its duration so far. `changed_s`: the time at which a pod last
+    changed."""
 
     name: str
     queue: str

@@ -12,7 +12,7 @@ right takes effect within ten seconds, and a client that polls does not cause a 
 The third part keeps the front proxy's settings up to date by reading the ConfigMap every `PAUSE_S` seconds. If a read
 fails or the ConfigMap is invalid, the last valid settings stay in use, so that no client is locked out.
 
-The fourth part is the HTTPS port. It serves discovery and the objects of a view, a function that computes them. The TLS
+The fourth part is the HTTPS port. It serves API discovery, and the objects that a *view* (a function) computes. The TLS
 handshake requires a certificate of the front proxy's authority, so other clients cannot connect. The server certificate
 and the authority may change while the port is open. Every handshake uses the current ones, and TLS sessions are never
 resumed. Each request is authenticated and authorized before the view computes the response.
@@ -73,8 +73,8 @@ class FrontProxy:
     extra_prefixes: tuple[str, ...]
 
     def asker(self, common_name: str, headers: Iterable[tuple[str, str]]) -> Asker | None:
-        """Return the user that the headers of a request name. Return None if the common name of the client certificate
-        is not allowed, or if the headers name no user."""
+        """Return the user who is named in the headers of a request. Return None if the common name of the client
+        certificate is not allowed, or if the headers name no user."""
         if self.names and common_name not in self.names:
             return None
         said: dict[str, list[str]] = {}
@@ -115,7 +115,7 @@ def read_front_proxy(data: Mapping[str, str]) -> FrontProxy:
 
 
 def _listed(data: Mapping[str, str], key: str) -> tuple[str, ...]:
-    """Return the list of names that the key of the ConfigMap has as JSON; empty if the key is absent. Raises
+    """Return the names in the JSON list that the ConfigMap stores under this key; empty if the key is absent. Raises
     ValueError."""
     text = data.get(f"{_PREFIX}{key}") or "[]"
     found = json.loads(text)
@@ -217,8 +217,8 @@ class Belief:
 # --- HTTPS port -------------------------------------------------------------------------------------------------------
 
 Object = dict[str, Any]
-# A function of the path below the API group and of the query. It returns the response, or None if the objects are not
-# read yet.
+# A function whose arguments are the path below the API group, and the query of a request. It returns the response, or
+# None if the objects have not been read yet.
 View = Callable[[tuple[str, ...], Mapping[str, str]], Object | None]
 
 
@@ -237,12 +237,13 @@ class Handshakes:
         self._now: ssl.SSLContext | None = None
 
     def show(self, pair: Pair) -> None:
-        """Use `pair` as the server certificate of later connections."""
+        """From now on, use `pair` as the server certificate of new connections."""
         self._pair = pair
         self._renew()
 
     def believe(self, authority: str) -> None:
-        """Accept later connections with a client certificate of these authorities (PEM). Raises ValueError."""
+        """From now on, accept connections whose client certificate one of these authorities (PEM) has signed. Raises
+        ValueError."""
         try:
             _strict().load_verify_locations(cadata=authority)
         except ssl.SSLError as error:
@@ -335,7 +336,7 @@ class Answerer:
         return _json(found, int(found.get("code", 500)) if found.get("kind") == "Status" else 200)
 
     def _resource(self, path: str) -> dict[str, str] | None:
-        """Return the resource that the path names, in the form of a SubjectAccessReview; None if it names no object."""
+        """Return the resource in the path, in the form of a SubjectAccessReview; None if the path names no resource."""
         match path.split("/"):
             case ["", "apis", group, version, plural, name, sub]:
                 namespace = ""

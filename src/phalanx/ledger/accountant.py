@@ -227,7 +227,7 @@ class Accountant:
             self._keep(replace(entry, reasons=reasons))
 
     def _waiting(self, entry: JobEntry, code: ReasonCode) -> JobEntry:
-        """Return the entry in which the job waits for this reason from now on."""
+        """Return the entry with `code` added as the reason for which the job waits from now on."""
         reasons = (*entry.reasons, ReasonEntry(at_s=self._now_s(), code=str(code)))[-MOST_REASONS:]
         return replace(entry, waits_for=str(code), reasons=reasons)
 
@@ -262,8 +262,8 @@ class Accountant:
         )
 
     def _allocated(self, entry: JobEntry, placements: Sequence[Placement], *, replaces: bool) -> JobEntry:
-        """Return the entry with the nodes and amounts of the placements in its last start. `replaces`: True if they
-        replace the earlier nodes and amounts of the start, False if they are added to these."""
+        """Return the entry after the nodes and amounts of these placements are recorded in its last start. `replaces`:
+        True if they replace the earlier nodes and amounts of the start, False if they are added to these."""
         sizes, start = self._sizes.get(entry.job, ()), entry.starts[-1]
         placed = [one for one in placements if one.role < len(sizes)]
         found = _sum((tuple(sizes[one.role].items()), 1) for one in placed)
@@ -301,7 +301,7 @@ class Accountant:
 
 
 def _is(entry: JobEntry, facts: JobFacts) -> bool:
-    """Return whether the entry and the facts are about the same job. For a gang of several objects, the uid is not
+    """Return True if the entry and the facts are about the same job. For a gang of several objects, the uid is not
     compared. It is the uid of the gang's oldest object, which may be deleted before the other objects."""
     return entry.uid == facts.uid or entry.kind == facts.kind == GANG
 
@@ -319,7 +319,7 @@ def _lost(start: StartEntry, next_s: float) -> StartEntry:
 
 
 def _sum(pieces: Iterable[tuple[Sequence[tuple[str, int]], int]]) -> dict[str, int]:
-    """Return the sum of amounts times counts, by resource, without the resource `pods`."""
+    """Multiply the amounts of each piece by its count, and return the sum of each resource except `pods`."""
     found: dict[str, int] = {}
     for amounts, count in pieces:
         for name, amount in amounts:

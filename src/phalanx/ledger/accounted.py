@@ -35,7 +35,7 @@ _STOP_S = 5.0  # the time limit for the last write
 
 
 class AccountedWorld(Protocol):
-    """The protocol of a world. It has the same methods as `loop.World`, which this package may not import."""
+    """The interface of a world. It has the same methods as `loop.World`, because this package may not import `loop`."""
 
     def events(self) -> Sequence[Event]: ...
     def apply(self, plan: Plan) -> None: ...

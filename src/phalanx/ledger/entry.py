@@ -58,7 +58,8 @@ def url_of(file: Path) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReasonEntry:
-    """A change of the reason why a job waits: from `at_s` (seconds since the epoch) on, its reason has this code."""
+    """A change of the reason why a job waits. `code`: the new reason code. `at_s`: when it became the reason, in
+    seconds since the epoch."""
 
     at_s: float
     code: str
@@ -69,8 +70,8 @@ class StartEntry:
     """A start of a job. `at_s`, `end_s`: seconds since the epoch; `end_s` is None while the start lasts. `nodes`: the
     node of each pod, sorted. `allocated`: the requests of all its pods (cpu in millicores, other resources in whole
     units). `by`, `rule`: the job that preempted this start, and the rule that allowed it; empty if the start was not
-    preempted, or if that is not known. `backfilled`: True if the start was a backfill, that is, the job started before
-    an earlier job without delaying the reservation of that job."""
+    preempted, or if the preemptor is not known. `backfilled`: True if the start was a backfill, that is, the job
+    started before an earlier job without delaying the reservation of that job."""
 
     at_s: float
     state: State
@@ -90,7 +91,8 @@ class JobEntry:
     `job`: the job's id, `namespace/name`. `kind`: the kind of its object. `account`: the path of its queue when it was
     submitted, from the root: `company/research/vision`. `requested`: the requests of all its pods. `limit_s`: its time
     limit. `exit_code`: the highest exit code of its pods (0 to 255). `signal`: the signal that ended the pod with that
-    exit code, if one did. `cause`: why the job ended, as text. `waits_for`: the code of the last reason why it waited.
+    exit code, if a signal ended it. `cause`: why the job ended, as text. `waits_for`: the code of the last reason why
+    it waited.
     `exact_end`: False if the job ended while no scheduler ran; then `end_s` is the time at which this was noticed.
     `number`: Slurm's job number, if the job has one. `words`: further facts from its submitter (partition, comment,
     command line), by name. `reasons`: the last changes of the reason why it waits, at most `MOST_REASONS`, in order.
@@ -172,7 +174,8 @@ class JobEntry:
         return sum(max(0.0, (now_s if end is None else end) - start.at_s) for start, end in ends)
 
     def resource_seconds(self, resource: str, now_s: float) -> float:
-        """Return amount times seconds, summed over all starts, in the resource's unit (millicores for cpu)."""
+        """Return the allocated amount times seconds, summed over all starts. The amount is in the resource's unit
+        (millicores for cpu)."""
         total = 0.0
         for start in self.starts:
             end_s = start.end_s if start.end_s is not None else self.end_s

@@ -1,9 +1,9 @@
 """The tables of a ledger, and the migrations from older versions.
 
-`MIGRATIONS[n]` changes a ledger of version n to version n + 1. A new ledger runs all of them, so the newest version is
-the number of migrations. Each migration and its version number are written in one transaction. So if the process dies
-during a migration, the ledger keeps the old version. If the ledger has a newer version than this program, the program
-refuses to use it.
+`MIGRATIONS[n]` changes a ledger of version n to version n + 1. All migrations are run on a new ledger, so the newest
+version is the number of migrations. Each migration and its version number are written in one transaction. So if the
+process dies during a migration, the ledger keeps the old version. If the ledger has a newer version than this program,
+the program refuses to use it.
 
 Fields that queries use have a column and an index. Fields that are only shown are in JSON.
 """

@@ -24,7 +24,7 @@ from phalanx.ledger.entry import ARRAY, FILE, LIVE, OBJECT, JobEntry, ReasonEntr
 from phalanx.ledger.schema import JOBS, STARTS, upgrade
 from phalanx.ledger.selection import Selection
 
-_INT32 = 2**31 - 1  # the largest number that PostgreSQL stores in the column of the pods
+_INT32 = 2**31 - 1  # the largest number that PostgreSQL can store in the column `pods`
 _AT_ONCE = 500  # the maximum number of jobs in one statement
 _RENEWED = (
     "state",
@@ -165,7 +165,7 @@ def _conditions(asked: Selection) -> Iterator[ColumnElement[bool]]:
 
 
 def _is_task(array: str) -> ColumnElement[bool]:
-    """Return the condition that the job is a task of the array, `namespace/name`."""
+    """Return the SQL condition that selects the tasks of the array `namespace/name`."""
     namespace, _, own = array.partition("/")
     return and_(
         JOBS.c.job.startswith(f"{namespace}/", autoescape=True),
@@ -174,7 +174,7 @@ def _is_task(array: str) -> ColumnElement[bool]:
 
 
 def _made(name: str) -> ColumnElement[bool]:
-    """Return the condition that the user's object has this name, `namespace/name`."""
+    """Return the SQL condition that selects the jobs whose users created an object with the name `namespace/name`."""
     namespace, _, own = name.partition("/")
     named = and_(
         JOBS.c.job.startswith(f"{namespace}/", autoescape=True),
@@ -203,7 +203,7 @@ def _job_row(entry: JobEntry) -> dict[str, object]:
 
 
 def _storable(value: object) -> object:
-    """Return the value without the characters that PostgreSQL does not store in texts."""
+    """Return the value without the characters that PostgreSQL cannot store in text columns."""
     return value.replace("\0", "") if isinstance(value, str) else value
 
 
@@ -298,8 +298,8 @@ def _engine(url: str, read_only: bool) -> Engine:
         _private(file)
     engine = create_engine(parsed)
     event.listen(engine, "connect", _prepare)
-    # By default, the driver begins a transaction only at the first change of data, and not before a CREATE. A migration
-    # would then not be atomic.
+    # By default, the driver begins a transaction only before the first statement that changes data, and not before a
+    # CREATE. A migration would then not be atomic.
     event.listen(engine, "begin", lambda it: it.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE"))
     return engine
 

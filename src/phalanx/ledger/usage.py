@@ -52,8 +52,8 @@ def total(
     since_s: float | None = None,
     until_s: float | None = None,
 ) -> dict[str, Sum]:
-    """Return the sums of the allocations within the period: name -> sum. The name of a day is the time of its first
-    second, in seconds since the epoch."""
+    """Return the sums of the allocations within the period: name -> sum. If the sums are by day, the name is the time
+    of the day's first second, in seconds since the epoch."""
     found: dict[str, Sum] = {}
     first_s, last_s = since_s or 0.0, now_s if until_s is None else min(until_s, now_s)
     for entry in entries:

@@ -49,7 +49,7 @@ def opened(where: tuple[str, int], option: str) -> socket:
 
 def taken(where: tuple[str, int], option: str, error: OSError) -> PhalanxError:
     """Return the error to raise if a server cannot listen at the address. `option`: the command line option that sets
-    it."""
+    the address."""
     host, port = where
     return PhalanxError(
         f"cannot listen on {host} port {port}: {error.strerror or error}. Name another address with {option} "

@@ -1,4 +1,4 @@
-"""Providers of node groups: they add nodes to a cluster and remove nodes when the scheduler requests it.
+"""Providers of node groups. At the scheduler's request, a provider adds nodes to the cluster or removes nodes from it.
 
 Parts, lowest first:
 

@@ -1,10 +1,11 @@
 """A provider whose nodes come from an autoscaler that adds nodes for unschedulable pods: the Cluster Autoscaler or
 Karpenter.
 
-For each requested node the provider creates a pod that is as large as the template of the group's nodes, and that no
-scheduler binds. The pods of one request get the condition `PodScheduled=False, Unschedulable` when all of them exist,
-so the autoscaler sees all of them at once. These pods stay until the last node of the request has arrived, because
-Karpenter removes an empty node that no pending pod needs. The autoscaler removes empty nodes itself."""
+For each requested node the provider creates a pod that no scheduler binds. The requests of this pod are the allocatable
+amounts of the group's node template. The pods of one request get the condition `PodScheduled=False, Unschedulable` when
+all of them exist, so the autoscaler sees all of them at once. These pods stay until the last node of the request has
+arrived, because Karpenter removes an empty node that no pending pod needs. The autoscaler removes empty nodes
+itself."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ log = logging.getLogger(__name__)
 
 SCHEDULER_NAME = "phalanx-node-request"  # the schedulerName of these pods; no scheduler has this name
 GROUP, REQUEST = "phalanx.dev/node-request-group", "phalanx.dev/node-request"  # labels: group; first node of a request
-GIVEN_UP = {"NotTriggerScaleUp", "FailedScheduling"}  # reasons of Events if the autoscaler adds no node
+GIVEN_UP = {"NotTriggerScaleUp", "FailedScheduling"}  # the Event reasons of an autoscaler that adds no node
 MESSAGE = "Phalanx requests a node for a job that waits"
 _WRITES = 16  # the maximum number of concurrent writes
 _EXISTS, _GONE = 409, 404

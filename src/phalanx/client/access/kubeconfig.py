@@ -1,7 +1,7 @@
 """Read kubeconfig files: merge several files, choose one context, and return its cluster and user.
 
-The rules are those of kubectl (k8s.io/client-go/tools/clientcmd). The current context comes from the first file that
-sets it, and each cluster, user and context from the first file with an entry of its name. Paths are relative to the
+The rules are those of kubectl (k8s.io/client-go/tools/clientcmd). The first file that sets the current context decides
+it. A cluster, user or context is taken from the first file that has an entry with its name. Paths are relative to the
 folder of their file. A field `…-data` takes precedence over a path. An unsupported setting is an error. If such a
 setting were ignored, the scheduler might use other credentials than the file intends.
 """
@@ -65,8 +65,8 @@ class KubeconfigCluster(msgspec.Struct, frozen=True, kw_only=True):
 
 class Plugin(msgspec.Struct, frozen=True, kw_only=True):
     """A program that prints credentials (KEP-541). `mode`: whether the program may ask the user for input: Never,
-    IfAvailable or Always. `hint`: a text about its installation. `wants_cluster`: the program needs the cluster's
-    settings (provideClusterInfo)."""
+    IfAvailable or Always. `hint`: a text that describes how to install the program. `wants_cluster`: the program needs
+    the cluster's settings (provideClusterInfo)."""
 
     command: str
     args: tuple[str, ...] = ()
@@ -110,8 +110,8 @@ def current_context(paths: Iterable[Path]) -> tuple[KubeconfigCluster, Kubeconfi
 
 def read_embedded(text: str, named: str) -> tuple[KubeconfigCluster, KubeconfigUser]:
     """Return the cluster and the user of a kubeconfig that an API object contains, such as a Secret. `named`: the name
-    of the object for messages. Such a kubeconfig may not name files or programs, because users who may write the object
-    could then select files and programs of this machine. Raises KubeconfigError."""
+    of the object for messages. Such a kubeconfig must not name files or programs. Otherwise users who may write the
+    object could choose which files this process reads and which programs it runs. Raises KubeconfigError."""
     merged, where = _Merged(), Path(named)
     merged.add(where, _parsed(text, where))
     cluster, user = merged.chosen(None)
@@ -202,11 +202,11 @@ def _parsed(text: str, path: Path) -> object:
         return msgspec.json.decode(text)
     import yaml
 
-    # PyYAML's loader in C is 20 times as fast, but not every build of PyYAML has it.
+    # PyYAML's C loader is 20 times as fast as its Python loader, but not every build of PyYAML has it.
     loader: type[yaml.SafeLoader | yaml.CSafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     depth = 0
     try:
-        for event in yaml.parse(text, loader):  # the loader in C overruns its stack on very deep nesting
+        for event in yaml.parse(text, loader):  # the C loader overflows its stack on very deep nesting
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
             if depth > _DEEPEST:
                 raise KubeconfigError(f"{path} is not a kubeconfig: its lists are nested more than {_DEEPEST} levels")

@@ -42,7 +42,7 @@ _OF_PODS = ("controller-uid", "job-name", "batch.kubernetes.io/controller-uid", 
 
 
 def start_of(record: StartRecord) -> str:
-    """Return a text that differs for each start of a job."""
+    """Return a text that identifies a start: it differs between the starts of a job."""
     return f"{record.attempt}-{round(record.at_s * 1000)}"
 
 

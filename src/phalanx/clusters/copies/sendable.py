@@ -111,7 +111,7 @@ def _is(path: Path, *values: str) -> Callable[[Object], bool]:
 
 
 def _true(*types: str) -> Callable[[Object], bool]:
-    """Return a function that returns whether one of these conditions of a status is True."""
+    """Return a function that returns True if one of these conditions is True in a status."""
     return lambda status: any(
         one.get("type") in types and one.get("status") == "True" for one in status.get("conditions") or ()
     )

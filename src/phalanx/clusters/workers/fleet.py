@@ -1,16 +1,16 @@
-"""The workers of a manager, one for each MultiKueueCluster. The module writes their states, and makes events from their
-nodes.
+"""The workers of a manager, one for each MultiKueueCluster. The module writes the states of the workers to the
+MultiKueueClusters, and reports the nodes of the workers to the core.
 
 A worker is created for each MultiKueueCluster, and replaced if its source changes. The state of a worker is written as
-the condition Active of its MultiKueueCluster, and its figures as an annotation. The core gets the nodes of a worker as
-events. When the worker is removed, events remove these nodes from the core.
+the condition Active of its MultiKueueCluster, and its figures as an annotation. Events report the nodes of a worker to
+the core. When the worker is removed, further events remove these nodes.
 
 The module also limits the number of concurrent calls to each worker, so that a slow worker does not delay the jobs of
 other workers.
 
 If a worker has too many open calls, a further job that must call it waits in the worker's queue of callers. When a call
-ends, the first job in this queue is reconciled again. So every job gets its call in the end, even if many jobs wait for
-a slow worker."""
+ends, the first job in this queue is reconciled again. So the call of every job is made in the end, even if many jobs
+wait for a slow worker."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 FIGURES_S = 30.0  # the shortest interval between two writes of the annotation with the figures
 CHANGES_S = 0.5  # changes of workers' pods are handled at most once in this time
-SPARE = 20  # reading the nodes of workers takes at most about 1/SPARE of the time
+SPARE = 20  # at most about 1/SPARE of this process's time is spent on reading the nodes of workers
 
 
 class Fleet:
@@ -94,8 +94,8 @@ class Fleet:
     # --- internal ---------------------------------------------------------------------------------------------------
 
     async def _turn(self) -> None:
-        """Wait for changes, then send events about the nodes of the changed clusters, and write their states and
-        figures."""
+        """Wait for changes. Then report the nodes of the changed clusters as events, and write the states and figures
+        of these clusters."""
         try:
             async with asyncio.timeout(FIGURES_S):
                 await self._news.wait()
@@ -252,8 +252,8 @@ class WorkerAway(Exception):
 
 
 class WorkerCalls:
-    """The unanswered calls of one manager. `look_again`: a function that is called with the next job in a queue of
-    callers. `open`: worker -> number of unanswered calls."""
+    """The unanswered calls of one manager to its workers. `look_again`: a function that is called with the next job in
+    a queue of callers. `open`: worker -> number of unanswered calls."""
 
     def __init__(self, look_again: Callable[[Key], None]) -> None:
         self.open = Counter[str]()

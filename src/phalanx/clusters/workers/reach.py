@@ -3,7 +3,7 @@
 This module is separate from `source`, because the scheduler imports `source` and has no right to get a single
 MultiKueueCluster.
 
-So users can read the logs of such a job if they may read the kubeconfig of its cluster."""
+A user can read the logs of a job in another cluster if the user may read the kubeconfig of that cluster."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The state of the connection to a worker, as a condition of its MultiKueueCluster. The worker's figures (capacity and
-use), as an annotation.
+"""Represent the state of the connection to a worker as a condition of its MultiKueueCluster, and the worker's figures
+(capacity and use) as an annotation.
 
 The condition has Kueue's type, reasons and messages (`Active`, `BadKubeConfig`, `ClientConnectionFailed`). If a
 connection does not work, the message also states how to correct that. The figures are JSON in an annotation of the
@@ -53,8 +53,9 @@ class ConnectionState(NamedTuple):
 
 class WorkerCapacity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The figures of a worker: its capacity and how much of it is used. `nodes`: the number of nodes. `ready`: the
-    number of nodes that take pods. `has`, `used`: the amounts of nodes that take pods, and the requests of the pods on
-    them. `jobs`: the number of received jobs that have not ended. `version`: the worker's version of Kubernetes.
+    number of nodes that take pods. `has`, `used`: resource -> the sum of the allocatable amounts of these nodes, and of
+    the requests of the pods on these nodes. `jobs`: the number of received jobs that have not ended. `version`: the
+    worker's version of Kubernetes.
     `scheduler`: the schedulers whose queues the worker serves. `note`: a reason why these numbers are incomplete.
     `lacks`: the kinds of jobs that the manager has, but that the worker does not define or does not allow the manager
     to list."""

@@ -63,7 +63,7 @@ _OPERATIONS = frozenset({"CREATE", "UPDATE"})
 
 
 class UnreadableReview(Exception):
-    """The error for a request that is not a valid AdmissionReview. The text has the reason."""
+    """Raised for a request that is not a valid AdmissionReview. The text states the reason."""
 
 
 class _Named(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,7 +138,8 @@ def read(body: bytes) -> ReviewRequest:
 
 
 def judge(request: ReviewRequest) -> Reviewed:
-    """Return the response of the policies to the request. Raises UnreadableReview if the object has no metadata."""
+    """Apply the policies to the request, and return the response. Raises UnreadableReview if the object has no
+    metadata."""
     try:
         changes = _changes(request)
     except StatusError as error:  # a policy refused the object or failed; failurePolicy Fail refuses in both cases

@@ -1,5 +1,5 @@
-"""Serve the HTTPS port to which API servers post AdmissionReviews. Each request contains one review, and each response
-contains another.
+"""Serve the HTTPS port to which API servers post AdmissionReviews. The body of each request, and of each response, is
+an AdmissionReview.
 
 API servers do not authenticate to a webhook unless an administrator configures each of them. So every client that can
 reach the port may send a review. The response contains only data of the sent object and the verdict, and nothing is
@@ -50,8 +50,8 @@ def tls_context() -> ssl.SSLContext:
 
 
 def show(context: ssl.SSLContext, pair: Pair) -> None:
-    """Use `pair` as the certificate of later connections. Its key is never written to a disk, because the file that the
-    TLS library reads is in memory."""
+    """From now on, use `pair` as the certificate of new connections. Its key is never written to a disk, because the
+    file that the TLS library reads is in memory."""
     with os.fdopen(os.memfd_create("phalanx-webhook"), "wb") as file:
         file.write(pair.certificate_pem + pair.key_pem)
         file.flush()

@@ -11,7 +11,7 @@ or APIServices.
 - Each replica has its own server certificate. Its key exists only in the memory of the replica.
 - API servers must trust a new authority before a replica uses a certificate of it. So the new `ca.crt`, with the old
   certificates, is first written as `caBundle`. A replica uses a certificate of the new authority only after it has read
-  this authority from `caBundle`. So each step is safe, whichever replica makes it first.
+  this authority from `caBundle`. So each step is safe in whatever order the replicas make it.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class Keeper:
 
     async def step(self) -> None:
         """Bring the Secret, the configuration and the server certificate up to date. Raises ApiError."""
-        # The configuration is read before the Secret, so that the write of a replica with an outdated bundle conflicts.
+        # The configuration is read before the Secret, so that a write of an outdated caBundle fails with a conflict.
         kind = self._called.kind
         configurations = [await self._found(kind.name, self._api.get(kind, name)) for name in self._called.names]
         authority = await self._authority()

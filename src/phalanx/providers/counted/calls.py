@@ -1,5 +1,5 @@
-"""The two calls to backends that are called with a number of nodes, and the JSON documents of these calls for programs
-and web servers.
+"""The two calls `scale` and `status`, for backends that are called with the number of nodes that a group should have.
+The module also defines the JSON documents of these calls for programs and web servers.
 
 The arguments of `scale` are the number of nodes that the group should have, the names of the nodes to add, and the
 names of the nodes to remove. `status` returns the nodes of the group with their states. A provider that chooses the
@@ -152,7 +152,7 @@ class CountedProvider:
         return len(names) + sum(name not in names for name in add) - len(names & set(remove))
 
     def _listed(self, known: Sequence[NodeState], names: Iterable[str]) -> dict[str, str]:
-        """Return the name in the provider's list for each of these nodes. The name is found by the Node object or by
+        """Return, for each of these nodes, its name in the provider's list. The name is found by the Node object or by
         the request."""
         found = {requested: name for name, requested in self._names(known).items()}
         found |= {each.node: each.name for each in known if each.node}
@@ -169,10 +169,10 @@ class CountedProvider:
         return [name for name in own if name not in self._requested]
 
     def _names(self, known: Sequence[NodeState]) -> dict[str, str]:
-        """Return the name in the provider's list -> the requested name, for each node that has not arrived. If the
-        provider has chosen the node's name, the requested name is one that the provider does not list. The arrived
-        nodes are matched to the names that were requested first. So the names that were requested last remain for nodes
-        that have not arrived."""
+        """Return a mapping from each name in the provider's list to the requested name. Both names are the same, unless
+        the provider has chosen the name of a node that has not arrived. Such a node is matched to a requested name that
+        the provider does not list. The arrived nodes are matched to the names that were requested first. So the names
+        that were requested last remain for nodes that have not arrived."""
         listed = {each.name for each in known}
         free = [name for name in self._requested if name not in listed]
         first_s = min((self._requested[name] for name in free), default=math.inf)

@@ -44,7 +44,8 @@ class Instances:
         self._deleted: set[str] = set()  # nodes whose deletion the provider has accepted
 
     async def nodes(self, group: str) -> Sequence[NodeState]:
-        """Return the state of a node for each instance, and for each instance that the provider has not created yet."""
+        """Return a `NodeState` for each instance, including the requested instances that the provider has not created
+        yet."""
         async with self._opened() as service:
             await service.call("Refresh")
             target = await self._target(service)
@@ -129,8 +130,8 @@ class Instances:
             raise ProviderError(f"node {name} cannot get the label {key}={value}: {error}") from error
 
     def _named(self, instances: Sequence[str]) -> list[Any]:
-        """Return the messages that name the instances to delete. The message of an instance without a Node has only its
-        id."""
+        """Return the protocol messages that name the instances to delete. The message of an instance without a Node has
+        only its id."""
         by_id, found = by_provider_id(self._nodes()), []
         for each in instances:
             meta = by_id.get(each, {"metadata": {"name": each}})["metadata"]

@@ -62,7 +62,8 @@ class Machines:
         self._connection, self._of, self._nodes, self._node = connection, of, nodes, node
 
     async def nodes(self, group: str) -> Sequence[NodeState]:
-        """Return the state of a node for each Machine, and for each Machine that the controller has not created yet."""
+        """Return a `NodeState` for each Machine, including the requested Machines that the controller has not created
+        yet."""
         try:
             owner = await self._connection.get(self._of.kind, self._of.name, self._of.namespace)
             selector = selector_of(owner)
@@ -85,7 +86,7 @@ class Machines:
         Machines. Without the wait, a later increase of the number could prevent the deletion of a marked Machine."""
         of = self._of
         try:
-            marked = [name for name in to.remove if "/" in name or await self._mark(name)]  # "/": it has no Machine
+            marked = [name for name in to.remove if "/" in name or await self._mark(name)]  # with "/": no Machine yet
             await self._connection.patch(of.kind, of.name, {"spec": {"replicas": to.total}}, of.namespace, "scale")
             while any([await self._is_alive(name) for name in marked if "/" not in name]):  # noqa: ASYNC110 (it is polled)
                 await asyncio.sleep(LOOK_S)
