@@ -305,7 +305,7 @@ class _Channel(asyncio.Protocol):
             self._news.set()
             self._buffered += len(body)
             if self._buffered > _STREAM_BUFFER_BYTES and self._transport is not None:
-                self._transport.pause_reading()  # limits the buffered data: the server waits while the caller reads slowly
+                self._transport.pause_reading()  # limits the memory: the server waits if the caller reads slowly
 
     def on_message_complete(self) -> None:
         self._ended = True

@@ -50,8 +50,8 @@ class Provider(Protocol):
     """A provider of one or several groups."""
 
     async def scale(self, group: str, add: Sequence[str], remove: Sequence[str]) -> Mapping[str, str]:
-        """Request the nodes `add`, and remove (or cancel) the nodes `remove`. Return the nodes that are not added, or
-        not removed, with reasons. Raises ProviderError."""
+        """Request the nodes `add`, and remove the nodes `remove` (or cancel their requests). Return the nodes that are
+        not added or not removed, with the reasons. Raises ProviderError."""
 
     async def status(self, group: str) -> Status:
         """Return the status of the group. Raises ProviderError."""
@@ -60,15 +60,15 @@ class Provider(Protocol):
 log = logging.getLogger(__name__)
 
 REMOVING = "phalanx.dev/removing"  # the annotation of nodes that are being removed; its value is the group
-BINDINGS_S = 2.0  # after this time, other schedulers have noticed the cordon
+BINDINGS_S = 2.0  # after this time, other schedulers are assumed to have noticed the cordon
 ENDED = ("Succeeded", "Failed")
 MIRROR = "kubernetes.io/config.mirror"  # annotation of static pods
 _GONE = 404
 
 
 class EmptyNodes:
-    """A provider that removes only nodes without pods, and passes all other calls to `provider`. `deletes`: True if
-    this class deletes the Node objects; False if `provider` deletes them."""
+    """Wraps `provider`: only nodes without pods are removed, and all other calls are passed on. `deletes`: True if this
+    class deletes the Node objects; False if `provider` deletes them."""
 
     def __init__(self, provider: Provider, connection: Connection, *, deletes: bool = True) -> None:
         self._provider, self._connection, self._deletes = provider, connection, deletes

@@ -100,7 +100,7 @@ class GroupCalls:
                     await self._release(action.nodes)
 
     def _pause(self) -> float | None:
-        """Return for how many seconds to wait for the next action; None for no limit."""
+        """Return the number of seconds to wait for the next action; None for no limit."""
         until_look_s = LOOK_S if self._until_s else None
         if not self._removals:
             return until_look_s
@@ -141,7 +141,8 @@ class GroupCalls:
                     self.add(removal)
 
     async def _request(self, action: RequestNodes) -> None:
-        """Request the nodes. Report the nodes that the provider refuses, or all of them if it does not answer."""
+        """Request the nodes. Report the nodes that the provider refuses; if the provider does not answer, report all of
+        them as refused."""
         log.info(
             "node group %s: requesting %s for %s", action.group, ", ".join(action.nodes), action.job or "its minimum"
         )

@@ -1,8 +1,8 @@
-"""Forecast when pending jobs start. For that, simulate the next scheduling cycles on copies of the cluster state.
+"""Forecast when pending jobs start, by simulating the next scheduling cycles on copies of the cluster state.
 
 A *play* is one such simulation. In a play, evicted pods end at once, and the run time of each job is set in advance.
 The simulated scheduler knows only the time limits of jobs, like the real scheduler. So job order, quota, backfill,
-reservations, dependencies and preemption affect the forecast exactly as they will affect the decision.
+reservations, dependencies and preemption affect the forecast exactly as they will affect the real decisions.
 
 - In the first play every job runs until its time limit, and no job is submitted. The result is the latest start of each
   job, unless jobs that are submitted later start before it.
@@ -16,14 +16,15 @@ reservations, dependencies and preemption affect the forecast exactly as they wi
   uses no fitted constant. With many live jobs there are fewer plays, and the 90 % interval is widened (`nearly_sure`).
   docs/decisions/0025-expected-starts.md has the accuracy.
 
-`later_jobs` repeats the recent submissions, as jobs that may be submitted later.
+`later_jobs` copies the jobs that were submitted recently, to simulate future submissions. These copies are called
+*later jobs*.
 
-Later jobs can delay a waiting job. The policy decides by how much: hardly at all if jobs start in the order of
-submission, and a lot if short jobs come first. So each play of a forecast submits later jobs, and the policy itself
-decides which of them start before the waiting job. The plays repeat the jobs of the latest span in which every
-submission is known (`state.run_times`), in the same order and with the same gaps, cyclically. Each play begins at
-another point of that span. (This is a circular block bootstrap with a single block: Politis, Romano, 1992. Bursts stay
-together.)"""
+Later jobs can delay a waiting job. How much they delay it depends on the policy: hardly at all if jobs start in the
+order of submission, and a lot if short jobs come first. So each play of a forecast submits later jobs, and the policy
+itself decides which of them start before the waiting job. The later jobs copy the jobs of the latest span in which
+every submission is known (`state.run_times`), in the same order and with the same gaps. After the last job of the span,
+the first job follows again. Each play begins at another point of that span. (This is a circular block bootstrap with a
+single block: Politis, Romano, 1992. Bursts stay together.)"""
 
 from __future__ import annotations
 
@@ -112,8 +113,8 @@ RunTime: TypeAlias = Callable[[Job, float], float]
 def forecast(
     cluster: Cluster, policy: Policy, now_s: float, jobs: Collection[str], plays: int | None = None
 ) -> dict[str, StartForecast]:
-    """Return job -> the forecast of its start, not before `now_s` (seconds since the epoch). A job without a known
-    start is left out.
+    """Return job -> the forecast of its start. No start is before `now_s` (seconds since the epoch). A job without a
+    known start is left out.
 
     `plays`: the number of plays after the first one, if run times are known. With None, this number depends on the
     number of jobs."""
@@ -205,8 +206,8 @@ def drawn_run_times(cluster: Cluster, plays: int) -> Iterator[RunTime]:
     known: dict[str, list[float]] = {}
 
     def run_times_s(job: Job, elapsed_s: float) -> list[float]:
-        """Return the job's run time in each play. The run times are drawn at the first call, given its `elapsed_s`, and
-        then stay the same."""
+        """Return the job's run time in each play. The run times are drawn at the first call, on the condition that the
+        job has already run for `elapsed_s`. Later calls return the same run times."""
         found = known.get(job.id)
         if found is None:
             user = job.user or job.id
@@ -348,7 +349,7 @@ class ForecastRun:
 
 
 def world_answers(book: Cluster, action: Action) -> Iterator[Event]:
-    """Yield the events of a world that executes the action at once and without errors."""
+    """Yield the events that a world would report if it executed the action at once and without errors."""
     match action:
         case Start(job, _, ()):
             roles = book.jobs[job].job.roles

@@ -86,8 +86,8 @@ def _by_name(branch: Branch) -> list[Branch]:
 
 
 def _counts(cluster: Cluster) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the numbers of pending and of started jobs, by queue. The numbers of a queue include the queues below
-    it."""
+    """Return two mappings: queue -> number of pending jobs, and queue -> number of started jobs. The numbers of a queue
+    include the queues below it."""
     pending, running = (dict.fromkeys(cluster.tree.branches, 0) for _ in range(2))
     for name, branch in cluster.tree.branches.items():
         jobs = list(_records(cluster, name)) if branch.queue is not None else []
@@ -151,7 +151,7 @@ def _standing(
 
 def _usage(branch: Branch, owned: Set[Key]) -> Iterator[ResourceUsage]:
     """Yield the usage of each flavor and resource that the queue uses, or for which it has a guarantee or a limit.
-    `owned`: the keys for which some queue of the tree has a guarantee."""
+    `owned`: the (flavor, resource) keys for which some queue of the tree has a guarantee."""
     used: Mapping[Key, Amount] = branch.account.total
     keys = {key for key, amount in used.items() if amount} | branch.quota.guaranteed.keys() | branch.quota.limit.keys()
     for flavor, resource in sorted(keys):

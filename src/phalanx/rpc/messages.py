@@ -1,7 +1,7 @@
 """Build the messages of a gRPC service as classes of the protobuf library, from a table of their fields.
 
-A table has only the fields that Phalanx reads or writes; the library skips other fields. A protobuf map is a repeated
-message with the fields `key` and `value`."""
+A table has only the fields that Phalanx reads or writes; the library skips all other fields of a message. A protobuf
+map is a repeated message with the fields `key` and `value`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Messages:
         return GetMessageClass(self._pool.FindMessageTypeByName(f"{self._package}.{name}"))
 
     def service(self, name: str, method: str) -> str:
-        """Return the path of a call."""
+        """Return the path of the gRPC call `method` of the service `name`."""
         return f"/{self._package}.{name}/{method}"
 
     def _add(self, message: DescriptorProto, field: str, number: int, kind: str) -> None:

@@ -1,7 +1,7 @@
 """Decide about the requests and releases of nodes in one cycle.
 
-1. Before the core decides, requests for nodes that are late are given up. The group of a late node gets no new request
-   for a while.
+1. Before the core decides, the scheduler gives up requested nodes that are late. The group of a late node gets no new
+   request for a while.
 2. For a group with fewer nodes than its minimum, the scheduler requests the missing nodes.
 3. For each waiting request, in order, the scheduler requests the cheapest nodes and nominates the job to these nodes. A
    nomination charges the nodes and the quota at once. So no other job takes the nodes, and no request exceeds a quota.
@@ -66,8 +66,8 @@ def note_idle(cluster: Cluster, now_s: float) -> None:
 
 
 def releasable(cluster: Cluster, now_s: float, waiting: Sequence[RequestClass]) -> Iterator[tuple[str, list[str]]]:
-    """Yield for each group the nodes to release: nodes that have been empty for long enough, without going below the
-    minimum of the group.
+    """Yield the nodes to release, by group. These nodes have been empty for long enough, and the group keeps its
+    minimum number of nodes.
 
     `waiting`: the gangs that could start on the present nodes later."""
     sizes = cluster.columns.group_sizes()
@@ -99,7 +99,7 @@ def leaving(cluster: Cluster, group: NodeGroup) -> int:
 
 
 def nodes_of(cluster: Cluster, group: NodeGroup, names: Iterable[str]) -> list[str]:
-    """Return those of the names that belong to present or requested nodes of the group."""
+    """Return the subset of `names` that belongs to present or requested nodes of the group."""
     nodes = (cluster.columns.node(name) for name in names)
     return [node.name for node in nodes if node is not None and node.group == group.name]
 
@@ -129,7 +129,7 @@ def before(cluster: Cluster, policy: Policy, now_s: float) -> tuple[Action, ...]
 
 
 def give_up(cluster: Cluster, now_s: float) -> tuple[Action, ...]:
-    """Give up requested nodes that are late. Fold the actions and return them."""
+    """Give up requested nodes that are late. Fold these actions into the state and return them."""
     late: dict[str, list[str]] = {}
     for name, coming in cluster.columns.groups.coming.items():
         if coming.until_s <= now_s:
@@ -141,9 +141,9 @@ def give_up(cluster: Cluster, now_s: float) -> tuple[Action, ...]:
 
 
 class Served(NamedTuple):
-    """A request that fits on requested nodes. `gang`: the gang of the offer at its minimum. `placements`: its
-    placements, of which some are on requested nodes. `group`: the node group on demand (`NodeGroup.on_demand`) that
-    adds all nodes of the gang, if any."""
+    """A request that fits on requested nodes. `gang`: the gang for this offer, without pods above its minimum.
+    `placements`: the placements of the gang; some of them are on requested nodes. `group`: the node group on demand
+    (`NodeGroup.on_demand`) that adds all nodes of the gang, if any."""
 
     request: Request
     offer: FlavorAssignment
@@ -161,7 +161,7 @@ class Scaling:
         self.actions: list[Action] = []
 
     def plan(self) -> Plan:
-        """Return all decisions about nodes, each of which is folded already."""
+        """Return all decisions about nodes. Each of them is already folded into the state."""
         self.do(*self.reach_minimum())
         waiting = PendingRequests(self.cluster, self.policy, self.now_s)
         if outranked := on_demand.outranked(self.cluster, waiting.state):
@@ -172,7 +172,7 @@ class Scaling:
         note_idle(self.cluster, self.now_s)
         for group, names in releasable(self.cluster, self.now_s, waiting.may_start_later()):
             self.do(ReleaseNodes("", group, tuple(names)))
-        if granted:  # other nodes may be requested, and another job may be the first of a strict queue
+        if granted:  # now other nodes may be requested, and a strict queue may have another first job
             return Plan(tuple(self.actions), self.now_s)
         return Plan(tuple(self.actions), min(self.wake_times_s(waiting), default=None))
 

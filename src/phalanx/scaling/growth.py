@@ -1,5 +1,5 @@
-"""Plan the cheapest additional nodes for waiting gangs. The gangs are placed in a copy of the cluster that also has the
-requested nodes, as if they had arrived, and the nodes that could still be requested.
+"""Plan the cheapest additional nodes for waiting gangs. The gangs are placed in a copy of the cluster. In this copy,
+the requested nodes have already arrived, and there are additional nodes that could still be requested.
 
 The gangs are placed one after the other. So a second gang may use the capacity that the first gang leaves free on the
 nodes that are requested for the first gang.
@@ -112,7 +112,7 @@ class GrowthSearch:
             self.try_cheaper(tried, at + 1)
 
     def finish(self, counts: Counts, at: int) -> None:
-        """Find the smallest number of nodes of the last group with which the gang fits, if the combination is then
+        """Find the smallest number of nodes of the last group with which the gang fits. Keep the combination if it is
         cheaper than the best one."""
         assert self.best is not None
         left, price = self.cost(self.best)[0] - self.cost(counts)[0], self.offers[at].price
@@ -122,7 +122,7 @@ class GrowthSearch:
 
 
 def replaced(counts: Counts, at: int, nodes: int) -> Counts:
-    """Return `counts` with the number `nodes` for the group `at`."""
+    """Return `counts`, with the number of the group at index `at` replaced by `nodes`."""
     return (*counts[:at], nodes, *counts[at + 1 :])
 
 
@@ -194,8 +194,8 @@ class GrowingCluster:
         return placements
 
     def cheaper_together(self, gangs: Sequence[Gang], begin: int) -> list[list[Placement]] | None:
-        """Return placements of all gangs that `grow` has placed since the mark `begin` of the draft, if other nodes for
-        all these gangs together are cheaper than the nodes that `grow` found for one gang after the other. Otherwise
+        """Plan the nodes for all gangs together that `grow` has placed since the mark `begin` of the draft. If this is
+        cheaper than the nodes that `grow` found for one gang after the other, return the new placements; otherwise
         return None. After this call, no further gang may be placed."""
         price = self.price()
         if len(gangs) < 2 or not price or sum(role.minimum for gang in gangs for role in gang.roles) > TOGETHER:
@@ -242,8 +242,9 @@ class GrowingCluster:
         return [name for name in self.new_of[group.name] if name not in self.bought]
 
     def mask(self, groups: Sequence[NodeGroup], counts: Counts) -> Rows:
-        """Return the mask of the rows that a placement may use: the nodes of the cluster, the new nodes that are used
-        already, and from each group in `groups` the number of unused new nodes that `counts` states for it."""
+        """Return the mask of the rows that a placement may use: the nodes of the cluster, the new nodes that are
+        already used, and some unused new nodes. `counts`: how many unused new nodes of each group in `groups` may be
+        used."""
         mask, row_of = self.allowed.copy(), self.table.row_of
         for group, nodes in zip(groups, counts, strict=True):
             mask[[row_of[name] for name in self.spare(group)[:nodes]]] = True

@@ -100,7 +100,7 @@ def of_size(cluster: Cluster, gang: Gang, role: Role, pods: int) -> Gang:
 def outranked(cluster: Cluster, state: CycleState) -> list[JobRecord]:
     """Return the jobs that wait for nodes on demand and must give their quota to a job of higher priority. The queue's
     policy must let the other job preempt them, and their quota must be enough for the other job. `state`: the state of
-    this cycle; its ledger is changed accordingly."""
+    this cycle; the function changes the quota ledger of this state accordingly."""
     waiting = [cluster.jobs[job] for job in cluster.nominated if waits_on_demand(cluster, cluster.jobs[job])]
     for request_class in cluster.pending.request_classes.values() if waiting else ():
         key, queue = request_class.key, cluster.queues.get(request_class.key.queue)

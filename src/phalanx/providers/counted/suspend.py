@@ -69,7 +69,7 @@ class PoweredNodes:
         self._off: dict[str, float] = {}  # node that was switched off -> time
         self._failed: dict[str, NodeState] = {}  # request -> the state of its node
         self._restored = False
-        self._calls: dict[str, deque[float]] = {}  # program -> call times of the last minute, one for each node
+        self._calls: dict[str, deque[float]] = {}  # program -> call times of the last minute, one per node
 
     async def nodes(self, group: str) -> Sequence[NodeState]:
         """Return the states of the nodes that are switched on or are being switched on."""
@@ -192,7 +192,7 @@ class PoweredNodes:
         return name not in self._on and name not in self._off and self._node(name) is None
 
     def _allowed(self, program: str, rate: int, names: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-        """Return (nodes for which the rate allows a call now, the other nodes)."""
+        """Return two lists of nodes: those for which the rate allows a call of the program now, and the others."""
         calls, now_s = self._calls.setdefault(program, deque()), time.monotonic()
         while calls and calls[0] <= now_s - MINUTE_S:
             calls.popleft()
@@ -201,7 +201,7 @@ class PoweredNodes:
         return names[:count], names[count:]
 
     async def _run(self, program: str, names: Sequence[str]) -> None:
-        """Start the program for the nodes, and wait some time for its end. Raises ProviderError."""
+        """Start the program for the nodes, and wait at most `ANSWER_S` seconds for its end. Raises ProviderError."""
         settings, argv = self._settings, (program, self._hostlist(names))
         limit_s = max(settings.resume_timeout_s, settings.suspend_timeout_s, ANSWER_S)
         try:
@@ -249,7 +249,8 @@ async def _end(process: asyncio.subprocess.Process, program: str, limit_s: float
 
 
 def _as_user(name: str) -> dict[str, Any]:
-    """Return the arguments with which a program runs as the user. Raises KeyError if there is no such user."""
+    """Return the arguments with which `subprocess` runs a program as this user. Raises KeyError if there is no such
+    user."""
     found = pwd.getpwnam(name)
     if found.pw_uid == os.geteuid():
         return {}
