@@ -7,7 +7,7 @@ transport      the formats of requests and responses: HTTP, JSON, Protobuf, tabl
 registry       the served kinds, built-in and custom
 admission      plug-ins, policies and webhooks that change or refuse a write
 endpoints      the handlers: get, list, watch, create, update, patch, delete, and subresources
-app            the steps in which a request is handled
+app            handles each request step by step
 sockets        the listening socket and its connections
 server         the process: its data directory, its start and its end
 """

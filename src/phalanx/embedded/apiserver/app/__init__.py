@@ -8,5 +8,5 @@ writes         the verbs create, update and patch
 deletes        the verbs delete and deletecollection
 objects        calls the handler of each verb on objects
 paths          handles paths that name no object
-api            the steps in which a request is handled
+api            handles each request step by step
 """

@@ -24,7 +24,8 @@ from phalanx.embedded.apimachinery.meta.resource import Object, Resource
 from phalanx.embedded.apimachinery.meta.status import StatusError, qualified
 
 _CONNECTIONS = 32  # the maximum number of concurrent calls to one address; further calls wait
-# the maximum number of addresses with open connections; old ones are closed, because pods get new addresses
+# If connections to this number of addresses are open, all are closed, because most of the addresses are those of
+# earlier pods.
 _PLACES = 64
 _HEAD = "content-type: application/json\r\naccept: application/json\r\nuser-agent: kube-apiserver-admission\r\n"
 API_VERSION = "admission.k8s.io/v1"

@@ -1,5 +1,5 @@
-"""The built-in kinds. Each kind has a strategy, which sets its defaults, validates it, and limits the changes by an
-update.
+"""The built-in kinds. Each kind has a strategy, which sets the defaults of its objects, validates them, and restricts
+what an update may change.
 
 checks       checks that many kinds share
 generation   strategies that separate the status from the spec, and count metadata.generation
