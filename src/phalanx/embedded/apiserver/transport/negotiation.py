@@ -304,7 +304,7 @@ def _double_keys(node: yaml.Node) -> Iterator[str]:
 
 
 def decode_yaml(body: bytes) -> object:
-    """Return a YAML document as a JSON value, in which every key is a string. Raises `StatusError` 400."""
+    """Return a YAML document as a JSON value: every key becomes a string. Raises `StatusError` 400."""
     try:
         go_json.check_yaml(_of_first(yaml.parse(body, Loader=Yaml11Loader)))
         return _textual(next(yaml.load_all(body, Loader=Yaml11Loader), None))

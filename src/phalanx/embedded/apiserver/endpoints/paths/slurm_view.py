@@ -9,8 +9,8 @@ With `live`, jobs that have ended are left out. With `users`, jobs of other user
 
 Roles grant these paths by `nonResourceURLs`. A user who may list the Jobs of a namespace gets all fields of its Jobs.
 All other users get only the fields below: names, users, amounts, states and nodes of the job and of its steps. Scripts,
-arguments, directories, file names and environments are hidden. Every user sees the node, the CPU requests and the end
-time of each pod, and no other field of it.
+arguments, directories, file names and environments are hidden. Every user sees these fields of a pod: its node, its
+phase, some labels, its requests of cpu, memory and GPUs, and how and when its containers ended (`_pod`).
 
 The user of a job is stored in an annotation that the user wrote. If a namespace belongs to a user, the server replaces
 the name and the ids in the annotation by those of the owner. So no user can pretend to be another.
@@ -143,8 +143,8 @@ class SlurmView:
                 yield namespace, stored
 
     def _owner(self, namespace: str) -> Mapping[str, object]:
-        """Return the user of the namespace's owner as fields of a job (`user`, `uid`, `gid`); empty if the namespace
-        belongs to no user."""
+        """Return the fields of a job that name its user (`user`, `uid`, `gid`), with the values of the namespace's
+        owner; empty if the namespace has no owner."""
         found = self._store.get(("", "namespaces"), "", namespace)
         notes = (found.obj["metadata"].get("annotations") or {}) if found is not None else {}
         if _USER not in notes:
@@ -159,8 +159,8 @@ def _has_ended(obj: Object) -> bool:
 
 
 def _users(obj: Object, owner: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the name of the job's user, which is the namespace's owner, if there is one. Yield nothing if the job names
-    no user."""
+    """Yield the name of the job's user: the owner of the namespace or, if the namespace has no owner, the user in the
+    job's annotations. Yield nothing if the job names no user."""
     if owner:
         yield owner["user"]
         return
