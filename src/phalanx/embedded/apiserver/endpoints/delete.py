@@ -57,8 +57,8 @@ _PROTECTED_NAMESPACES = ("default", "kube-system", "kube-public")
 class DeleteOptions:
     """The options of a deletion. `grace_s`: the grace period in seconds; None for the default of the kind. `policy`:
     the propagation policy; "" if the request has none. `by`: the name of the deleting user; "" for a system component.
-    `user`: the user that admission plugins see; None if the API server itself deletes the object. `warnings`: a list;
-    the deletion appends the warnings of admission to it."""
+    `user`: the user that admission gets; None if the API server itself deletes the object. `warnings`: a list; the
+    deletion appends the warnings of admission to it."""
 
     grace_s: int | None = None
     policy: str = ""

@@ -232,7 +232,7 @@ _MOST, _EXACT = 1 << 64, 1e21
 
 
 def _with_underscores(pattern: re.Pattern[str]) -> re.Pattern[str]:
-    """Return a pattern of numbers that also allows `_` after the first character."""
+    """Return a regular expression for numbers that also allows `_` after the first character."""
     text = pattern.pattern.replace("0-9", "0-9_").replace("0-7", "0-7_").replace("[01]", "[01_]")
     return re.compile(f"(?:{text})$")
 

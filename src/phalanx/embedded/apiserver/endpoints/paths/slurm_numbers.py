@@ -9,7 +9,7 @@ few draws need a write. After its start, a server draws from the bound on, and s
   drawn, and the number cannot change. So no user can create a job with the number of another user's job.
 - A draw has at most as many numbers as an array may have tasks (MaxArraySize of the site). A user may have
   `MOST_UNUSED` drawn numbers that no Job has yet. The server forgets a draw after `_KEPT_S`, and all draws when it
-  starts; their unused numbers can then not be used any more.
+  starts. Numbers of a forgotten draw that no Job has yet cannot be used any more.
 - After `LAST` (Slurm's MaxJobId) the numbers start again at FirstJobId. Numbers that Jobs have are skipped.
 - Admins (`system:masters`) draw without these limits, and their Jobs may have any number. Controllers set no number.
 

@@ -1,8 +1,9 @@
 """The subresource `/scale`: it shows and sets the number of replicas of an object as a Scale (autoscaling/v1).
 
-For a custom resource, three JSON paths in the CustomResourceDefinition name the fields. A write to `/scale` owns only
-the field with the number of replicas. Sources: k8s.io/apiextensions-apiserver/pkg/registry/customresource/etcd.go
-(ScaleREST), k8s.io/apimachinery/pkg/util/managedfields/scalehandler.go.
+For a custom resource, three JSON paths in the CustomResourceDefinition name the fields. The field manager of a write to
+`/scale` owns only the field with the number of replicas. Sources:
+k8s.io/apiextensions-apiserver/pkg/registry/customresource/etcd.go (ScaleREST),
+k8s.io/apimachinery/pkg/util/managedfields/scalehandler.go.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Convert JSON objects into protobuf messages, and back, like Go's conversion.
 
 `values(name)` and `reader(name)` each return a function for the definition `name`; each function is created only once.
-The function of `values` converts an object into the arguments of its message class, and the protobuf library encodes
-the message in C. It drops `kind` and `apiVersion`, because the envelope contains them and the message has no fields for
-them. The function of `reader` converts a message into an object. It leaves out fields whose value is zero, except those
-whose zero is significant in JSON."""
+The function that `values` returns converts an object into the arguments of its message class. The protobuf library then
+encodes the message in C. It drops `kind` and `apiVersion`, because the envelope contains them and the message has no
+fields for them. The function that `reader` returns converts a message into an object. It leaves out fields whose value
+is zero, except those whose zero is significant in JSON."""
 
 from __future__ import annotations
 

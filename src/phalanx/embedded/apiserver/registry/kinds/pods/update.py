@@ -83,7 +83,7 @@ def _deadline(found: Found, now_s: int | None, then_s: int | None) -> bool:
 
 
 def _tolerations(found: Found, now: Sequence[TolerationFields], then: Sequence[TolerationFields]) -> None:
-    """Check that every old toleration still exists; only its seconds may have changed."""
+    """Check that every old toleration still exists. Only its `tolerationSeconds` may have changed."""
     left = [_without(one, "tolerationSeconds") for one in now]
     if any(_without(one, "tolerationSeconds") not in left for one in then):
         text = "existing toleration can not be modified except its tolerationSeconds"
