@@ -1,9 +1,9 @@
 """Advance reservations and maintenance: compute which nodes are closed to a job during its run.
 
-Advance reservations work as in Slurm (scontrol(1), "reservation"). From the begin to the end of a reservation, its
-nodes are closed to every job that may not use it. Before the begin, such a job may start on these nodes only if it
-reaches its time limit by the begin. A reservation names the users, groups and queues whose jobs may use it; queues
-below a named queue are included. A job requests the reservation by its name. A job with such a request runs only on the
+Advance reservations work as in Slurm (scontrol(1), "reservation"). From the start to the end of a reservation, its
+nodes are closed to every job that may not use it. Before the reservation starts, such a job may run on these nodes only
+if its time limit ends by then. A reservation names the users, groups and queues whose jobs may use it; queues below a
+named queue are included. A job requests the reservation by its name. A job with such a request runs only on the
 reserved nodes, and only starts while the reservation lasts. If the reservation is *magnetic*, jobs of its users, groups
 and queues need not request it, and may run both on the reserved nodes and on all other nodes. Several reservations may
 overlap. A job may run on a node only if it may use every reservation that the node has during the run of the job.
@@ -50,7 +50,7 @@ def reservation_not_eligible(cluster: Cluster, job: Job, now_s: float) -> NotEli
 
 
 def reserved_reason(job: Job, text: str, named: Reservation | None = None) -> Reason:
-    """Return a reason with the code RESERVED and the text `text`. `named`: the reservation whose begin and end are
+    """Return a reason with the code RESERVED and the text `text`. `named`: the reservation whose start and end are
     added to the reason's numbers; None if no times are added."""
     numbers: dict[str, object] = {"reservation": job.reservation}
     if named is not None:
@@ -73,7 +73,7 @@ def is_named_in(cluster: Cluster, reservation: Reservation, job: Job) -> bool:
 
 
 def may_use(cluster: Cluster, reservation: Reservation, job: Job) -> bool:
-    """Return whether the job may run on the reservation's nodes between the begin and the end of the reservation."""
+    """Return whether the job may run on the reservation's nodes between the start and the end of the reservation."""
     return (job.reservation == reservation.name or reservation.magnetic) and is_named_in(cluster, reservation, job)
 
 

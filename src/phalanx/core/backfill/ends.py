@@ -138,7 +138,7 @@ class CycleEnds:
 
     def releases(self) -> Iterator[Release]:
         """Yield (time, released capacity), sorted by time, for the ends of running jobs and of jobs granted in this
-        cycle. The begin and the end of each advance reservation are also yielded, with an empty released capacity."""
+        cycle. The start and the end of each advance reservation are also yielded, with an empty released capacity."""
         cluster, known, partly = self.cluster, self.cluster.ends.derived, self.partly_leaving()
         found = (
             (end_s, held_without(cluster, job, partly[job]))

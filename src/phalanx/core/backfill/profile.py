@@ -1,12 +1,12 @@
 """The capacity profile: for each node, the free capacity over time, with all reservations subtracted. The profile is
 used for conservative backfill, in which each pending job has a reservation, and for forecasts.
 
-Time is divided at *instants*: now, each expected end of a running job, and each beginning and end of a reservation.
-Between two instants nothing changes. A *level* describes the time between two instants: it has the free amounts of each
-node (row), with one array per resource. For each demand and level, the number of pods that fit is counted once, and
-updated when the level changes. A *stretch* is a sequence of consecutive levels that lasts at least as long as the gang
-runs. A few vector operations find the first stretch that may have enough capacity. The capacity of a node in a stretch
-is the minimum of its free amounts over the levels of the stretch. The usual placement code then places the gang on this
+Time is divided at *instants*: now, each expected end of a running job, and each start and end of a reservation. Between
+two instants nothing changes. A *level* describes the time between two instants: it has the free amounts of each node
+(row), with one array per resource. For each demand and level, the number of pods that fit is counted once, and updated
+when the level changes. A *stretch* is a sequence of consecutive levels that lasts at least as long as the gang runs. A
+few vector operations find the first stretch that may have enough capacity. The capacity of a node in a stretch is the
+minimum of its free amounts over the levels of the stretch. The usual placement code then places the gang on this
 capacity.
 
 The number of levels times the number of nodes is at most about `CELLS`. If running jobs have too many different ends,
@@ -105,8 +105,8 @@ class CapacityProfile:
         self.change(run.held, run.start_s, run.end_s, -1)
 
     def least(self, job: Job, start: int, stop: int, end_s: float) -> Free:
-        """Return for each row the minimum of the free amounts over the levels from `start` to `stop`. For rows that are
-        closed to the job at some time between the begin of level `start` and `end_s`, return 0."""
+        """Return for each row the minimum of the free amounts over the levels from `start` to `stop`. Return 0 for rows
+        that are closed to the job at some time from the first of these levels until `end_s`."""
         free = self.between(start, stop)
         shut = advance.closed_rows(self.cluster, job, float(self.times[start]), end_s)
         if shut is not None:

@@ -5,8 +5,8 @@ is the sum over all usable nodes. The count on one node is limited by the scarce
 which the node has enough for the fewest pods. If the free amounts of a node (row) have changed since the last count,
 the change of the node's count is added to the sum. So the cost of a cycle is proportional to the number of pending
 demands times the number of changed rows. Free amounts are divided by requests only for rows on which at least one pod
-of the demand fits. A full cluster has few such rows. If the description of a node has changed, all demands are counted
-again on all nodes.
+of the demand fits. A full cluster has few such rows. If the attributes of a node (such as its labels) have changed, all
+demands are counted again on all nodes.
 
 The amounts are divided in float64. The number of pods is still exact: both amounts are integers below 2**53, so a
 quotient just below a whole number is not rounded up to it."""

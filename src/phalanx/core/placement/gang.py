@@ -152,8 +152,8 @@ class PlacementAttempt:
         return np.asarray(each[-unit.minimum] if unit.minimum else np.maximum(each[-1], 1))
 
     def counted(self, unit: GangTree) -> list[int]:
-        """Return the roles that are counted in a comparison of domains: the required roles of the subtree, or all its
-        roles if none is required."""
+        """Return the roles whose pods count when domains are compared: the required roles of the subtree. If none is
+        required, return all roles of the subtree."""
         return sorted(unit.required_roles()) or sorted(unit.roles())
 
     def least(self, role: int, style: TopologyConstraint | None) -> int:

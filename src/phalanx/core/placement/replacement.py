@@ -115,9 +115,9 @@ def missing_unit(cluster: Cluster, record: JobRecord, slot: Slot) -> GangTree | 
 
 
 def missing_layers(cluster: Cluster, record: JobRecord, slot: Slot) -> tuple[SliceLayer, ...]:
-    """Return the layers of slices, coarse to fine, whose slice around this slot must be placed as a whole. That is the
-    case if the slice has several open slots, and no pod on an existing node. Return an empty tuple if there is no such
-    layer."""
+    """Return the layers of slices, coarse to fine, whose slice around this slot must be placed as a whole. A slice must
+    be placed as a whole if it has several open slots, and none of its pods is on an existing node. Return an empty
+    tuple if there is no such layer."""
     layers = layers_around(record, slot.role)
     for at, (pods, _) in enumerate(layers):
         there = (record.placements[each] for each in slice_of(record.placements, slot, pods))

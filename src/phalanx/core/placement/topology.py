@@ -17,9 +17,9 @@ hold is counted. These numbers are summed over each domain of a level (`np.binco
 - *Balanced*: spread the pods evenly over the domains one level below the chosen domain, as far as each has capacity
   (water filling). Inside each domain of the lower level, the pods are packed.
 - *Slices* (Kueue): a slice is a fixed number of pods that must be in one domain of the slice's level. At the slice's
-  level and coarser levels, the capacity of a domain is the number of whole slices that it can hold. A slice is never
-  split over two domains of its level, and its pods have consecutive ordinals. Slices may consist of slices of a finer
-  level (layers). The last slice may have fewer pods than the others; it is placed after the whole slices.
+  level and coarser levels, the capacity of a domain is the number of pods that it can hold in whole slices. A slice is
+  never split over two domains of its level, and its pods have consecutive ordinals. Slices may consist of slices of a
+  finer level (layers). The last slice may have fewer pods than the others; it is placed after the whole slices.
 
 Nodes that are in no domain of a level are used last, and no slice is placed on them. (Packing and slices follow Kueue's
 Topology-Aware Scheduling, KEP-2724, algorithm BestFit. Balanced placement differs from Kueue's, see
@@ -243,7 +243,7 @@ class DomainCapacity:
         return DomainCapacity(self.draft, left.style, self.at[inside], pods[inside]).shares(rest, {})
 
     def _inside(self, pods: Counts) -> DomainCapacity:
-        """Return the same nodes with the constraint for the pods inside one slice of the coarsest layer. `pods`: the
+        """Return the capacity of the same nodes, for the pods inside one slice of the coarsest layer. `pods`: the
         number of pods that each position could hold."""
         return DomainCapacity(self.draft, self.style.inside(), self.at, pods)
 

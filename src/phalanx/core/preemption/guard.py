@@ -3,8 +3,8 @@
 A preemptor must not delay the first reservation. So a search for victims only uses capacity that the first reservation
 does not need during the run of the preemptor. Then the plan of the search is applied to the forecast (the expected free
 capacity over time). With the victims removed and the preemptor placed, every reserved job must still be able to start
-at its reserved time. There is one exception: the preemptor need not respect reservations if it could preempt each
-reserved job, supposing that this job were running.
+at its reserved time. There is one exception. Suppose that all reserved jobs were running: if the preemptor could
+preempt each of them, it need not respect their reservations.
 
 The first reservation may move to other nodes, as long as the start of its job stays the same (rule R13)."""
 

@@ -310,7 +310,7 @@ class VictimSearch:
 
     def charged_there(self, short: ledger.QuotaShortfall) -> Ints:
         """Return the candidates that are charged for the missing resource, in the queue whose limit is reached or in a
-        queue below it. They are sorted: the first should be evicted first."""
+        queue below it. They are sorted in the order of eviction."""
         field, held = self.candidates.field, self.held_there(short)
         at = ((held > 0) & ~field.gone).nonzero()[0]
         held = held[at]

@@ -460,8 +460,8 @@ class Choice:
 
     def _extras(self, candidate: int, rest: int) -> Iterator[int]:
         """Yield sets of candidates that could replace `candidate`: gangs of other queues, and pods above minimums. Each
-        yielded set could free enough together with the set `rest`. The smallest sets come first. Sets with a pod above
-        a minimum that is not needed are left out; the only effect of its eviction would be a lower share of its
+        yielded set could free enough together with the set `rest`. The smallest sets come first. A set is left out if
+        it has a pod above a minimum that is not needed. The eviction of such a pod would only lower the share of its
         queue."""
         group, tier = self.field.group[candidate], self.field.tier[candidate]
         others = [

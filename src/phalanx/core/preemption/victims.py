@@ -19,9 +19,9 @@ in `docs/decisions/0007-preemption.md`). The cheapest package is taken first. Pa
 If the policy compares fairness before cost, and a tier has candidates of several queues, the next package is always
 taken from the queue that has the highest share at that moment. Candidates of this queue also come first in the victim
 order of a node. The number of pods that a package frees capacity for is checked again before each eviction, because an
-earlier package may have been on the same node. The found set of victims may have unneeded victims, and is not always
-the best. So the caller restores candidates that are not needed, and then compares the set with other small sets
-(`core.preemption.victim_sets`)."""
+earlier package may have been on the same node. The set of victims that is found in this way may have victims that are
+not needed, and is not always the best. So the caller restores candidates that are not needed, and then compares the set
+with other small sets (`core.preemption.victim_sets`)."""
 
 from __future__ import annotations
 

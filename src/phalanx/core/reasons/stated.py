@@ -24,6 +24,6 @@ def stated_total(gang: Gang) -> dict[str, int]:
 
 
 def stated_cost(gang: Gang, resource: str, cost: Amount) -> Amount:
-    """Return the amount of `resource` that queues are charged for the minimums of all roles. `cost`: the same amount as
-    the core counts it, or the part of it that a limit concerns."""
+    """Return the amount of `resource` that queues are charged for the minimums of all roles, as the job states
+    it. `cost`: this amount as the core counts it, or the part of it that is compared with a limit."""
     return cost + stated_total(gang).get(resource, 0) - gang.asked.get(resource, 0)

@@ -143,8 +143,8 @@ class DeviceDraft:
         fits[:, : left.shape[1]] &= (left >= amount) | ~says[:, None]
 
     def _per_zone(self, devices: NDArray[np.bool_], rows: NDArray[np.intp], zones: int) -> Ints:
-        """Return the number of devices in each zone that are set in the mask `devices`. The result is indexed [row,
-        zone]."""
+        """Return for each row and zone how many devices of the zone are set in the mask `devices`. The result is
+        indexed [row, zone]."""
         where = self.zone[rows]
         return np.stack([(devices & (where == zone)).sum(axis=1) for zone in range(zones)], axis=1)
 

@@ -18,14 +18,14 @@ random, fewer pods could be placed than with best fit.
 
 - *Stranded* devices. Fragmentation only considers whether the next pod finds a device. So a node with eight free
   devices has no fragmentation even if its free cpu is only enough for one more pod. Each free device is assumed to need
-  the mean cpu that expected pods request per device. A free device is stranded if the node has no such cpu left for it.
-  The number of stranded devices changes with every placed pod, so pods that request much cpu are placed early on nodes
-  with much cpu. With a large weight, the term would place pods that request little cpu on the large nodes, which have
-  the least cpu per device, and so break up their free capacity. So the weight is small (`STRANDED`).
+  the mean cpu that expected pods request per device. A free device is stranded if the node does not have this cpu for
+  it. The number of stranded devices changes with every placed pod, so pods that request much cpu are placed early on
+  nodes with much cpu. With a large weight, the term would place pods that request little cpu on the large nodes, which
+  have the least cpu per device, and so break up their free capacity. So the weight is small (`STRANDED`).
 - *Wanted* nodes. If many expected pods can use only some nodes (because of a GPU model), this term makes other pods
   avoid these nodes (`WANTED`).
 - *Untidy* nodes. Full nodes should be used first. A rule that only decides between nodes with an equal change of
-  fragmentation would hardly ever apply. Instead, each free device on a node counts a little (`UNTIDY`).
+  fragmentation would hardly ever apply. So each free device adds a small amount to the waste of its node (`UNTIDY`).
 - *Remnants*. For a shared device, the remainder after several further pods is important, and not only whether one more
   pod fits. For example, two pods of 0.47 leave 0.06 of a device, which no pod can use; pods of 0.47 and 0.32 leave
   0.21, enough for a pod of 0.16. This term adds the part of each device that is expected to stay unused after further
@@ -152,9 +152,10 @@ def remnants(weighted: Sequence[tuple[Shape, float]], resource: str) -> Floats:
     """Return an array V. V(x) is the number of thousandths that are expected to stay unused for ever if x thousandths
     of a device are free now.
 
-    Let p(m) be the fraction of requests for devices that are for m thousandths of a device. Let s = `SCARCE` be the
-    weight of the case that no further pod is placed. Then V(x) = (s x + sum of p(m) V(x - m)) / (s + sum of p(m)),
-    where the sums are over all m <= x. The values are rounded so that they are the same on every machine."""
+    Of all requested devices of the expected pods, let p(m) be the fraction for which m thousandths are requested. Let s
+    = `SCARCE` be the weight of the case that no further pod is placed. Then V(x) = (s x + sum of p(m) V(x - m)) / (s +
+    sum of p(m)), where the sums are over all m <= x. The values are rounded so that they are the same on every
+    machine."""
     parts: dict[int, float] = {}
     for shape, weight in weighted:
         asks = device_request(shape, resource)

@@ -6,10 +6,11 @@ which is usually the oldest. `PACK` has no criteria, because the draft's packing
 requests a part of a device, some policies also choose the device. With all other policies, the pod gets a shared device
 of the chosen node: of those with enough free capacity, the one with the least.
 
-- SPREAD: the node with the highest mean free part of the requested resources after the pod is placed.
+- SPREAD: the node with the most free capacity after the pod is placed: the mean, over the requested resources, of free
+  amount / allocatable amount.
 - LOAD: the node with the smallest (measured use + grants of this cycle + request of the pod) / allocatable, for the
-  resource with the highest such value. On a node without measurements, the charges of the node are used instead of
-  measured use + grants.
+  resource with the highest such value. On a node without measurements, the requests of the pods that are already on the
+  node are used instead of measured use + grants.
 - FRAGMENTATION: the node on which fragmentation (`core.placement.scoring.fragmentation`) grows least, rounded as in the
   program of the FGD paper.
 - FEWEST_LOST (Phalanx's own): the node where `TypicalPods.wasted` grows least, rounded to 1/100,000 of a device; among
