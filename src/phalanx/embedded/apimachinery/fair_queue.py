@@ -23,7 +23,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any, TypeVar
 
-_FREE_S = 0.1  # users with at most this recent usage, in seconds, do not wait
+_FREE_S = 0.1  # requests of users whose recent usage is at most this number of seconds do not wait
 _FADES_S = 5.0
 _QUEUE_MOST = 128  # the maximum number of waiting requests of one user
 _PATIENCE_S = 15.0
@@ -137,5 +137,5 @@ class _Measured:
             try:
                 thrown = None
                 yield waits_for
-            except BaseException as error:  # pass exceptions on to the coroutine, such as its cancellation
+            except BaseException as error:  # pass exceptions on to the coroutine, for example a cancellation
                 thrown = error

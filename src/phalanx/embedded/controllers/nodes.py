@@ -33,7 +33,7 @@ from phalanx.embedded.controllers.runtime.reconciler import Retry, WorkQueue
 from phalanx.embedded.controllers.runtime.recorder import EventRecorder
 
 LEASE_NAMESPACE = "kube-node-lease"
-GRACE_S = 50.0  # --node-monitor-grace-period of kube-controller-manager since Kubernetes 1.32
+GRACE_S = 50.0  # the default of kube-controller-manager's --node-monitor-grace-period since Kubernetes 1.32
 NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
 _HEALTH = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 _PRESSURE = {

@@ -175,10 +175,10 @@ DATA_ALONE: dict[str, object] = {
     "message": "only its data may be changed",
 }
 
-# For clusters whose API server does not assign job numbers (deploy/components/slurm). The commands of users increase
-# the number in a ConfigMap, each by at most the size of the largest array. The component contains the ConfigMap without
-# a number, so that applying the component again does not change the number. The first job of the cluster writes the
-# first number.
+# A policy for clusters whose API server does not assign job numbers (deploy/components/slurm). The commands of users
+# increase the number in a ConfigMap, each by at most the size of the largest array. The component contains the
+# ConfigMap without a number, so that applying the component again does not change the number. The first job of the
+# cluster writes the first number.
 _NUMBERS = "slurm-numbers.phalanx.dev"
 NUMBERS: dict[str, object] = {
     "metadata": {"name": _NUMBERS},
@@ -218,9 +218,9 @@ NUMBERS_BINDING: dict[str, object] = {
 }
 
 
-# For clusters (deploy/components/slurm): each user of Slurm's commands has a namespace. A user who may read the Secrets
-# of a job and exec into its pods can act as the job's user. RBAC cannot restrict these rights to some of the jobs in a
-# namespace.
+# A policy for clusters with deploy/components/slurm, in which each user of Slurm's commands has a namespace. A user who
+# may read the Secrets of a job and exec into its pods can act as the job's user. RBAC cannot restrict these rights to
+# some of the jobs in a namespace.
 SLURM_USER = "phalanx:slurm-user"
 _NOTES = "(has(namespaceObject.metadata.annotations) ? namespaceObject.metadata.annotations : {})"
 _NAMESPACES, _POD_USERS = "slurm-namespaces.phalanx.dev", "pod-users.phalanx.dev"

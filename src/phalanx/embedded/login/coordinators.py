@@ -12,8 +12,8 @@ A role lets coordinators patch the site's ConfigMap, the binding of the role, an
 restrict these patches:
 
 - In the site's ConfigMap, coordinators may change only the keys of their accounts. A path that they write must be the
-  path of the account above plus the name. So no coordinator can move a foreign account below one of their accounts, or
-  move one of their accounts out of its limits.
+  path of the account above plus the name. So coordinators cannot move a foreign account below their own accounts, and
+  cannot move their own account away from the accounts above it, whose limits apply to it.
 - Coordinators may change only the queues of their accounts. They may change the shares of users and, if the account is
   below an account that names them, also the queue's weight, limits and parent. The limits of the parent queues still
   apply.

@@ -17,9 +17,9 @@ from phalanx.embedded.login.admission import BINDING, NUMBERS, NUMBERS_BINDING, 
 from phalanx.embedded.login.quota import DEFAULT, give_quota, limit_system_priorities
 
 UID, GID = "phalanx.dev/uid", "phalanx.dev/gid"
-USER = "phalanx.dev/user"  # the user of the namespace, for admission policies
-PRIORITY = "phalanx.dev/max-priority"  # the highest priority of a pod in the namespace
-MAX_PRIORITY = 1_000_000_000  # the highest priority of a class that is not a system class
+USER = "phalanx.dev/user"  # the annotation with the namespace's user, which admission policies read
+PRIORITY = "phalanx.dev/max-priority"  # the annotation with the highest priority that a pod in the namespace may have
+MAX_PRIORITY = 1_000_000_000  # the highest priority that a PriorityClass may have if it is not a system class
 _GROUP = "rbac.authorization.k8s.io"
 _CLUSTER_ROLES = Kind(group=_GROUP, plural="clusterroles", name="ClusterRole", namespaced=False)
 _CLUSTER_BINDINGS = Kind(group=_GROUP, plural="clusterrolebindings", name="ClusterRoleBinding", namespaced=False)

@@ -46,7 +46,7 @@ class Review:
     resource: Resource
     forms: tuple[Resource, ...] = ()
     part: Resource | None = None
-    operation: str  # CREATE, UPDATE, DELETE or CONNECT
+    operation: str  # one of CREATE, UPDATE, DELETE and CONNECT
     name: str
     obj: Object | None
     old: Object | None = None

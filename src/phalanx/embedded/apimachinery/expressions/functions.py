@@ -133,7 +133,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "getQuery": lambda text: parse_qs(_url(text).query, keep_blank_values=True),
 }
 
-# Every function and macro that expressions may call in Kubernetes 1.36. Phalanx does not support all of them.
+# Every function and macro that Kubernetes 1.36 accepts in expressions. Phalanx does not support all of these functions.
 NAMES = frozenset(
     (
         *FUNCTIONS,

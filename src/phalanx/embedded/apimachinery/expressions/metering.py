@@ -156,7 +156,7 @@ def growth(text: str) -> int:
         elif word == "+" and parts:
             parts[-1] += 1
         elif word == "," and parts and opened and not opened[-1]:
-            parts[-1] += 1  # an element of a literal; an argument of a call is counted in the same way
+            parts[-1] += 1  # a comma separates the elements of a literal; a comma in a call is counted as well
     return product
 
 

@@ -51,7 +51,7 @@ class ResourceStrategy:
     # True if a PUT or PATCH to a name that does not exist creates the object, as for Leases. For most kinds the
     # response is 404.
     allow_create_on_update: bool = False
-    # True if a PUT without metadata.resourceVersion is accepted. It replaces the object unconditionally.
+    # True if a PUT without metadata.resourceVersion is accepted. Such a PUT replaces the object unconditionally.
     allow_unconditional_update: bool = True
     # True if the response to DELETE is the object (Pod, Service …), False if it is a Status (ConfigMap, Secret, Node,
     # Job …).
@@ -140,8 +140,8 @@ class Resource:
     storage: tuple[str, str] | None = None
     to_stored: Callable[[Object], Object] | None = None
     from_stored: Callable[[Object], Object] | None = None
-    # For a custom resource: the additionalPrinterColumns, and subresources.scale with three JSON paths, from its
-    # definition.
+    # For a custom resource: the additionalPrinterColumns and the three JSON paths of subresources.scale in its
+    # CustomResourceDefinition.
     printer_columns: tuple[Mapping[str, object], ...] = ()
     scale: Mapping[str, str] | None = None
 

@@ -15,7 +15,7 @@ import msgspec
 from phalanx.embedded.apimachinery.limits import CAUSES
 from phalanx.embedded.apimachinery.schema.scalars import go_quoted
 
-NO_FIELD = "<nil>"  # the field of a cause that concerns no field, or the whole object
+NO_FIELD = "<nil>"  # the value of `field` for a cause that concerns no field or the whole object
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ from phalanx.embedded.apimachinery.meta.status import StatusError, bad_request
 
 # k8s.io/apiserver/pkg/endpoints/handlers/patch.go
 MAX_OPERATIONS = 10_000
-# The number of values that all operations of a patch together may copy. Kube-apiserver limits the bytes that `copy`
-# operations copy.
+# The number of values that all operations of a patch together may copy. (Kube-apiserver has another limit: on the bytes
+# that `copy` operations copy.)
 _WORK = 2_000_000
 _INDEX = re.compile("-?[0-9]{1,9}")
 

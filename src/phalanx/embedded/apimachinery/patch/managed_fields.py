@@ -63,7 +63,8 @@ class FieldOwner(msgspec.Struct, frozen=True, kw_only=True):
     subresource: str = ""
     time: str = ""
     fields: Node
-    # The entry as it is stored. It is written again without encoding if its fields have not changed.
+    # The entry in its stored form. If its fields have not changed, the stored form is written again, without a new
+    # encoding.
     source: Mapping[str, Any] | None = None
 
     @property
@@ -251,7 +252,8 @@ def track_create(resource: Resource, obj: Object, manager: str, now: str, subres
     obj["metadata"]["managedFields"] = [{**head, "fieldsType": "FieldsV1", "fieldsV1": fields, **tail}]
 
 
-# Decoded field sets are cached: objects from one template have equal sets, and no set is ever changed.
+# The maximum size of a value (as JSON) whose set of fields is cached. Objects from one template have equal values, and
+# no set is ever changed.
 _REMEMBERED_BYTES = 16 * 1024
 
 

@@ -97,7 +97,7 @@ def _date_time(value: str) -> object:
 
 
 def _ipv6(value: str) -> object:
-    if "%" in value:  # Go's addresses have no zones
+    if "%" in value:  # in Go, these addresses have no zones
         raise ValueError(value)
     return ipaddress.IPv6Address(value)
 

@@ -25,7 +25,8 @@ from phalanx.embedded.controllers.runtime.reconciler import Retry, WorkQueue
 
 log = logging.getLogger(__name__)
 
-_MISSED_FOR_S = 40.0  # quarantineTime of podgc; `NodeHealth` handles nodes that exist but have stopped reporting
+# the quarantineTime of Kubernetes' podgc. `NodeHealth` handles nodes that exist but have stopped reporting.
+_MISSED_FOR_S = 40.0
 
 
 class PodCollector:

@@ -51,7 +51,8 @@ class PodGroupProtection:
             key, await self._calls.list(PODS, key.partition("/")[0])
         ):
             return
-        meta = {"resourceVersion": group["metadata"]["resourceVersion"]}  # other clients may change finalizers as well
+        # a precondition, because other clients may change finalizers as well
+        meta = {"resourceVersion": group["metadata"]["resourceVersion"]}
         rest = [one for one in finalizers if one != FINALIZER]
         try:
             await self._calls.patch(POD_GROUPS, group, {"metadata": {**meta, "finalizers": rest}})

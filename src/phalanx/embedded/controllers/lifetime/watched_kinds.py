@@ -17,7 +17,7 @@ from phalanx.embedded.controllers.runtime.discovery import IGNORED, Catalog, dis
 log = logging.getLogger(__name__)
 
 _REFRESH_S = 30.0
-_SYNC_S = 30.0  # the wait for the first lists, as in kube-controller-manager
+_SYNC_S = 30.0  # the maximum wait for the first lists, as in kube-controller-manager
 
 
 class WatchedKinds:
@@ -87,7 +87,8 @@ class WatchedKinds:
         with suppress(TimeoutError):
             async with asyncio.timeout(_REFRESH_S):
                 await self._stale.wait()
-            await asyncio.sleep(0.1)  # a new kind is only served some time after the creation of its definition
+            # wait, because a new kind is served only some time after the creation of its definition
+            await asyncio.sleep(0.1)
 
     async def _refresh(self, group: asyncio.TaskGroup) -> bool:
         """Watch exactly the kinds that the server serves now. Return False if the server could not list all kinds."""

@@ -40,7 +40,7 @@ INDEX_FAILURES = "batch.kubernetes.io/job-index-failure-count"
 INDEX_IGNORED = "batch.kubernetes.io/job-index-ignored-failure-count"
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 
-_CAUSE_CHARS = 2048  # the maximum number of characters of a pod's message in the message of a Job
+_CAUSE_CHARS = 2048  # the maximum number of characters that the message of a Job contains of a pod's message
 _INT32_CHARS = len("-2147483648")
 _PHASE_ORDER = {"Pending": 0, "Unknown": 1, "Running": 2}
 
@@ -76,7 +76,7 @@ def is_tracked(pod: Object) -> bool:
 
 
 def condition(obj: Object, kind: str) -> dict[str, Any] | None:
-    """Return the condition of that type in status.conditions."""
+    """Return the condition of the type `kind` in status.conditions."""
     for entry in obj.get("status", {}).get("conditions") or ():
         if entry["type"] == kind:
             found: dict[str, Any] = entry

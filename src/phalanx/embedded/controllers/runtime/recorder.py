@@ -25,7 +25,7 @@ from phalanx.embedded.controllers.runtime.calls import Calls, Clock
 
 log = logging.getLogger(__name__)
 
-BROKEN = "ReconcileError"  # the reason of Events about objects that a controller cannot reconcile
+BROKEN = "ReconcileError"  # the `reason` of an Event about an object that a controller cannot reconcile
 COMBINED = "(combined from similar events): "
 _SIMILAR = 3  # the maximum number of messages with one reason that are written separately
 _MOST_WAITING = 10_000

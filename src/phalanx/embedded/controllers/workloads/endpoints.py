@@ -36,7 +36,7 @@ HEADLESS = "service.kubernetes.io/headless"
 MANAGED_BY, SLICES_MANAGED_BY = "endpoints.kubernetes.io/managed-by", "endpointslice.kubernetes.io/managed-by"
 ENDPOINTS_CONTROLLER, SLICE_CONTROLLER = "endpoint-controller", "endpointslice-controller.k8s.io"
 SERVICE_NAME = "kubernetes.io/service-name"
-MOST_IN_A_SLICE = 100  # --max-endpoints-per-slice of the real controller
+MOST_IN_A_SLICE = 100  # the default of kube-controller-manager's --max-endpoints-per-slice
 _MOST_IN_ENDPOINTS = 1000
 _OVER_CAPACITY = "endpoints.kubernetes.io/over-capacity"
 

@@ -24,7 +24,7 @@ from phalanx.embedded.node.container.attempt import RunningAttempt
 
 LOOK_S = 10.0
 _USER_HZ = 100  # ticks per second in /proc/stat, on every Linux (man 5 proc)
-_BUSY = (0, 1, 2, 5, 6, 7)  # the columns user, nice, system, irq, softirq, steal
+_BUSY = (0, 1, 2, 5, 6, 7)  # the columns of /proc/stat that count as busy: user, nice, system, irq, softirq, steal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -106,7 +106,8 @@ class RunSpec:
     no_new_rights: bool = False
     image_id: str = ""
     memory_limit_bytes: int = 0  # the memory limit; 0: none
-    # oom_score_adj, proc(5): if memory runs out, the kernel kills the process with the highest score first
+    # the value of oom_score_adj (proc(5)). If memory runs out, the kernel kills the process with the highest score
+    # first
     oom_score: int = 0
     stdin: bool = False
     stdin_once: bool = False  # True if the input ends when the first attached client disconnects
@@ -145,7 +146,7 @@ class Exited:
     signal: int = 0
     started_s: float
     finished_s: float
-    reason: str = ""  # "" for Completed or Error, depending on the exit code
+    reason: str = ""  # the reason for the end; "" stands for Completed or Error, depending on the exit code
     message: str = ""
     told: str = ""
     log_end: str = ""

@@ -241,8 +241,8 @@ def _words(device: str, most: Mapping[str, int]) -> str:
     return " ".join([device, *(f"{name}={amount}" for name, amount in most.items())])
 
 
-_ALWAYS = ("devices", "cpuacct")  # version 1 needs these controllers too; `cpuacct` only measures
-_TOGETHER = "memory.oom.group"  # with this file, an out-of-memory kill ends the whole container, but not its pod
+_ALWAYS = ("devices", "cpuacct")  # controllers that are also used in version 1; `cpuacct` only measures CPU time
+_TOGETHER = "memory.oom.group"  # the file that makes an out-of-memory kill end the whole container, but not its pod
 # The group into which the agent moves itself, because a v2 group with child groups may not contain a process.
 _LEAF = "phalanx-agent"
 
@@ -368,7 +368,7 @@ class Cgroups:
         if hierarchy.version == 2:
             try:
                 _delegate(hierarchy.own, hierarchy.controllers)
-            except OSError:  # EBUSY, because the group contains processes, at least this one
+            except OSError:  # EBUSY: the group contains processes, at least this process
                 leaf = hierarchy.own / _LEAF
                 leaf.mkdir(exist_ok=True)
                 (leaf / "cgroup.procs").write_text("0")

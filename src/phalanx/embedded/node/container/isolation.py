@@ -19,7 +19,8 @@ from phalanx.embedded.trees import remove_tree
 
 log = logging.getLogger(__name__)
 
-ROOT_PREFIX = ".root-"  # prefix of the folders of containers' own files; no name of a volume can begin with it
+# the prefix of the folders with containers' own files; the name of a volume cannot begin with a dot
+ROOT_PREFIX = ".root-"
 _PROBE_S = 10.0
 
 

@@ -49,7 +49,7 @@ def normalized(name: str) -> str:
             "registry.example.org/team/train:1.4"
         )
     path, tag, digest = found["path"], found["tag"], found["digest"]
-    if ":" in path and "/" not in path:  # after a colon comes a port if a slash follows, and otherwise a tag
+    if ":" in path and "/" not in path:  # a colon before a slash precedes a port, and any other colon precedes a tag
         path, _, tag = path.partition(":")
     first, slash, rest = path.partition("/")
     if not slash:

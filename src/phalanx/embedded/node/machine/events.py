@@ -19,7 +19,7 @@ from phalanx.embedded.node.pod.status import at
 log = logging.getLogger(__name__)
 
 _QUEUE = 10_000
-_REMEMBERED = 4096  # the maximum number of Events that are stored to increase their counts
+_REMEMBERED = 4096  # the number of latest Events that are remembered, so that a repeated Event increases a count
 
 
 class Occurrences:

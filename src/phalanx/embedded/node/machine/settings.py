@@ -36,7 +36,7 @@ class NodeSettings:
     owners of their namespaces."""
 
     data_dir: Path
-    name: str = ""  # "" for the machine's host name
+    name: str = ""  # the name of the node; "" for the machine's host name
     # amounts that replace or extend those of the machine, for example {"cpu": "6"}
     resources: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -49,9 +49,9 @@ class NodeSettings:
     fenced: bool = False  # True if users of a shared machine cannot connect to other users' pods (fence.py)
     # the memory limit of containers that set none; 0 for no limit; None for the default in kernel_limits
     default_memory_bytes: int | None = None
-    disk_reserve_bytes: int | None = None  # pods are evicted if fewer bytes are free; None: 1 GiB or 5 % of the disk
+    disk_reserve_bytes: int | None = None  # pods are evicted if fewer bytes are free; None for 1 GiB or 5 % of the disk
     max_pods: int = 110
-    kept_log_bytes: int = 256 << 20  # the limit on logs of deleted pods in each namespace; 0: keep none
+    kept_log_bytes: int = 256 << 20  # the limit on the logs of deleted pods in each namespace; 0 to keep no logs
     kept_log_s: float = 30 * 86400.0
     address: str = "127.0.0.1"
     port: int = 0  # the port of the log endpoint; 0: any free port

@@ -45,14 +45,15 @@ class Surroundings:
     cgroups: Cgroups
     home: Networks
     naming: Naming
-    fence: NetworkFence | None  # None: pods may connect to every address
+    fence: NetworkFence | None  # None if pods may connect to every address
     images: ImageStore
     isolation: Isolation
     owners: Owners | None  # None if the machine is not shared: pods run as the agent, or as their spec states
     tell: Occurrences
-    shared_cpus: set[int]  # the CPUs of containers without exclusive CPUs; empty: all CPUs
+    shared_cpus: set[int]  # the CPUs of containers without exclusive CPUs; empty for all CPUs
     pressures: set[str]  # the node's conditions that report a problem now (Registration)
-    observe: Callable[[Object], Any]  # adds the response of a write to the cache, before the watch delivers the change
+    # a function that adds the response to a write to the cache, before the watch delivers the change
+    observe: Callable[[Object], Any]
 
     def device_files(self, gpus: Sequence[str]) -> tuple[str, ...]:
         """Return the device files of these GPUs, and the device files that are common to all NVIDIA GPUs."""

@@ -9,11 +9,11 @@ one of its pods (see `forward`). The functions compute records from pods and ser
 Pods of other nodes have no address on this machine, so the records contain only this node's pods.
 
 `create` and `show` write the file /etc/hosts of a pod. Programs in the pod may read the file at the same time. The file
-is mounted into containers, so it must be changed in place. To prevent that a program reads a half-written line, each
-line is padded to a whole number of blocks. A new line is first written as a comment. The line takes effect when its
-first byte, the comment sign, is overwritten. A line is removed by writing the comment sign again. So a concurrent
-reader sees either the old or the new state. The space of removed lines is reused, so the file does not grow with the
-number of past pods.
+is mounted into containers, so it must be changed in place. Each line is padded to a whole number of blocks, so that no
+program reads a half-written line. A new line is first written as a comment. The line takes effect when its first byte,
+the comment sign, is overwritten. A line is removed by writing the comment sign again. So a concurrent reader sees
+either the old or the new state. The space of removed lines is reused, so the file does not grow with the number of past
+pods.
 
 `Networks` assigns addresses in 127.0.0.0/8 to pods and services. All addresses in this network belong to the machine.
 Every pod has its own address, so that two pods may listen on the same port. Every service with a cluster IP has its own

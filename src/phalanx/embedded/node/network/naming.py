@@ -101,7 +101,7 @@ class Naming:
     # --- internal -------------------------------------------------------------------------------------------------
 
     def _path(self, uid: str) -> Path:
-        return self._pods_dir / uid / ".hosts"  # no container can have this name
+        return self._pods_dir / uid / ".hosts"  # no folder of a container can have this name
 
     def _take(self, change: Change) -> None:
         pod = change.new or change.old

@@ -17,8 +17,8 @@ from phalanx.embedded.node.pod.admission import limits
 from phalanx.embedded.node.pod.lifecycle import Known
 
 Object = Mapping[str, Any]
-DELETED_BY = "phalanx.dev/deleted-by"  # annotation, written by the API server: the user who deleted the object
-_PREEMPTED = "phalanx.dev/preempted"  # annotation: the scheduler writes it before it evicts a pod
+DELETED_BY = "phalanx.dev/deleted-by"  # an annotation by the API server: the user who deleted the object
+_PREEMPTED = "phalanx.dev/preempted"  # the annotation that the scheduler writes before it evicts a pod
 _REASONS = ("Completed", "Error", "OOMKilled", "StartError")  # reasons for which this module has its own messages
 _MIB = 1 << 20
 # If the peak memory of a container stayed below its limit by more than this amount, and by more than a tenth of the

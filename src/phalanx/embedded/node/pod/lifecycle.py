@@ -42,7 +42,7 @@ class Known:
     started: bool = False  # True if the startup probe and the postStart hook have succeeded
     waiting: ContainerStateWaiting | None = None
     image_id: str = ""  # the digest of the image, if the image has files
-    failures: int = 0  # the number of restarts since the last long run, which determines the pause
+    failures: int = 0  # the number of restarts since the last long run; it determines the pause
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -266,7 +266,7 @@ class SimulatedNodes:
         self._ending[pod["metadata"]["uid"]] = ends
         seconds = ends.after_s / self._settings.time_scale
         since_s, now_s = _ready_since_s(pod), time.time()
-        # a difference below 1 s is ignored, because times in the API are whole seconds
+        # times in the API are whole seconds, so a difference below 1 s is ignored
         begun_s = since_s if since_s < self._born_s - 1 else now_s
         heapq.heappush(self._due, (begun_s + seconds, pod["metadata"]["uid"]))
         self._due_changed.set()

@@ -8,8 +8,8 @@ min-available or parallelism over the Jobs of the gang; the sum is known when as
 
 The second part decides how a pod ends: by Phalanx's annotation, or by KWOK's default stages. `phalanx.dev/run-seconds`
 sets how long a pod runs after all pods of its job are ready. KWOK's stage `pod-complete` ends pods on a KWOK node if
-their owner is a Job of any API group. It ends such a pod at once, or after the delay in an annotation. KWOK's stage The
-stage `pod-container-running-failed` makes pods fail that have the label of this stage. Stages that users define are not
+their owner is a Job of any API group. It ends such a pod at once, or after the delay in an annotation. KWOK's stage
+`pod-container-running-failed` makes pods fail that have the label of this stage. Stages that users define are not
 supported.
 
 Source: kustomize/stage/pod/{fast,general,chaos} of KWOK v0.8.0.

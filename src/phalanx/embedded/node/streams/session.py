@@ -34,7 +34,7 @@ class Session:
 
     def __init__(self, process: subprocess.Popen[bytes], stdin: int, stdout: int, stderr: int, *, tty: bool) -> None:
         self._process, self._tty = process, tty
-        self._stdin, self.stdout, self.stderr = stdin, stdout, stderr  # -1 if there is none
+        self._stdin, self.stdout, self.stderr = stdin, stdout, stderr  # a stream that does not exist has -1
 
     @classmethod
     def start(cls, spec: RunSpec, pid: int, command: Sequence[str], *, tty: bool, stdin: bool) -> Session:
@@ -163,8 +163,8 @@ def _pipes(stdin: bool) -> tuple[Three, Three]:
 
 
 def _as_its_user(spec: RunSpec) -> list[str]:
-    """Return the words of setpriv(1) that must precede the command to change to the container's user; [] if entering
-    the container already changes the user."""
+    """Return the call of setpriv(1) to put before the command, so that the command runs as the container's user; [] if
+    the process already becomes this user when it enters the container."""
     if spec.user is None or spec.user_namespace or spec.root is not None or spec.confined:
         return []
     group = spec.user if spec.group is None else spec.group

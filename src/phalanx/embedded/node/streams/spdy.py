@@ -137,7 +137,9 @@ class SpdyConnection:
                     return Reset(stream=int.from_bytes(body[:4]) & 0x7FFFFFFF)
                 case 6:  # PING
                     return Pinged(answer=_control(PING, 0, body))
-                case 8:  # HEADERS: must be decompressed, because the following headers depend on it
+                # A HEADERS frame has no further effect, but it must be decompressed, because the following headers
+                # depend on it.
+                case 8:
                     self._headers(body[4:])
         except (zlib.error, struct.error, UnicodeDecodeError) as error:
             raise SpdyBroken(str(error)) from None
@@ -187,7 +189,8 @@ def _text(plain: bytes, at: int) -> tuple[str, int]:
 
 # --- channels ---------------------------------------------------------------------------------------------------------
 
-PROTOCOLS = ("SPDY/3.1+v5.channel.k8s.io", "SPDY/3.1+v4.channel.k8s.io")  # over SPDY, both versions are equal
+# over SPDY, both versions have the same protocol
+PROTOCOLS = ("SPDY/3.1+v5.channel.k8s.io", "SPDY/3.1+v4.channel.k8s.io")
 _CHANNELS = {"stdin": STDIN, "stdout": STDOUT, "stderr": STDERR, "error": ERROR, "resize": RESIZE}
 _OPENING_S = 30.0
 

@@ -148,8 +148,9 @@ trafficDistribution
     """
 )
 
-# Optional fields that are structs by value. They are printed as `{}` (or with their own fields filled in) even if no
-# client has set them. `metadata`, `spec` and `status` of a kind are such fields, too (`ALWAYS_STRUCT`).
+# Optional fields that are structs by value. They are printed as `{}` (or with those of their fields that are always
+# printed) even if no client has set them. `metadata`, `spec` and `status` of a kind are such fields, too
+# (`ALWAYS_STRUCT`).
 BY_VALUE = _table(
     """
     AllocationResult: devices

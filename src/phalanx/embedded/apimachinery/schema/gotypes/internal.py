@@ -61,7 +61,7 @@ def internal(value: Any, kind: str) -> object:
 def changes(old: object, new: object, kind: str) -> str:
     """Return the differences of two values of an internal type: the lines that differ, with three lines of context."""
     before, after = (f"{_indented(internal(one, kind))}\n".splitlines(keepends=True) for one in (old, new))
-    return "".join(islice(difflib.unified_diff(before, after), 2, None))  # the first two lines name files
+    return "".join(islice(difflib.unified_diff(before, after), 2, None))  # skip the first two lines, which name files
 
 
 def _indented(value: object) -> str:

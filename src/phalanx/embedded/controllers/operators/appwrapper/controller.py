@@ -75,7 +75,7 @@ class Wrapping(Protocol):
 
 
 COMPONENT: Final = "appwrapper"
-# the interval of checks of objects that are being removed, and of objects whose kinds are not watched
+# the time between two checks of objects that are being removed, or whose kinds are not watched
 _POLL_S: Final = 2.0
 _ASK_S: Final = 2.0  # the pause before a kind that is not served is looked up again
 _FATAL: Final = frozenset({400, 403, 404, 405, 409, 422})

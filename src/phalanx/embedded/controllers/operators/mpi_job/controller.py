@@ -129,7 +129,8 @@ class MPIJobController(Reconciler):
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
         self._jobs = self._calls.cache(JOBS)
-        self._told: dict[str, dict[str, str]] = {}  # uid of an MPIJob -> the data in its ConfigMap
+        # uid of an MPIJob -> the data that was last written to its ConfigMap
+        self._told: dict[str, dict[str, str]] = {}
         self._calls.cache(PODS).subscribe(lambda change: self._launcher_changed(change.new))
 
     def _launcher_changed(self, pod: Object | None) -> None:

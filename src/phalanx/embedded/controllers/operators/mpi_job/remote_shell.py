@@ -73,7 +73,7 @@ def reach(host: str) -> socket.socket | None:
     starting pod may not resolve yet.)"""
     deadline_s = time.monotonic() + PATIENCE_S
     while True:
-        if is_here(host):  # the host is the launcher itself if ranks run in it
+        if is_here(host):  # mpirun also calls this program for the launcher itself, if ranks run in the launcher
             return None
         try:
             return socket.create_connection((host, PORT))

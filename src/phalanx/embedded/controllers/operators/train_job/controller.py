@@ -43,7 +43,8 @@ class TrainJobController(Reconciler):
         super().__init__(context)
         self._job_sets = self._calls.cache(JOB_SETS)
         self._runtimes = {name: self._calls.cache(kind) for name, kind in RUNTIMES.items()}
-        self._told: dict[str, dict[str, str]] = {}  # uid of a TrainJob -> the data in its ConfigMap
+        # uid of a TrainJob -> the data that was last written to its ConfigMap
+        self._told: dict[str, dict[str, str]] = {}
 
     async def reconcile(self, job: Object) -> None:
         if (job["spec"].get("managedBy") or OPERATOR) != OPERATOR:

@@ -56,7 +56,8 @@ class VolcanoJobController(Reconciler):
         super().__init__(context)
         self._objects = VolcanoJobObjects(context, self.look_after)
         self._commands: dict[str, str] = {}  # job -> the action that a Command of its user requests
-        self._evicted: dict[str, dict[str, float]] = {}  # uid of a job -> pod that another client deleted -> time
+        # uid of a job -> name of a pod that another client deleted -> time of the deletion
+        self._evicted: dict[str, dict[str, float]] = {}
         self._taking: set[str] = set()  # uids of pods that this controller deletes
         self._calls.cache(PODS).subscribe(self._pod_changed)
         self._calls.cache(JOBS).subscribe(self._job_changed)

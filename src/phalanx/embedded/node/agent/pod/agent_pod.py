@@ -32,7 +32,7 @@ from phalanx.embedded.trees import remove_tree
 log = logging.getLogger(__name__)
 
 _RETRY_S = 0.5  # the pause after a call that the API server did not answer
-_MOMENT_S = 0.1  # the delay of the report of a program's start
+_MOMENT_S = 0.1  # the time for which the report of a program's start is delayed
 
 
 class AgentPod:
@@ -78,7 +78,7 @@ class AgentPod:
         if self._ending.must_end or not self.holds:
             return
         self.record = replace(self.record, failure=(EVICTED, message), disrupted=disrupted)
-        with suppress(OSError):  # on a full disk, the reason is only written to the API
+        with suppress(OSError):  # if the disk is full, the reason is only written to the API
             self.record.write(self._around.pod_dir(self.record.uid))
         self._around.tell.tell(self.pod, EVICTED, message, kind="Warning")
         self._wake.set()
@@ -130,7 +130,7 @@ class AgentPod:
             dues.append(await self._volumes.renew_tokens(self.pod, now_s))
         if (settled_s := self._settled_s(found)) > now_s:
             dues.append(settled_s)
-        # otherwise the next iteration follows at once and writes the status
+        # If the condition is false, the next iteration follows at once and writes the status.
         elif not (found.start and self._wake.is_set()):
             await self._report(self._containers.known(), over=found.done)
         return min((due for due in dues if due is not None), default=None)

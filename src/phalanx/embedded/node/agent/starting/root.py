@@ -28,7 +28,7 @@ from phalanx.embedded.trees import remove_tree
 from phalanx.errors import PhalanxError
 
 Object = Mapping[str, Any]
-# The names of capabilities in securityContext.capabilities -> their numbers (include/uapi/linux/capability.h).
+# The name of a capability in securityContext.capabilities -> its number (include/uapi/linux/capability.h).
 _CAPABILITIES = {
     name: number
     for number, name in enumerate(

@@ -21,7 +21,7 @@ FOLDER = "kept-logs"  # the folder of kept logs in the data directory of a node
 _RECORD = "pod.json"
 # the form of the names of namespaces and containers, and of uids; a path never has this form
 _NAME = re.compile(r"[a-z0-9][-a-z0-9.]{0,252}")
-_MOST_PODS = 5_000  # the maximum number of pods of a namespace in a list
+_MOST_PODS = 5_000  # the maximum number of pods in each namespace whose logs are kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +86,7 @@ class KeptLogs:
     def _prune(self, namespace: Path, most_bytes: int, now_s: float) -> None:
         known = {pod.uid: pod for pod in _records(namespace)}
         for folder in namespace.iterdir():
-            if folder.name not in known:  # the node agent was killed while it moved these logs
+            if folder.name not in known:  # an earlier node agent was killed while it moved these logs
                 shutil.rmtree(folder, ignore_errors=True)
         total = 0
         for number, pod in enumerate(sorted(known.values(), key=lambda pod: -pod.ended_s)):

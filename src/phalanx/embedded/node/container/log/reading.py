@@ -62,7 +62,7 @@ async def _pieces(path: Path, options: LogOptions, ended: Callable[[], bool]) ->
         while True:
             over = ended()  # checked first, so that no output after the last read is missed
             later = _after(path, file)  # also checked before reading: a file with a successor does not grow any more
-            rest = b""  # an incomplete line at the end of a file, which is still being written
+            rest = b""  # the incomplete line at the end of the file, if the shim is still writing it
             while chunk := file.read(_CHUNK):
                 *lines, rest = (rest + chunk).split(b"\n")
                 yield b"".join(_render(lines, options))
@@ -89,7 +89,7 @@ def _files(path: Path) -> list[BinaryIO]:
                 found.append(open(name, "rb"))  # noqa: SIM115 - the caller closes them
         if found and os.fstat(found[-1].fileno()).st_ino == newest:
             return found
-        _close(found)  # a new file was begun at this moment: open all files again
+        _close(found)  # the shim began a new file at this moment: open all files again
 
 
 def _begin(path: Path, lines: int | None) -> BinaryIO:
@@ -161,7 +161,7 @@ def _tail_offset(file: BinaryIO, lines: int) -> int:
 
 
 def _nth_from_end(block: bytes, skip: int) -> int:
-    """Return the offset after the newline that is number `skip` + 1 from the end of the block."""
+    """Skip `skip` newlines from the end of the block, and return the offset after the newline before them."""
     at = len(block)
     for _ in range(skip + 1):
         at = block.rfind(b"\n", 0, at)

@@ -59,7 +59,8 @@ async def launch(stem: str) -> None:
             await _ask(stem, writing)
         finally:
             os.close(writing)
-        loop.add_reader(reading, is_told.set)  # only the shim has the other end, and closes it
+        # only the shim has the other end of the pipe; closing it signals the start
+        loop.add_reader(reading, is_told.set)
         await is_told.wait()
     finally:
         loop.remove_reader(reading)

@@ -46,7 +46,8 @@ from phalanx.embedded.node.container.shim.syscalls import (
 
 PASSED_ON = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2}
 _SECRETS = "/var/run/secrets"
-_ACCOUNT = f"{_SECRETS}/kubernetes.io/serviceaccount"  # the mount point of tokens; any pod may need it
+# the mount point of service account tokens, which any pod may need
+_ACCOUNT = f"{_SECRETS}/kubernetes.io/serviceaccount"
 _HANDLES = 1 << 16
 _KINDS = {
     "Directory": stat.S_ISDIR,
@@ -254,7 +255,8 @@ def fork_below_init(ended: int) -> None:
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     # only CAP_KILL, to forward signals: the program sees this process, and could use its other capabilities
     limit_capabilities((CAP_KILL,))
-    # close the descriptors of the program and of the shim: an open end would keep their readers waiting
+    # close the descriptors of the program and of the shim, because readers of a pipe would wait as long as this process
+    # has the other end open
     os.closerange(0, ended)
     os.closerange(ended + 1, _HANDLES)
 

@@ -31,7 +31,7 @@ from phalanx.embedded.node.container.shim.syscalls import (
 )
 
 _NAMESPACES = ("user", "mnt", "uts", "ipc", "pid")
-_CANNOT_RUN, _NOT_FOUND = 126, 127  # the exit codes that a shell has in these cases
+_CANNOT_RUN, _NOT_FOUND = 126, 127  # the exit codes of a shell if a command cannot be run or is not found
 
 
 def become(spec: ShimSpec, shim: int, streams: tuple[int, int, int], ended: int) -> NoReturn:
@@ -54,7 +54,7 @@ def become(spec: ShimSpec, shim: int, streams: tuple[int, int, int], ended: int)
         os.dup2(handle, place)
     if spec.get("tty"):
         _take_terminal(spec)
-    if spec.get("root") is not None:  # OCI runtimes also create the directory (config.md, "cwd")
+    if spec.get("root") is not None:  # create the working directory, as OCI runtimes do (config.md, "cwd")
         make_working_directory(spec)
     become_user(spec)
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # set after the change of user, because that change would clear it

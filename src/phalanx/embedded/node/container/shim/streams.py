@@ -116,7 +116,7 @@ class Input:
 
     def __init__(self, path: str, target: int, *, tty: bool) -> None:
         os.mkfifo(path, 0o600)
-        # also opened for writing, so that a read never finds the end of the pipe
+        # The pipe is opened for writing as well, so that a read never finds the end of the pipe.
         self.source = os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         self.target, self._tty = target, tty
         self._frames, self._pending, self._over = b"", b"", False

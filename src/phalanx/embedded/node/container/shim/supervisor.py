@@ -113,7 +113,7 @@ class Shim:
                 os.close(go[1])
                 if os.read(go[0], 1):
                     become(self.spec, shim, its, ended[1])
-            except BaseException as error:  # report any error to the parent, and end this fork
+            except BaseException as error:  # report any error to the parent, and end this child process
                 os.write(failed[1], str(error).encode())
             os._exit(START_FAILED)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
@@ -292,7 +292,7 @@ def probe_root(root: ShimRoot, user_namespace: bool) -> str:
         if os.fork() == 0:  # /proc can be mounted only if the PID namespace has a process 1
             try:
                 isolate(spec)
-            except BaseException as error:  # report any error to the parent, and end this fork
+            except BaseException as error:  # report any error to the parent, and end this child process
                 os.write(tell, str(error).encode())
             os._exit(0)
         os.close(tell)

@@ -102,7 +102,8 @@ class AmdGpus:
 
 _NVIDIA_SMI_S = 20.0
 _GPU = re.compile(r"GPU (\d+): ")
-_MINORS = Path("/proc/driver/nvidia-caps/mig-minors")  # lines `gpu0/gi1/ci0/access 12` (gpu0: minor number)
+# has lines such as `gpu0/gi1/ci0/access 12`; 12 is the number of a device file of the GPU /dev/nvidia0
+_MINORS = Path("/proc/driver/nvidia-caps/mig-minors")
 _INSTANCE = re.compile(r"\s+MIG (\S+)\s+Device\s+\d+: \(UUID: (MIG-[\w/-]+)\)")
 
 

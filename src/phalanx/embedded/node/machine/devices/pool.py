@@ -72,7 +72,8 @@ class DevicePool:
 
     def __init__(self, capacity: MutableMapping[str, str], changed: Callable[[], Awaitable[None]]) -> None:
         self._capacity, self._changed = capacity, changed
-        self._own = frozenset(capacity)  # resources that the node itself offers
+        # the resources that the node itself offers; no source may offer these resources
+        self._own = frozenset(capacity)
         self._healthy: dict[str, Ids] = {}
         self._sources: dict[str, DeviceSource] = {}
         self.known_files: set[str] = set()  # device files that only containers with the device may open
