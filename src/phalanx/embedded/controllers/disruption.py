@@ -110,7 +110,8 @@ def _conditions(budget: Object, value: str, reason: str, message: str, now: str)
 
 
 def _number(bound: int | str, of: int) -> int:
-    """Return the bound as a number of pods. A percentage is converted to that share of `of` pods, rounded up."""
+    """Return the bound as a number of pods. A percentage is converted to a number of pods out of `of` pods, rounded
+    up."""
     return bound if isinstance(bound, int) else ceil(int(bound.rstrip("%")) * of / 100)
 
 

@@ -157,7 +157,7 @@ BINDING: dict[str, object] = {
 
 
 def alike(*fields: str) -> str:
-    """Return a CEL expression that is true if the given fields, which may be missing, have not changed."""
+    """Return a CEL expression that is true if the given fields have not changed. The fields may be missing."""
     return " && ".join(
         f"(has(object.{field}) ? has(oldObject.{field}) && object.{field} == oldObject.{field}"
         f" : !has(oldObject.{field}))"

@@ -394,7 +394,7 @@ def _labels(obj: Object | None) -> Mapping[str, str] | None:
 
 
 def about(constraints: Mapping[str, Any], review: Review) -> bool:
-    """Return True if a resource rule matches requests of this kind and operation for at least some object."""
+    """Return True if a resource rule matches requests of this kind and operation for at least one object."""
     rules = constraints.get("resourceRules") or ()
     return any(_about(rule, review, form) for rule in rules for form in _forms(constraints, review))
 

@@ -17,8 +17,8 @@ AUTHORIZER: Check = {}
 
 
 class AuthorizationQuestion(NamedTuple):
-    """The attributes of an access check. `resource`: the resource, with a slash and the subresource if there is one.
-    `path`: the path, if the question is not about a resource. `namespace`: empty for the cluster scope."""
+    """The attributes of an access check. `resource`: RESOURCE, or RESOURCE/SUBRESOURCE. `path`: the URL path, if the
+    check is not about a resource. `namespace`: empty for the cluster scope."""
 
     verb: str
     group: str = ""

@@ -348,8 +348,8 @@ class CelView:
 
 
 def _enter(wanted: Wanted, path: tuple[str, ...]) -> None:
-    """Add a path to the needed fields. The caller must add shorter paths first: if a whole object is needed, longer
-    paths into this object then add nothing."""
+    """Add a path to the needed fields. The caller must add shorter paths first. If a whole object is already needed, a
+    longer path into this object adds nothing."""
     first, *rest = path
     if not rest:
         wanted[first] = None

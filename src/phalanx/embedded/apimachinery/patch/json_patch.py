@@ -219,8 +219,8 @@ _FIELDS = ("op", "path", "from", "value")
 
 
 def wrong_operation(patch: object) -> str:
-    """Return the error about a part of a JSON patch that has the wrong type, with the message of the strict decoder; ""
-    if all types are right."""
+    """Return the strict decoder's error message if a part of a JSON patch has the wrong type; "" if all types are
+    right."""
     if patch is None:
         return ""
     if not isinstance(patch, list):

@@ -65,7 +65,8 @@ def item_element(item: object, kind: Type) -> str:
 
 
 def _items(value: object, kind: Type) -> dict[str, object]:
-    """Return the items of a list by their path elements. Of duplicate items, only the first is in the result."""
+    """Return a mapping from path elements to the items of a list. If there are duplicate items, only the first is in
+    the result."""
     found: dict[str, Any] = {}
     for item in value if isinstance(value, list) else ():
         found.setdefault(item_element(item, kind), item)

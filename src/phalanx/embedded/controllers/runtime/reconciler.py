@@ -178,8 +178,8 @@ class Reconciler(ABC):
 
     @abstractmethod
     async def reconcile(self, obj: Object, /) -> None:
-        """Perform the next step from the present state of the cluster to the state that the object describes. After an
-        exception, the call is repeated; a defect is also reported as an Event on the object."""
+        """Perform the next step towards the state that the object describes. After an exception, the call is repeated;
+        a defect is also reported as an Event on the object."""
 
     @property
     def objects(self) -> Mapping[str, Object]:

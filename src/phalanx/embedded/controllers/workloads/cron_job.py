@@ -136,10 +136,10 @@ _MOST_MISSED = 10_000  # the maximum number of due times that are examined one b
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CronKind:
-    """The kinds that the controller works with: objects of the kind `crons` create objects of the kind `jobs`.
-    `scheduled_at`: the annotation with a job's due time. `ended_well`: a function that returns True if a job has
-    succeeded, False if it has failed, and None if it has not ended. `completed_at`: a function that returns the time of
-    a job's success as a metav1.Time; "" if it did not succeed."""
+    """The kinds that the controller works with: from each object of the kind `crons`, it creates objects of the kind
+    `jobs`. `scheduled_at`: the annotation with a job's due time. `ended_well`: a function that returns True if a job
+    has succeeded, False if it has failed, and None if it has not ended. `completed_at`: a function that returns the
+    time of a job's success as a metav1.Time; "" if it did not succeed."""
 
     crons: Kind
     jobs: Kind

@@ -77,7 +77,7 @@ def _device(path: str) -> DeviceNumber | None:
 def _program(devices: Iterable[DeviceNumber]) -> bytes:
     """Return the instructions of the program, which returns 0 (deny) for these devices and 1 for all others. The kernel
     passes three words to the program. The first word has the kind in its lower half and the requested access in its
-    upper half. The other two are the major and the minor number."""
+    upper half. The other two words are the major and the minor number."""
     code = [
         _instruction(_LOAD_WORD, _KIND, _CONTEXT, 0),
         _instruction(_AND, _KIND, value=0xFFFF),
@@ -404,7 +404,7 @@ def remove(dirs: tuple[str, ...]) -> None:
 
 
 def kill(dirs: tuple[str, ...]) -> None:
-    """Kill all processes in the groups of a container. The caller does so if the supervisor of the container was
+    """Kill all processes in the groups of a container. The caller does this if the supervisor of the container was
     killed."""
     for place in dirs[:1]:
         with suppress(OSError):

@@ -1,7 +1,7 @@
 """Run this machine as a node. The caller supplies the connection and the caches, which other components share.
 
-`run_node` calls all parts: it reads the machine's size, starts the log endpoint, registers the node, renews its Lease,
-and runs pods.
+`run_node` calls all parts: it reads the machine's capacity, starts the log endpoint, registers the node, renews its
+Lease, and runs pods.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def _ended(command: list[str], code: int) -> dict[str, Any]:
 
 
 async def execute(request: web.Request, attempt: Attempt) -> web.StreamResponse:
-    """Run the command in the request's query in the running container."""
+    """Run the command from the query of the request in the running container."""
     command = request.query.getall("command", [])
     if not command:
         return web.Response(status=400, text="you must specify at least one command for the container")

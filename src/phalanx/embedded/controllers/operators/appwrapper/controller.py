@@ -176,7 +176,7 @@ class AppWrapperController(Reconciler):
         return [pod for pod, notes in said if notes.get(self._wrapping.uid, meta["uid"]) == meta["uid"]]
 
     def _leaves(self, pod: Object) -> bool:
-        """Return True if the pod has devices of a node that Autopilot has marked for eviction."""
+        """Return True if Autopilot has marked the pod's node for eviction because of devices that the pod uses."""
         node = self._calls.cache(NODES).objects.get((pod.get("spec") or {}).get("nodeName") or "")
         labels = (node or {}).get("metadata", {}).get("labels") or {}
         return bool(labels) and self._wrapping.must_leave(pod["spec"], labels)
@@ -209,7 +209,8 @@ class AppWrapperController(Reconciler):
             return None
 
     async def _kind(self, template: Object) -> Kind | None:
-        """Return the kind of the template; None if the server does not serve it now, or if it has no namespaces."""
+        """Return the kind of the template; None if the server does not serve the kind now, or if the kind is
+        cluster-scoped."""
         key = str(template.get("apiVersion")), str(template.get("kind"))
         if self._catalog is None or (key not in self._catalog.named and self._clock() >= self._asked_s + _ASK_S):
             self._asked_s = self._clock()

@@ -302,7 +302,8 @@ class JobSetController(Reconciler):
             await self._resume(job_set, replica, job)
 
     async def _resume(self, job_set: Object, replica: Replica, job: Object) -> None:
-        """Resume the Job with the JobSet's present template. A Job that has run before loses its start time first."""
+        """Resume the Job with the JobSet's present template. If the Job has run before, its start time is removed
+        first."""
         change = template_patch(job_set, replica, job)
         if change and (job.get("status") or {}).get("startTime"):
             job = await self._calls.patch(JOBS, job, {"status": {"startTime": None}}, subresource="status")

@@ -3,8 +3,8 @@ for example by `vcctl`.
 
 The controller deletes a Command before it executes the Command, so the action happens at most once. Commands on queues
 are accepted only in the namespace `default`, in which `vcctl` creates them. A queue belongs to the whole cluster, so
-the owner of another namespace must not close it. CloseQueue and OpenQueue write `status.state` of the Queue, which the
-scheduler reads."""
+the owner of another namespace must not close it. For the actions CloseQueue and OpenQueue, the controller writes
+`status.state` of the Queue, which the scheduler reads."""
 
 from __future__ import annotations
 

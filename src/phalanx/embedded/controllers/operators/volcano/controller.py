@@ -301,8 +301,8 @@ class VolcanoJobObjects:
 
 
 def _forget_plugins(status: dict[str, Any]) -> None:
-    """Remove the objects of plugins, which have been deleted, from the status. The job's volumes stay in the status
-    until the job is deleted."""
+    """Remove the plugins' objects from the status, because these objects have been deleted. The job's volumes stay in
+    the status until the job is deleted."""
     kept = status.get("controlledResources") or {}
     kept = {key: value for key, value in kept.items() if not key.startswith("plugin-")}
     status.pop("controlledResources", None)

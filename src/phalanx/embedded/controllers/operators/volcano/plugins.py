@@ -23,7 +23,7 @@ for each task T (with `_` for `-`): `T.host` with one host in each line, `VC_<T>
 `VC_<T>_NUM`. Every container also has environment variables with the names of the last two keys. A NetworkPolicy allows
 only connections from the job's own pods. Source: pkg/controllers/job/plugins/svc of Volcano v1.15.1.
 
-The last part applies all plugins of a Job to a pod, by their names."""
+The last part applies all plugins that a Job names to a pod of the Job."""
 
 from __future__ import annotations
 
