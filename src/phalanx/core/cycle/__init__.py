@@ -1,4 +1,4 @@
-"""Run one cycle. This package has the steps that `decide` calls; its state has the decisions of the cycle so far.
+"""Run one scheduling cycle. `core.decide` calls the steps in this package. They record each decision in a `CycleState`.
 
 Parts, lowest first:
 

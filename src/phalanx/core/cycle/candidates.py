@@ -1,13 +1,14 @@
 """Yield the request classes that may be tried in a cycle, in order. A *request class* has equal requests of one queue.
 An *arena* is a part of the queue tree whose request classes are ordered together.
 
-A mask (an array with one boolean for each request class) selects the classes that may be tried. The tournament
-(`core.order.next_job`) takes the classes of each arena in order, one at a time, and skips classes that may no longer be
-tried. If there are at most `FEW` request classes, a loop over the classes is used instead of a mask.
+A mask (an array with one Boolean for each request class) selects the classes that may be tried. The
+tournament (`core.order.next_job`) takes the classes of each arena in order, one at a time, and skips classes that may
+no longer be tried. For at most `FEW` request classes, a loop over the classes replaces the mask.
 
 The order is exactly that of `Tournament.rank`: first the main sort key of the queue's order, then the arrival of the
-request, then its kind (`Kind`), and at last its name (`QueuedRequest.tie`). The columns store only the main key and the
-arrival. If main keys and arrivals are equal, the kind and the name are read from the request objects."""
+request, then its kind (`Kind`), and finally its name (`QueuedRequest.tie`). The columns of request
+classes (`state.pending.request_class`) store only the main key and the arrival. If two requests are equal in both,
+their kinds and names are read from the request objects."""
 
 from __future__ import annotations
 
@@ -31,12 +32,12 @@ from phalanx.lazy import lazy
 from phalanx.model.queue import QueueOrder
 from phalanx.state.pending.request_class import Blocker, Candidate, Kind, QueuedRequest, RequestClass
 
-FEW = 64  # for at most this many request classes, a loop over them is used, which is faster than operations on arrays
+FEW = 64  # for at most this many request classes, a loop is faster than operations on arrays
 
 Numbers = NDArray[np.intp]
 Floats = NDArray[np.float64]
 Mask: TypeAlias = NDArray[np.bool_]
-# (arena, its request classes in order). The arena None stands for slots that replace lost pods.
+# (arena, its request classes in order). In the pair for slots that replace lost pods, the arena is None.
 ArenaDraws: TypeAlias = tuple[Arena | None, Draws]
 
 
@@ -46,8 +47,8 @@ class Candidates:
     def __init__(self, state: CycleState, reserving: Reserving) -> None:
         self.state, self.pending, self.reserving = state, state.pending, reserving
         self.columns, self.branches = state.pending.columns, state.cluster.tree.branches
-        # True if there are several arenas. In this case, trying a class that cannot start may change decisions about
-        # other queues.
+        # True if there are several arenas. If so, an attempt to start a class in vain may change decisions about other
+        # queues.
         self.several_arenas = state.cluster.tree.root.split
 
     def refresh(self) -> None:
@@ -75,7 +76,7 @@ class Candidates:
         self.reserving.may_reserve = self.reserving.could_reserve()
 
     def fill(self, tournament: Tournament) -> None:
-        """Begin the tournament with all request classes that may be tried from now on, in order."""
+        """Fill the tournament with all request classes that may be tried from now on, in order."""
         tournament.by_estimate = self.reserving.by_estimate
         if len(self.pending.request_classes) <= FEW or self.reserving.by_estimate:
             tournament.begin(self.singly(self.pending.request_classes.values(), tournament).items())
@@ -93,7 +94,7 @@ class Candidates:
         if request_class.strict or number in state.search_classes:
             return True
         if not self.several_arenas and self.columns.reported_blocker[number] == Blocker.NONE_REPORTED:
-            return True  # with only one arena, trying a class that cannot start changes no decision
+            return True  # with only one arena, a failed attempt changes no other decision
         placement_class, reserving = request_class.placement_class.number, self.reserving
         if not state.known.open[placement_class] and (
             not reserving.may_reserve or placement_class in reserving.unforeseen
@@ -102,14 +103,14 @@ class Candidates:
         return not self.pending.headroom.keys or state.is_within_limits(request_class)
 
     def any_from(self, priority: int) -> bool:
-        """Return whether any request class with at least this priority may be tried."""
+        """Return whether at least one request class with this priority or a higher one may be tried."""
         numbers = (self.columns.priority[: len(self.columns.request_classes)] >= priority).nonzero()[0]
         within = self.state.within_limits(self.columns.placement_class[numbers], self.columns.row[numbers])
         return bool(self.tryable_mask(numbers, within).any())
 
     def tryable_mask(self, numbers: Numbers, within: Mask | None = None) -> Mask:
-        """Return the mask of the request classes that may be tried. `within`: the mask of the classes that are within
-        their limits; None if all classes are within their limits."""
+        """Return the mask of the request classes that may be tried. `numbers`: the numbers of the classes to check.
+        `within`: the mask of the classes that are within their limits; None if all classes are within their limits."""
         state, placement_class = self.state, self.columns.placement_class[numbers]
         found = np.ones(len(numbers), np.bool_) if within is None else within
         if not self.reserving.may_reserve:
@@ -126,7 +127,7 @@ class Candidates:
         return found & (placement_class >= 0) & ~np.frombuffer(state.known.is_done, np.bool_)[numbers]
 
     def tryable_classes(self) -> Numbers:
-        """Return the request classes that may be tried."""
+        """Return the numbers of the request classes that may be tried."""
         count = len(self.columns.request_classes)
         within = self.state.within_limits(self.columns.placement_class[:count], self.columns.row[:count])
         return self.tryable_mask(np.arange(count), within).nonzero()[0]
@@ -146,8 +147,8 @@ class Candidates:
 
     def by_columns(self, numbers: Numbers, tournament: Tournament) -> Iterator[ArenaDraws]:
         """Yield (arena, its request classes in order). The classes are ranked by operations on arrays. The arrays only
-        describe the first request of each class. A class of which this cycle has granted a request is represented by
-        its next request, so such a class is ranked by `singly`."""
+        describe the first request of each class. If this cycle has already granted the first request of a class, the
+        next request counts, so `singly` ranks the class."""
         remaining = self.state.remaining
         begun = self.singly(filter(self.may_be_tried, remaining), tournament)
         for arena, draws in self.of_columns(numbers):
@@ -157,7 +158,7 @@ class Candidates:
             yield arena, draws
 
     def of_columns(self, numbers: Numbers) -> Iterator[ArenaDraws]:
-        """Yield (arena, its request classes in order). The order is computed from the arrays alone."""
+        """Yield (arena, its request classes in order). Read only the arrays to compute the order."""
         urgent = self.columns.replaces[numbers]
         if urgent.any():
             some = numbers[urgent]
@@ -185,14 +186,14 @@ class Candidates:
 
     @lazy
     def arenas(self) -> list[tuple[Arena, QueueOrder]]:
-        """Return a list of (arena, order of its queue). An arena's number is its index in this list."""
+        """Return a list of (arena, order of the jobs in the arena). An arena's number is its index in this list."""
         found = ((self.branches[row.queue].arena, row.account) for row in self.pending.headroom.rows)
         return list(dict.fromkeys((Arena(arena.name, account), arena.order) for arena, account in found))
 
     @lazy
     def arena_of_row(self) -> Numbers:
-        """Return for each row of the headroom table (`state.pending.headroom`) the number of the arena to which its
-        queue belongs."""
+        """Return an array: index of a row of the headroom (`state.pending.headroom`) -> number of the arena that has
+        the row's queue."""
         numbers = {arena: number for number, (arena, _) in enumerate(self.arenas)}
         whose = (Arena(self.branches[row.queue].arena.name, row.account) for row in self.pending.headroom.rows)
         return np.array([numbers[arena] for arena in whose], np.intp)
@@ -210,7 +211,8 @@ class Candidates:
 
     def in_order(self, numbers: Numbers, scores: Floats) -> Draws:
         """Yield (rank, candidate) in order. `numbers`: the numbers of the request classes. `scores`: the main sort key
-        of each. If two candidates have equal keys and arrivals, the kind and the name of their requests decide."""
+        of each class. If two candidates have equal keys and arrivals, the kind and the name of their first requests
+        decide."""
         arrivals = self.columns.arrival_s[numbers]
         order = np.lexsort((arrivals, scores))
         found = zip(scores[order].tolist(), arrivals[order].tolist(), numbers[order].tolist(), strict=True)
@@ -218,7 +220,8 @@ class Candidates:
             yield from sorted([each for ranked in equal if (each := self.ranked(*ranked)) is not None])
 
     def ranked(self, score: float, arrival_s: float, number: int) -> Ranked | None:
-        """Return (rank of the class, class with its first waiting request); None if no request of the class waits."""
+        """Return the rank of the class, and the class with its first waiting request; None if no request of the class
+        waits."""
         request_class = self.columns.request_classes[number]
         assert request_class is not None  # only request classes with requests are in the masks
         rank = score, arrival_s, request_class.key.kind, request_class.first.tie

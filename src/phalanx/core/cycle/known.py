@@ -1,23 +1,23 @@
 """Store which placement classes cannot start in this cycle, and why. A *placement class* has all requests, of all
-queues, that have equal demands on nodes. The stored failures have no influence on decisions: without them, a cycle
-would only try more requests in vain.
+queues, that have equal demands on nodes. The stored failures only save time: without them, a cycle would make the same
+decisions, but would try more requests in vain.
 
 At the beginning of a cycle a placement class is *open* if two conditions are met. First, for each role of the class,
 enough pods fit on the nodes (`core.placement.capacity`). Second, no trial placement has failed since the last change
 that could make it succeed. Within a cycle free capacity only shrinks, so a closed class stays closed. A class is
-*exact* if counting alone shows whether it fits. When a class f is closed, classes that need at least as much as f are
-closed, too. The exact rule is, where need(f) is the number of pods that f needs:
+*exact* if counting alone shows whether it fits. When a class f is closed, it *dominates* the classes that need at least
+as much as f, and these classes are closed, too. In the exact rule, need(f) is the number of pods that f needs:
 
     if f is exact, and only r < need(f) pods of f fit, then an exact class of one role fails too if it needs more than r
     pods, and if its pods request no less of each resource and may use no other nodes   (dominance)
 
-This is correct because each node that holds a pod of the dominated class could hold a pod of f instead. So a cycle
-tries only a few classes until they fail, and dominance closes most other classes.
+The rule is correct because each node that holds a pod of a dominated class could hold a pod of f instead. So after a
+few failed trials, dominance closes most other classes.
 
-A reason for missing capacity is computed once for a placement class, and shared by all queues
-(`PlacementClass.reason`). Each cycle renews about `EXPLAINED` of these stored reasons. A
-reason for missing quota is computed for each request class. If several reasons apply, the first of this list is
-reported: the request can never start; quota is missing; capacity is missing."""
+If capacity is missing, the reason is computed once for the placement class, and all queues report
+it (`PlacementClass.reason`). Each cycle computes about `EXPLAINED` of these reasons again. If quota is missing, the
+reason is computed for each request class. If several reasons apply, the first one in this list is reported: the request
+can never start; quota is missing; capacity is missing."""
 
 from __future__ import annotations
 
@@ -43,17 +43,18 @@ from phalanx.state.pending.placement_class import PlacementClass, PlacementClass
 from phalanx.state.pending.request_class import Kind, RequestClass
 
 Mask: TypeAlias = NDArray[np.bool_]
-Placed: TypeAlias = tuple[Gang, str, Sequence[Placement]]  # a grant: (gang, job, placements)
+Placed: TypeAlias = tuple[Gang, str, Sequence[Placement]]  # a granted request: (gang, job, placements)
 
-# after this many failed requests, a cycle reports stored reasons, if there are any, instead of computing new ones
+# after this many failed requests in a cycle, stored reasons are reported, and only missing reasons are computed
 EXPLAINED = 4
-NO_MORE = -1.0  # stored instead of the needed number of pods when a class is closed
+NO_MORE = -1.0  # the value of `Live.needs` for a class that was closed later
 
 
 class Live(NamedTuple):
     """Arrays that describe the open placement classes with one role. `numbers`: the numbers of the classes. `needs`:
-    for each class, the number of pods that it needs. `wheres`: for each class, the number of its set of node
-    constraints; 0 if all nodes match. `asks`: the requested amounts of one pod, indexed [resource, class]."""
+    for each class, the number of pods that it needs. `wheres`: for each class, a number that identifies its node
+    constraints (`KnownFailures._where`); 0 if all nodes match. `asks`: the requested amounts of one pod, indexed
+    [resource, class]."""
 
     numbers: NDArray[np.intp]
     needs: NDArray[np.float64]
@@ -64,18 +65,18 @@ class Live(NamedTuple):
 class KnownFailures:
     """The placement classes that cannot start in one cycle, and the reasons of requests that the cycle denies.
 
-    `failed`: classes that were closed because placing a gang failed, although the free amounts were enough.
+    `failed`: classes that were closed because a trial placement failed, although the free amounts were enough.
     `explained`: placement class -> the reason that was computed in this cycle.
     `disproved`: placement classes whose stored reason is no longer true.
     `failures`: the number of requests that this cycle has denied so far.
 
     Set by `begin`:
 
-    `is_done`: a byte for each request class: 1 if it is not tried again in this cycle.
+    `is_done`: a byte for each request class: 1 if the class must not be tried again in this cycle.
     `open`: a byte for each placement class: 1 if the class may still start, 0 if it is closed. One more byte at the end
         belongs to no class. `opened`: a copy of `open` from the beginning of the cycle.
-    `had_room`: a byte for each placement class: 1 if the class had capacity when the cycle began. (A count showed
-        enough free amounts, and no trial placement had failed.)"""
+    `had_room`: a byte for each placement class: 1 if, when the cycle began, the free amounts were enough for the class
+        and no trial placement of it had failed."""
 
     is_done: bytearray
     open: bytearray
@@ -84,25 +85,25 @@ class KnownFailures:
 
     def __init__(self, cluster: Cluster, draft: Draft, ledger: QuotaLedger, placed: Sequence[Placed]) -> None:
         self.cluster, self.classes = cluster, cluster.pending.placement_classes
-        self.draft, self.ledger, self.placed = draft, ledger, placed  # the cycle appends its further grants to `placed`
+        self.draft, self.ledger, self.placed = draft, ledger, placed  # the cycle appends each grant to `placed`
         self.failed: list[PlacementClass] = []
         self.explained: dict[PlacementClassKey, Reason] = {}
         self.disproved: dict[PlacementClassKey, None] = {}
         self.failures = 0
         self.grants: CycleGrants | None = None
-        self._noted = 0  # the number of entries of `placed` that are already in `grants`
+        self._noted = 0  # how many entries of `placed` are already in `grants`
 
     def begin(self) -> None:
-        """Let the cycle try every request class, and open the placement classes that fit as far as counting can show
-        it. The cycle calls `begin` at its beginning, and again if the free capacity has grown, because placed pods were
-        taken back, or if the first reservation has changed."""
+        """Let the cycle try every request class, and open each placement class for which the free amounts are enough.
+        The cycle calls `begin` when it begins. It calls `begin` again if it has removed placed pods, because free
+        capacity has then grown, and if the first reservation has changed."""
         classes, room = self.classes, self.classes.capacity.room
         count, composite = len(classes.by_number), classes.composite
         self.is_done = bytearray(len(self.cluster.pending.columns.request_classes))
         self.open = bytearray((room[classes.demand[:count]] >= classes.need[:count]).tobytes() + b"\0")
         for each in composite:
             self.open[each.number] = all(room[demand] >= need for demand, need in each.demands)
-        for each in composite:  # a class with flavors has no demands
+        for each in composite:  # only its flavor classes have demands
             if each.flavor_classes:
                 self.open[each.number] = any(self.open[way.number] for way in each.flavor_classes)
         self.opened = bytes(self.open)
@@ -118,10 +119,9 @@ class KnownFailures:
     # Classes that may start
 
     def counted(self, found: PlacementClass, grants: int) -> bool:
-        """Return whether a count shows enough capacity for the class, and no trial placement of it has failed;
-        otherwise close the class. `grants`: the number of grants so far in this cycle; before the first grant, the
-        count from the beginning of the cycle is still valid. An open class for which counting is not exact is assumed
-        to fit."""
+        """Return whether the class is still open: the free amounts are enough, and no trial placement has failed.
+        Otherwise close it. `grants`: the number of grants so far in this cycle; before the first grant, the amounts
+        need not be counted again. A class that is not exact may be open although it does not fit."""
         number = found.number
         if grants and found.single and self.open[number]:
             need = int(found.demands[0][1])
@@ -134,9 +134,9 @@ class KnownFailures:
         return bool(self.open[number])
 
     def fail(self, gang: Gang, placed: int) -> None:
-        """Close the placement class of a gang whose trial placement has failed. `placed`: the number of placed pods, if
-        the gang has one role. If the class is already closed, do nothing, because the trial was only made to compute
-        the reason."""
+        """Close the placement class of a gang whose trial placement has failed. `placed`: the number of pods that could
+        be placed, if the gang has one role. If the class is closed already, do nothing: the trial was then only made to
+        compute a reason."""
         for counts in (True, False):
             found = self.classes.of_key.get(PlacementClassKey(gang, counts=counts))
             if found is None or not self.open[found.number]:
@@ -153,7 +153,7 @@ class KnownFailures:
         self._close_parents()
 
     def close(self, found: PlacementClass, room: int) -> None:
-        """Close the class, of which only `room` pods fit, and all classes that it dominates."""
+        """Close a class, and all classes that it dominates. `room`: the number of pods of the class that fit."""
         self.open[found.number] = 0
         live = self._live = self._live or self._columns()
         dominated = live.needs > room
@@ -169,7 +169,7 @@ class KnownFailures:
         self._close_parents()
 
     def _close_parents(self) -> None:
-        """Close each class that has flavor classes, if all of its flavor classes are closed."""
+        """Close each class that has flavor classes, once all of its flavor classes are closed."""
         for each in self._parents:
             if self.open[each.number] and not any(self.open[way.number] for way in each.flavor_classes):
                 self.open[each.number] = 0
@@ -187,8 +187,8 @@ class KnownFailures:
         )
 
     def _where(self, where: NodeConstraints) -> int:
-        """Return the number of this set of node constraints; a new set gets a new number. Return 0 if all usable nodes
-        match the constraints."""
+        """Return a number that identifies these node constraints; 0 if all usable nodes match them. Constraints that
+        were not seen before in this cycle get the next free number."""
         number = self._wheres.get(where)
         if number is None:
             number = self._wheres[where] = 0 if self.draft.allowed(where) is None else len(self._wheres) + 1
@@ -200,15 +200,14 @@ class KnownFailures:
         return self.explained.get(found.key) or (None if found.key in self.disproved else found.reason)
 
     def is_hopeless(self, found: PlacementClass) -> bool:
-        """Return whether, by its stored reason, the class would not even fit on empty nodes. If so, the class gets no
-        reservation."""
+        """Return whether the stored reason states that the class would not even fit on empty nodes. Such a class gets
+        no reservation."""
         reason = self.reason_of_placement_class(found)
         return reason is not None and reason.code in NEVER
 
     def never_starts(self, found: PlacementClass) -> bool:
-        """Check again whether a class without capacity would not even fit on empty nodes, and return the result. A
-        class that can never start does not block a strict queue. If the stored reason contradicts the result, drop the
-        stored reason."""
+        """Check again whether a closed class would not even fit on empty nodes, and return the result. A class that can
+        never start does not block a strict queue. If the stored reason states the opposite, drop the stored reason."""
         gangs = [way.key.gang for way in found.flavor_classes or (found,)]
         reason = self.reason_of_placement_class(found)
         never = all(explain.never(self.cluster, self.draft, gang) is not None for gang in gangs)
@@ -218,24 +217,24 @@ class KnownFailures:
         return never
 
     def explains(self, found: PlacementClass) -> bool:
-        """Return whether a new reason must be computed for a class that has now lost its capacity. This is so if the
-        class still had capacity when the cycle began, and if fewer than `EXPLAINED` requests have failed so far."""
+        """Return whether a new reason must be computed for a closed class. True if the class had capacity when the
+        cycle began, has no new reason yet, and fewer than `EXPLAINED` requests have failed in this cycle."""
         return bool(self.had_room[found.number]) and self.failures < EXPLAINED and found.key not in self.explained
 
     def class_of_offer(self, request_class: RequestClass, offer: FlavorAssignment) -> PlacementClass | None:
-        """Return the placement class of the offer's gang; None if no request class refers to it."""
+        """Return the placement class of the offer's gang; None if no such class is stored."""
         if offer.gang is request_class.key.gang and not offer.flavors:
             return request_class.placement_class
         return self.classes.of_key.get(PlacementClassKey(offer.gang, counts=request_class.key.kind == Kind.JOB))
 
     def known_reason(self, request_class: RequestClass, offer: FlavorAssignment, *, searches: bool) -> Reason | None:
         """Return the stored reason why the offer has no capacity; None if the offer's placement class is open, or if
-        the reason must be computed again. `searches`: True if the request may preempt."""
+        the reason must be computed again. `searches`: whether the request may preempt."""
         found = self.class_of_offer(request_class, offer)
         if found is None or (self.open[found.number] and found not in self.classes.failed):
             return None
         if request_class.strict:
-            # this call drops the stored reason if it is outdated, because nodes have changed
+            # Nodes may have changed since the reason was stored. In that case, this call drops the stored reason.
             self.never_starts(found)
         is_renewed = (searches and self.failures < EXPLAINED) or self.explains(found)
         return None if is_renewed else self.reason_of_placement_class(found)
@@ -251,7 +250,7 @@ class KnownFailures:
             return lack
         grants = self.grants = self.grants or CycleGrants()
         for grant in self.placed[self._noted :]:
-            # a reason names the largest consumers of a resource, which include jobs granted in this cycle
+            # a reason names the largest consumers of a resource, and jobs that this cycle has granted may be among them
             grants.note(*grant)
         self._noted = len(self.placed)
         reason = explain.why_not(self.cluster, self.draft, gang, lack, grants)
@@ -261,14 +260,14 @@ class KnownFailures:
         return reason
 
     def explain_placement_class(self, found: PlacementClass) -> Reason | None:
-        """Return the reason why there is no capacity for the class. If no reason is stored, compute it by a trial
-        placement; return None if the trial placement succeeds."""
+        """Return the reason why there is no capacity for the class. If no reason is stored, try to place the class to
+        compute the reason. Return None if that succeeds."""
         known = self.reason_of_placement_class(found)
         return self.explain_anew(found) if known is None and not found.flavor_classes else known
 
     def explain_anew(self, found: PlacementClass) -> Reason | None:
-        """Compute the reason why there is no capacity for the class by a trial placement; return None if the trial
-        placement succeeds."""
+        """Try to place the class, and return the reason why there is no capacity for it. Return None if it can be
+        placed."""
         mark, gang = self.draft.mark(), found.key.gang
         outcome = place(self.draft, gang)
         if isinstance(outcome, PlacementShortfall):
@@ -280,8 +279,8 @@ class KnownFailures:
         self, request_class: RequestClass, offers: Sequence[FlavorAssignment], found: Sequence[Reason]
     ) -> Reason:
         """Combine the reasons why the offers fail, and return one reason for the request. `found`: the reasons of the
-        offers that quota allows, in the order of the offers. Of several offers with the same flavors, only one is
-        considered, if possible one that can succeed later."""
+        offers that quota allows, in the order of the offers. If several offers have the same flavors, use the reason of
+        one of them, if possible one that can succeed later."""
         lacking, reasons, queue = iter(found), dict[tuple[str, ...], Reason](), request_class.key.queue
         for offer in offers:
             said = reasons.get(offer.flavors)
@@ -289,7 +288,7 @@ class KnownFailures:
                 reason = next(lacking)
             else:
                 reason = self.never(request_class, offer) or no_quota.why_not(self.cluster, self.ledger, queue, offer)
-            # the gang with fewer optional members may fit, but quota does not allow that smaller gang at present
+            # The gang may fit with fewer optional members. Then report why quota does not allow this smaller gang.
             if reason.code in NEVER:
                 ledger = self.ledger
                 others = (no_quota.why_not(self.cluster, ledger, queue, each) for each in offer.besides[::-1])
@@ -299,9 +298,8 @@ class KnownFailures:
         return reasons[offer.flavors] if len(reasons) == 1 else no_quota.of_flavors(reasons)
 
     def never(self, request_class: RequestClass, offer: FlavorAssignment) -> Reason | None:
-        """Return the reason why the offer's gang could not even be placed on empty nodes; None if the gang could be
-        placed, or if node groups may add nodes for it. If not None, this reason is reported instead of missing
-        quota."""
+        """Return the reason why the offer's gang would not even fit on empty nodes; None if it would fit, or if a node
+        group may add nodes for it. This reason is reported instead of missing quota."""
         is_whole, queue = request_class.placement_class.key.whole, request_class.key.queue
         if not is_whole or explain.may_get_nodes(self.cluster, queue, offer.gang):
             return None
@@ -309,8 +307,8 @@ class KnownFailures:
 
 
 def forget_mended_failures(classes: PlacementClasses) -> None:
-    """Forget that a trial placement of a class has failed, if a node's free amounts have grown since the trial and one
-    pod of the class fits on this node."""
+    """Forget the failed trial placement of each class that may fit now. A class may fit if the free amounts of a node
+    have grown since the trial, and one pod of the class fits on this node."""
     grown = classes.capacity.grown
     for found in list(classes.failed):
         if any(grown[demand] for demand, _ in found.demands):
@@ -318,8 +316,8 @@ def forget_mended_failures(classes: PlacementClasses) -> None:
 
 
 def find_flavor_classes(cluster: Cluster, found: PlacementClass) -> None:
-    """Register the flavor classes of a class whose queue has flavors: one for each possible assignment of flavors to
-    the roles. The class is open as long as at least one of its flavor classes is open."""
+    """Store the flavor classes of a class whose queue has flavors. There is one flavor class for each possible
+    assignment of flavors to the roles. The class is open as long as at least one of its flavor classes is open."""
     if found.flavor_classes or not found.key.flavors or not found.key.whole:
         return
     gang, counts = found.key.gang, found.key.counts

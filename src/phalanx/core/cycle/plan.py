@@ -1,8 +1,8 @@
 """The end of a cycle: build the plan, and compute the time at which the next cycle is due if no event comes earlier.
 
-The plan has the starts, the preemptions, and the reasons of waiting jobs. The memory has results about pending
-requests, for use in the next cycle. If a decision of this cycle may let other requests start, the next cycle is due at
-once."""
+The plan has the starts, the preemptions, and the reasons of waiting jobs. The memory (`core.fold.memory`) has results
+about pending requests that the next cycle can use. If a decision of this cycle may let other requests start, the next
+cycle is due at once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from phalanx.state.nodes.pod_index import arrival_may_help
 from phalanx.state.pending.pending import NEVER_S, Deadline
 from phalanx.state.pending.request_class import Blocker, Request
 
-# stored in `Search.changes` if running jobs have changed since the failed search, and the request was not tried again
+# the value of `Search.changes` if running jobs have changed since the search failed, but no later cycle has searched
+# again
 UNTRIED = -2
 
 
@@ -42,8 +43,8 @@ def decision(cycle: Cycle) -> Decision:
     actions += state.starts
     actions += state.actions
     actions += map(Wait, waits.keys(), waits.values())
-    # Failed searches that this cycle did not repeat, although running jobs have changed: a later cycle repeats each
-    # search when it tries the request. Meanwhile the request may wait behind the head of a strict queue.
+    # Failed searches that this cycle did not repeat, although running jobs have changed. This happens if the request
+    # waits behind the head of a strict queue. The first cycle that tries the request will repeat the search.
     untried = [
         (key, search._replace(changes=UNTRIED))
         for key, search in state.pending.searched.items()
@@ -70,7 +71,7 @@ def decision(cycle: Cycle) -> Decision:
     )
     wake_s = min(wake_times_s(cycle, memory), default=None)
     state.draft.settle()
-    cycle.cluster.columns.packing_order = state.draft.packing_order  # the packing order is stored for the next cycle
+    cycle.cluster.columns.packing_order = state.draft.packing_order  # for the next cycle
     return Decision(Plan(tuple(actions), wake_s, memory.first), memory)
 
 
@@ -97,7 +98,7 @@ def wake_times_s(cycle: Cycle, memory: Memory) -> Iterator[float]:
     yield from (again_s for again_s in times_s if now_s < again_s < NEVER_S)
     for action in state.actions:
         if isinstance(action, Nominate):
-            # if the nomination is withdrawn (no placements), the job needs a new decision at once
+            # without placements, the action withdraws a nomination, and the job needs a new decision at once
             yield action.until_s if action.placements else now_s
     if state.has_postponed or (state.victims and waits_for_quota(cycle)):
         yield now_s  # pending jobs may start with quota that victims return
@@ -107,13 +108,13 @@ def wake_times_s(cycle: Cycle, memory: Memory) -> Iterator[float]:
         yield now_s  # requests with affinity to pods that this cycle has placed may start now
     for job, placements in placed.items():
         if cluster.jobs[job].gang.tree is not None and len(cluster.jobs[job].open) > len(placements):
-            yield now_s  # open slots must be placed in the topology domains of the pods that this cycle has placed
+            yield now_s  # other open slots must now be placed in the topology domains of these pods
 
 
 def may_search_again(cycle: Cycle, growing: set[str]) -> bool:
-    """Return True if some search for victims has failed, but may succeed in the next cycle because the running jobs in
-    `growing` get further pods. A search may then find victims among the earlier pods of a job in `growing`, because the
-    job can lose a pod without falling below its minimum."""
+    """Return True if a search for victims has failed, but may succeed in the next cycle. `growing`: the running jobs
+    that get further pods in this cycle. With these pods, a job in `growing` has more pods than its minimum, so a search
+    may choose some of its earlier pods as victims."""
     pending = cycle.pending
     failed = [key for key, each in {**pending.searched, **cycle.state.searched}.items() if each.changes >= 0]
     waiting = (entry.request.job for key in failed for entry in pending.request_classes.get(key, ()))
@@ -121,8 +122,8 @@ def may_search_again(cycle: Cycle, growing: set[str]) -> bool:
 
 
 def frees_array_slot(cycle: Cycle, job: str, reason: Reason) -> bool:
-    """Return True if the job cannot start although it counts against the cap of its array (the largest number of tasks
-    that may run). If so, the next task of the array may start instead."""
+    """Return True if the job cannot start, but counts against the cap of its array (the largest number of its tasks
+    that may run at once). If so, the next task of the array may start instead."""
     record = cycle.cluster.jobs[job]
     if record.job.array_cap is None or reason.code is ReasonCode.ARRAY_LIMIT or record.phase is not Phase.QUEUED:
         return False
@@ -157,14 +158,14 @@ def next_change_times_s(
 ) -> Iterator[float]:
     """Yield the times of known future changes, in seconds since the epoch, each later than `now_s`. The changes are the
     next timer, the next begin or end of a reservation, and the next eviction from a queue above its limit. If other
-    jobs depend on a start of this cycle, the smallest time after `now_s` is yielded, too. `starts`: the starts of jobs
-    in this cycle. `granted`: the requests that this cycle has granted."""
+    jobs depend on a start of this cycle, also yield the next representable number after `now_s`, so that a cycle
+    follows at once. `starts`: the starts of jobs in this cycle. `granted`: the requests that this cycle has granted."""
     if (
         next_s := cluster.pending.timers.next_s({Deadline(request.job) for request in granted} if granted else ())
     ) is not None:
         yield next_s
     if cluster.dependencies.dependents and any(has_start_dependents(cluster, each.job) for each in starts):
-        yield nextafter(now_s, inf)  # the next cycle examines the jobs that depend on starts of this cycle
+        yield nextafter(now_s, inf)  # the next cycle checks the jobs that depend on starts of this cycle
     if cluster.reservations:
         yield from advance.boundaries_s(cluster, now_s)[:1]
     if cluster.tree.trimmed:
@@ -192,6 +193,6 @@ def is_idle(cluster: Cluster, now_s: float) -> bool:
         return False
     is_bound = any(search.reserved is not None for search in pending.searched.values())
     if is_bound or (pending.columns.reported_blocker == Blocker.RESERVATION).any():
-        return False  # the expected start of the first reservation changes with time
+        return False  # the reservation may have a different start by now
     next_s = pending.timers.next_s()
     return (next_s is None or next_s > now_s) and not pending.has_due_search()

@@ -17,8 +17,8 @@ from phalanx.state.pending.request_class import Request
 
 
 def start_nominated(state: CycleState, preempting: CyclePreemption) -> None:
-    """Start nominated jobs whose nodes are free. If any nomination must be withdrawn or moved to other nodes, only
-    withdraw and move nominations, and start no nominated job."""
+    """Start nominated jobs whose nodes are free. But if at least one nomination must be withdrawn or moved to other
+    nodes, only do that, and start no nominated job in this cycle."""
     found = [*preempting.nominations()]
     for record, next_step in found:
         if next_step is NominationState.BROKEN or is_hindered(state, record):
@@ -42,7 +42,7 @@ def start_nominated(state: CycleState, preempting: CyclePreemption) -> None:
 
 
 def is_hindered(state: CycleState, record: JobRecord) -> bool:
-    """Return whether the nominated job is queued and no longer eligible."""
+    """Return whether the job must lose its nomination because it is queued, but no longer eligible."""
     if record.phase is not Phase.QUEUED:
         return False
     branch = state.cluster.tree.branches[record.queue]

@@ -1,9 +1,9 @@
 """Receive a request that is in no request class: report why it must wait, or add it to its request class.
 
-A job is *eligible* if a cycle may try to start it. Eligibility does not depend on the free capacity. It changes only by
-an event or with time. A request that is not eligible waits for an event or for a certain time. An eligible request is a
-candidate from this cycle on. Equal requests of one queue are in the same request class
-(`state.pending.request_class.RequestClassKey`), and a decision about one request of a class applies to all of its
+A job is *eligible* if a cycle may try to start it. Eligibility does not depend on the free capacity. Only an event or
+the passage of time can change it. A request that is not eligible waits for an event or for a certain time. An eligible
+request is a candidate from this cycle on. Equal requests of one queue are in the same request
+class (`state.pending.request_class.RequestClassKey`), and a decision about one request of a class applies to all of its
 requests."""
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def receive(state: CycleState, request: Request) -> None:
         return  # `core.cycle.intake.nominated` has already handled the nominated job
     if request.slot is not None:
         if request.slot != replacement.slots_together(cluster, record, request.slot)[0]:
-            # The request for the first slot of the group represents all slots of the group.
+            # Slots that are placed together are tried as one request: the request for the first of these slots.
             state.waiting_for_event[request] = None
             return
         slots = replacement.replacement_gang(cluster, state.draft.topologies, record, request.slot)
@@ -81,8 +81,8 @@ def receive(state: CycleState, request: Request) -> None:
     key, entry = request_class_of(cluster, branch, record, request, slots)
     request_class = pending.enter(key, entry)
     if key in pending.searched and record.preempted < cluster.jobs[request_class.first.request.job].preempted:
-        # The new job was preempted less often than the job of the first request, so its search for victims may succeed
-        # although the search of the first request has failed.
+        # The new job was preempted less often than the first job of the class. So it may find victims, although the
+        # first job has found none.
         del pending.searched[key]
     state.received.append(request)
 
@@ -90,8 +90,8 @@ def receive(state: CycleState, request: Request) -> None:
 def not_eligible(
     cluster: Cluster, branch: Branch, record: JobRecord, now_s: float, cleared: dict[JobFamily, int]
 ) -> NotEligible | None:
-    """Return why a queued job of the branch is not eligible; None if it is eligible. `cleared`: array -> the number of
-    its jobs that were admitted, as in `job_dependencies.not_eligible`."""
+    """Return why a queued job of the branch is not eligible; None if it is eligible. `cleared`: job array -> the number
+    of its jobs that passed this check but are not active yet, as in `job_dependencies.not_eligible`."""
     job = record.job
     if job.blocked is not None:
         return NotEligible(job.blocked)
@@ -110,7 +110,7 @@ def not_eligible(
 def request_class_of(
     cluster: Cluster, branch: Branch, record: JobRecord, request: Request, slots: Gang | None
 ) -> tuple[RequestClassKey, QueuedRequest]:
-    """Return (key of the request's class, entry of the request in the class).
+    """Return the key of the request's class, and the entry of the request in this class.
 
     `branch`: the branch of the request's queue. `slots`: the gang of the open slots that are placed together; None for
         a queued job."""
@@ -118,16 +118,15 @@ def request_class_of(
     whole = branch.rules.starts_whole
     if slot is not None and slots is not None and whole and not is_growth(record, slot):
         limit_s = branch.rules.limits.time_limit_s(job)
-        # Pods of started jobs are expected to end with their job, and jobs end at different times. So each job has a
-        # class of its own.
+        # A pod of a started job ends with its job at the latest. Jobs end at different times, so each job has a class
+        # of its own.
         terms = PLAIN if limit_s is None else Terms(limit_s=limit_s, job=job.id)
         entry = QueuedRequest(*record.open[slot], request)
         return RequestClassKey(int(Kind.REPLACEMENT), job.priority, slots, "", terms), entry
     terms = terms_of(job, branch, by_person=bool(cluster.reservations))
     if branch.rules.by_factors and cluster.policy.priority_function is not None:
         terms = terms._replace(job=job.id)  # with a priority function, any two jobs may have different priorities
-    # If there are advance reservations, the key must have the exact queue, because a reservation may name a single
-    # queue.
+    # An advance reservation may name a single queue. So if there are advance reservations, the key has the exact queue.
     queue = branch.name if cluster.reservations else branch.request_class_queue
     if slot is None or slots is None:
         entry = QueuedRequest(job.submitted_s, job.id, request)
@@ -143,9 +142,9 @@ def request_class_of(
 
 
 def terms_of(job: Job, branch: Branch, *, by_person: bool) -> Terms:
-    """Return the terms of the job's request: the fields of the job, other than its gang and its priority, on which the
-    decision depends. `by_person`: True if the decision also depends on the user and the group, because there are
-    advance reservations."""
+    """Return the terms of the job's request, that is, the fields of the job that influence the decision, without its
+    gang and its priority. `by_person`: whether the user and the group influence the decision, because there are advance
+    reservations."""
     factors, by_usage = branch.rules.by_factors, branch.order is QueueOrder.USAGE
     plain = DETAILS(job) == PLAIN_DETAILS and branch.rules.limits.longest_s is None
     if plain and not (by_person or branch.rules.limits.by_user or branch.rules.limits.by_group or factors or by_usage):

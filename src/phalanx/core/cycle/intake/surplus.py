@@ -1,13 +1,12 @@
-"""The second pass of a cycle: place the *surplus*, that is, the pods above the minimums of jobs that start in this
-cycle (rule R10).
+"""The second pass of a cycle: place the *surplus* (rule R10). The surplus of a job is its pods above its minimum. Only
+jobs that start in this cycle get surplus pods here.
 
-Before `core.cycle.steps` tries a request, it calls `priorities`, and then `place` for each priority of which no request
-is left to try. Each pod is given to the queue with the smallest share, and in this queue to the first job in the
-queue's order.
+`core.cycle.steps` calls `place` for a priority as soon as no request with this priority or a higher one is left to try.
+Each pod is given to the queue with the smallest share, and in this queue to the first job in the queue's order.
 
-The surplus of a gang with groups or a topology request is placed together with its minimum in the first pass, because
-both must be in one domain. Also in the first pass, a job of fixed size gets all of its pods. So the second pass places
-no pods of these two kinds of jobs."""
+Two kinds of jobs get all of their pods in the first pass, and none in the second pass. The first kind are gangs with
+groups or a topology request, because the surplus and the minimum must be in one domain. The second kind are jobs whose
+size is fixed when they start."""
 
 from __future__ import annotations
 
@@ -35,8 +34,8 @@ Actions: TypeAlias = list[Start] | list[Action]
 
 @dataclass(slots=True)
 class Growing:
-    """A job that starts in this cycle and may get pods above its minimum. `actions[at]` is the action that starts the
-    job."""
+    """A job that starts in this cycle and may get pods above its minimum. `actions`, `at`: a list of the cycle's
+    actions, and the index of the action that starts the job."""
 
     record: JobRecord
     branch: Branch
@@ -46,7 +45,7 @@ class Growing:
     @property
     def start(self) -> Start:
         start = self.actions[self.at]
-        # `at` is the index of a start, which stays valid, because only later actions are ever removed
+        # The index `at` stays valid, because the cycle only removes later actions.
         assert isinstance(start, Start)
         return start
 
@@ -83,7 +82,7 @@ class Surplus:
         self.state, self.closed, self.growing = state, closed, growing
 
     def note(self, actions: Actions, at: int) -> None:
-        """If the action `actions[at]` starts a job that may get more pods, add the job to `growing`."""
+        """Add the job that `actions[at]` starts to `growing`, if the job may get more pods. Ignore other actions."""
         if not isinstance(start := actions[at], Start) or not start.placements:
             return
         if self.state.cluster.jobs[start.job].job.size is GangSize.IN_STEPS:
@@ -94,12 +93,12 @@ class Surplus:
             self.growing[start.job] = Growing(record, branch, actions, at % len(actions))
 
     def priorities(self, *, in_turn: bool) -> list[int]:
-        """Return the priorities of jobs that may still get pods, the highest first. `in_turn`: True to include jobs
-        with `GangSize.IN_TURN`."""
+        """Return the distinct priorities of the jobs that may still get pods, the highest first. `in_turn`: whether to
+        include jobs with `GangSize.IN_TURN`."""
         return sorted({each.priority for each in self.growing.values() if in_turn or not each.is_in_turn}, reverse=True)
 
     def place(self, priorities: Collection[int], reserving: Reserving) -> None:
-        """Place pods above the minimums of jobs with one of the `priorities`, as far as quota and nodes allow."""
+        """Place surplus pods for the jobs that have one of these priorities, as far as quota and nodes allow."""
         left = {job: each for job, each in self.growing.items() if each.priority in priorities}
         for job in left:
             del self.growing[job]
@@ -136,7 +135,7 @@ class Surplus:
         if above.order not in (QueueOrder.FILL, QueueOrder.FAIR) or cursor is None or growing.branch is above:
             return mine <= other
         child = growing.branch.path[growing.branch.path.index(above) - 1]
-        first = int(above.order is QueueOrder.FAIR)  # FAIR compares the share only, without `borrows`
+        first = int(above.order is QueueOrder.FAIR)  # in FAIR order the key has no `borrows`
         return self.standing(above, child, growing)[first:2] <= contest.standing(cursor)[: 2 - first]
 
     def is_behind_head(self, growing: Growing) -> bool:
@@ -149,8 +148,8 @@ class Surplus:
         return False
 
     def poorest(self, branch: Branch, growing: list[Growing]) -> Growing:
-        """Return the job that gets the next pod. At each level of the tree, the queue with the lowest share is
-        chosen."""
+        """Return the job that gets the next pod. Walk down the queue tree, and choose the queue with the lowest share
+        at each level."""
         below: dict[str, list[Growing]] = {}
         for each in growing:
             path = [other.name for other in each.branch.path]
@@ -163,8 +162,8 @@ class Surplus:
         return best[0][1] if len(best) == 1 else min(best, key=lambda each: self.standing(branch, *each))[1]
 
     def standing(self, parent: Branch, child: Branch, growing: Growing) -> tuple[object, ...]:
-        """Return the key by which the parent compares its children. The child with the lowest key gets the next pod.
-        For the parent's own jobs, `child` is the parent itself."""
+        """Return the sort key of a child queue among the children of `parent`. The child with the lowest key gets the
+        next pod. For the parent's own jobs, `child` is the parent itself."""
         ledger, cost = self.state.ledger, self.charge(growing, self.next_role(growing), 1).cost
         if parent.order is QueueOrder.FILL:
             own = child is parent
@@ -199,15 +198,15 @@ class Surplus:
         return placed
 
     def charge(self, growing: Growing, role: int, pods: int) -> Charge:
-        """Return what the job's queue is charged for `pods` more pods of the role."""
+        """Return the charge to the job's queue for `pods` more pods of the role."""
         job, gang = growing.record.job, growing.record.gang
         counts = [pods if at == role else 0 for at in range(len(gang.roles))]
         cost = gang_cost(gang, counts, growing.start.flavors, growing.branch.rules.flavors)
         return Charge(growing.branch.name, job.user, job.group, cost, 0, job.id, job.preemptible)
 
     def grow(self, growing: Growing, reserving: Reserving, *, alone: bool) -> bool:
-        """Place the next pod of the job. `alone`: True if no other job competes for the capacity; then as many pods as
-        fit are placed at once. Return whether a pod was placed."""
+        """Place the next pod of the job, and return whether a pod was placed. `alone`: whether no other queue competes
+        for the capacity; if so, place as many pods as fit at once."""
         placed = self.placed(growing)
         for at, role in enumerate(growing.record.job.roles):
             missing = role.count - placed[at]

@@ -1,6 +1,5 @@
-"""Turn a preemption plan into actions: evict the victims, and nominate the preemptor to their nodes. If the preemptor's
-nodes are free already, the preemptor starts at once. All functions of this module also update the draft and the ledger
-of the cycle."""
+"""Turn a preemption plan into actions: evict the victims, and nominate the preemptor to their nodes. If these nodes are
+free already, the preemptor starts at once. The functions also update the draft and the ledger of the cycle."""
 
 from __future__ import annotations
 
@@ -28,11 +27,11 @@ from phalanx.state.queues.quota import gang_cost
 def settle(
     context: PreemptionContext, actions: list[Action], request: Request, found: PreemptionPlan, rights: PreemptionPolicy
 ) -> bool:
-    """Add the actions of the plan. In the ledger, release the charges of the victims. Charge the preemptor to its queue
-    and its nodes. Return True if the preemptor overcommits no node; it may then start in the next cycle. In that
-    case, its nodes have enough free capacity even without the eviction. The victims are evicted for another reason. For
-    example, they use a port or a device that the preemptor needs, or a reservation needs the capacity, or the search
-    for free nodes was ended early by its budget."""
+    """Add the actions of the plan. Release the charges of the victims to their queues, and charge the preemptor to its
+    queue and its nodes. Return True if the preemptor overcommits no node; it may then start in the next cycle. In this
+    case its nodes have enough free capacity even before the victims leave. The eviction may still be necessary: a
+    victim may use a port or a device that the preemptor needs, or a reservation may need the capacity. It is also
+    possible that the search for free nodes reached its budget and overlooked these nodes."""
     cluster, now_s = context.cluster, context.now_s
     record = cluster.jobs[request.job]
     for victim in found.victims:
@@ -63,8 +62,8 @@ def grown(
     placements: Sequence[Placement],
     until_s: float,
 ) -> Nominate:
-    """Return the nomination of a growing job. The nomination has the new placements and the earlier nominated
-    placements of the job. Earlier placements of slots for which this cycle has placed pods are left out."""
+    """Return the nomination of a growing job. It has the job's new placements, and also its earlier nominated
+    placements, except those of slots for which this cycle has placed pods."""
     placed = {(each.role, each.ordinal) for each in context.placed.get(record.job.id, ())}
     known = tuple(each for each in nominated_placements(record) if (each.role, each.ordinal) not in placed)
     for action in [each for each in actions if isinstance(each, Nominate) and each.job == record.job.id]:
@@ -74,8 +73,8 @@ def grown(
 
 
 def tell(context: PreemptionContext, actions: list[Action], victim: Victim, rights: PreemptionPolicy) -> None:
-    """Evict all or some pods of the victim. If the victim moves, nominate it to its new nodes; otherwise release its
-    charge to its queue."""
+    """Evict some or all pods of the victim. If the plan moves the victim to other nodes, nominate it to them; otherwise
+    release its charge to its queue."""
     record = context.cluster.jobs[victim.job]
     reason = preempted.preempted_reason(rights, record, victim.rule, len(victim.slots))
     evict(context, actions, record, victim.slots, rights.job.id, reason)
@@ -112,7 +111,8 @@ def evict(
 
 
 def give_back(context: PreemptionContext, record: JobRecord) -> None:
-    """Free the nominated capacity of the job on the draft, and release its charge in the ledger."""
+    """Return the nominated capacity of the job to the free capacity of the draft, and release its charge to its
+    queue."""
     nomination.vacate(context.cluster, context.draft, record, nominated_placements(record))
     if record.charge is not None:
         pods = pods_by_role(record.nominated, len(record.job.roles))
@@ -137,15 +137,15 @@ def grace_s(cluster: Cluster, job: str) -> float | None:
 
 
 def keep_nomination(draft: Draft, cluster: Cluster, gang: Gang, placements: Sequence[Placement]) -> bool:
-    """Subtract the nominated capacity from the draft, and close each node that becomes overcommitted. Return whether at
-    least one node is overcommitted."""
+    """Subtract the nominated capacity from the free capacity of the draft. Place no more pods in this cycle on nodes
+    that become overcommitted. Return whether at least one node is overcommitted."""
     rows = cluster.columns.row_of
     at = {rows[placement.node] for placement in placements}
     position_of = {
         int(draft.rows[position]): position for position in np.isin(draft.rows, list(at)).nonzero()[0].tolist()
     }
     for placement in placements:
-        # Nodes that were already overcommitted are not on the draft, so they have no position.
+        # The draft leaves out nodes that were overcommitted before, so they have no position in it.
         if (position := position_of.get(rows[placement.node])) is not None:
             draft.occupy(position, gang.demands[placement.role], placement.devices)
     overfull = [each for each in position_of.values() if any(view[each] < 0 for view in draft.views.values())]

@@ -49,13 +49,13 @@ from phalanx.state.pending.request_class import (
 )
 
 EFFORT = 256
-JOBS_OF_EFFORT = 128  # the cost of a search increases by 1 for every 128 running jobs
-DELAYED = -1  # stored in `Search.changes` if no search was made, because the preemption delay had not passed
+JOBS_OF_EFFORT = 128  # a search costs 1, and 1 more for every 128 running jobs
+DELAYED = -1  # the value of `Search.changes` if no search was made, because the preemption delay had not passed
 
 
 class Found(NamedTuple):
-    """A successful search. `aside`: the guard that has checked that the plan delays no reservation. `instead_of`: a job
-    whose nomination must be withdrawn to carry out the plan; None if no nomination is withdrawn."""
+    """The result of a successful search. `aside`: the object that has checked that the plan delays no reservation.
+    `instead_of`: the job that loses its nomination if the plan is carried out; None if no job does."""
 
     plan: PreemptionPlan
     aside: guard.ReservationGuard
@@ -63,17 +63,15 @@ class Found(NamedTuple):
 
 
 class CyclePreemption:
-    """The preemption step of one cycle: nominations and searches for victims.
+    """The nominations and the searches for victims in one cycle.
 
     `effort`: the cost of all searches of this cycle so far.
-    `known`: the results of searches since the last decision. `known_at`: (number of decisions, whether there was a
-        reservation) at the time of the results in `known`. If one of the two has changed, the results are no longer
-        valid.
-    `behind_growth`: the searches in `known` that only fail because of pods that this cycle has placed above minimums.
-        The next cycle can preempt such pods. So this cycle ends when it tries a request whose search is in
-        `behind_growth`.
-    `has_taken_back`: True if requests that failed before may now start: pods that this cycle had placed for victims
-        were removed again, or the first reservation has changed."""
+    `known`: the results of searches since the last decision. `known_at`: the number of decisions, and whether there was
+        a reservation, when the results were stored. If one of the two has changed, the results are no longer valid.
+    `behind_growth`: the searches in `known` that would succeed if this cycle had placed no pods above the minimums of
+        jobs. Only the next cycle can preempt these pods. So this cycle ends when it tries a request with such a search.
+    `has_taken_back`: whether requests that failed before may now start, for one of two reasons. A victim had got pods
+        in this cycle, which were removed again; or the first reservation has changed."""
 
     def __init__(self, state: CycleState) -> None:
         self.state, self.cluster, self.ledger, self.now_s = state, state.cluster, state.ledger, state.now_s
@@ -99,14 +97,14 @@ class CyclePreemption:
                 self.state.kept_nominations.append(job)
 
     def move(self, record: JobRecord) -> None:
-        """Nominate the job to other nodes, if other nodes have capacity for all of its pods. This method is called if
-        victims take too long to leave the present nodes."""
+        """Nominate the job to other nodes, if other nodes have capacity for all of its pods. The caller calls this
+        method if victims take too long to leave the present nodes."""
         if elsewhere := nomination.place_elsewhere(self.cluster, self.state.draft, record, self.now_s):
             self.withdraw(record, elsewhere)
 
     def withdraw(self, record: JobRecord, instead: Sequence[Placement] = ()) -> None:
-        """Withdraw the job's nomination. `instead`: the new placements, if the nomination moves to other nodes. If
-        `instead` is empty, the next cycle decides about the job again."""
+        """Withdraw the job's nomination. `instead`: the placements of a new nomination to other nodes; if empty, the
+        job gets no nomination now, and the next cycle decides about it again."""
         self.actions.append(Nominate(record.job.id, tuple(instead), record.flavors, self.now_s + nomination.PATIENCE_S))
         self.state.withdrawn[record.job.id] = None
         self.state.is_over = True
@@ -125,9 +123,9 @@ class CyclePreemption:
     # Requests without capacity
 
     def may_search(self, request_class: RequestClass, reserved: object) -> bool:
-        """Return whether a new search may succeed: running jobs or reservations have changed since the failed search,
-        its retry time (`Search.again_s`) has come, or this cycle has granted a request or preempted a job. `reserved`:
-        the present value of `Reserving.mark`."""
+        """Return whether a new search may succeed. True if no search has failed, if running jobs or reservations have
+        changed since the failed search, or if its retry time (`Search.again_s`) has come. Also True if this cycle has
+        granted a request or preempted a job. `reserved`: the present value of `Reserving.mark`."""
         search = self.pending.searched.get(request_class.key)
         if search is None or self.now_s >= search.again_s:
             return True
@@ -171,18 +169,18 @@ class CyclePreemption:
         return (self.now_s if since_s is None else since_s) + delay_s
 
     def first_ready(self, request_class: RequestClass) -> Iterator[tuple[QueuedRequest, float]]:
-        """Yield (waiting request, end of its preemption delay) for the first requests of the class, up to the first job
-        that was never preempted. The delay of a preempted job starts again, so the delay of a later request of the
-        class may end earlier."""
+        """Yield (waiting request, end of its preemption delay) for the requests of the class in order, up to the first
+        request whose job was never preempted. The delay of a job starts again when the job is preempted. So the delay
+        of an earlier request in this order may end later."""
         for each in self.state.all_waiting(request_class):
             yield each, self.ready_s(request_class.key, each.request)
             if not self.cluster.jobs[each.request.job].preempted:
                 return
 
     def next_ready(self, candidate: Candidate) -> QueuedRequest | None:
-        """The request of `candidate` found no victims. Return another request of its class that may search for victims
-        now and might find victims; None if the class has no request of this kind. The other search may succeed if the
-        preemption delay of `candidate` has not passed, or if its job was preempted more often (rule R15)."""
+        """Return another request of the class that may search for victims now, after the search of `candidate` has
+        found none; None if the class has no such request. The other search may succeed if `candidate` only waits for
+        the end of its preemption delay, or if the other job was preempted less often (rule R15)."""
         request_class, entry = candidate
         jobs = self.cluster.jobs
         most = inf if self.ready_s(request_class.key, entry.request) > self.now_s else jobs[entry.request.job].preempted
@@ -190,8 +188,8 @@ class CyclePreemption:
         return next((each for each in ready if jobs[each.request.job].preempted < most), None)
 
     def may_try_again(self, number: int, across: bool) -> bool:
-        """Return whether a search of the request class has failed and may be repeated in this cycle. `across`: if True,
-        return False for classes that may not preempt jobs of other queues."""
+        """Return whether a search of the request class has failed and may be repeated in this cycle. `across`: whether
+        to accept only classes that may preempt jobs of other queues."""
         request_class = self.pending.columns.request_classes[number]
         if request_class is None or self.is_spent() or self.state.first_waiting(request_class) is None:
             return False
@@ -229,12 +227,12 @@ class CyclePreemption:
                 found = None
                 self.behind_growth.add(asked)
         if found is None and nomination.growing_jobs(self.cluster, self.state.places, self.actions) - {request.job}:
-            # the next cycle must search again, because it may preempt pods that this cycle places or nominates
+            # The next cycle must search again, because it may preempt pods that this cycle places or nominates.
             self.state.has_postponed = True
         return self.known.setdefault(asked, found)
 
     def is_behind_growth(self, candidate: Candidate, offers: Sequence[FlavorAssignment]) -> bool:
-        """Return whether the last search of the request failed only because of pods that this cycle has placed above
+        """Return whether the last search of the request would have succeeded if this cycle had placed no pods above
         minimums."""
         return (candidate.entry.request, tuple(offer.flavors for offer in offers)) in self.behind_growth
 
@@ -258,21 +256,21 @@ class CyclePreemption:
         self.state.charge_preemptor(mark, plan.offer.charge)
         self.has_taken_back |= forecast is not None and forecast.renew_first()
         self.state.stopped |= {victim.job for victim in plan.victims if not victim.slots}
-        # nodes are free: the next cycle follows at once, and starts the job if possible
+        # The nodes are free already, so the next cycle follows at once and starts the job if possible.
         self.state.has_postponed |= is_free and not plan.at_once
         self.state.searched.pop(key, None)
 
     def await_change(self, key: RequestClassKey) -> None:
-        """Record that the request class must not search again before running jobs have changed, because no eviction can
-        help it now. Otherwise the class would search in each cycle and could use up the effort for the searches of
-        other classes."""
+        """Record that no eviction can help the request class now, so that it does not search again before running jobs
+        have changed. Otherwise it would search in each cycle and might use up the budget (`EFFORT`) before other
+        classes search."""
         self.state.searched[key] = Search(self.pending.changes, inf, self.reserved)
 
     def take_over(
         self, record: JobRecord, offers: Sequence[FlavorAssignment], aside: guard.ReservationGuard
     ) -> Found | None:
-        """Find a job of the same queue, with a lower priority, whose nomination must be withdrawn to make the job of
-        `record` fit (rule R23). Return the plan; None if no withdrawal of a single nomination is enough."""
+        """Find a nominated job of the same queue with a lower priority that can lose its nomination, so that the job
+        of `record` fits (rule R23). Return the plan; None if the capacity of no single nomination is enough."""
         context, decided = self.context, {each.job for each in self.actions if isinstance(each, Nominate)}
         for other in nomination.lower_nominated(self.cluster, record):
             if other.job.id not in self.state.kept_nominations or other.job.id in decided | self.state.stopped:
@@ -300,5 +298,5 @@ class CyclePreemption:
 
 
 def rights_of(key: RequestClassKey) -> type[PreemptionPolicy]:
-    """Return the preemption policy for requests of this class."""
+    """Return the type of the preemption policy for requests of this class."""
     return GuaranteeOnlyPolicy if key.kind == Kind.GROWTH else PreemptionPolicy
