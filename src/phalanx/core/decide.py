@@ -2,15 +2,15 @@
 
 The loop calls `decide` after it has folded all new events, that is, applied them to the cluster state. The plan lists
 which jobs start, which are preempted, and why the others wait. The loop then folds the plan into the state, and passes
-the plan to the *world*: the cluster or a simulation of it, which carries out plans and sends events. The steps that
-`decide` calls are methods of `Cycle`.
+the plan to the *world*. The world is the cluster or a simulation of it; it carries out plans and sends events. The
+steps that `decide` calls are methods of `Cycle`.
 
-- The cycle works on a draft, a view of the free capacity with an undo log. A cycle changes no fact in the state, but
-  may update caches in the state: which nodes match a request, how many pods these nodes hold, and to which request
-  class a request belongs. So only one thread may decide on a state at a time.
+- The cycle works on a draft, a view of the free capacity with an undo log. A cycle only changes caches in the state:
+  which nodes match a request, how many further pods fit on these nodes, and to which request class a request belongs.
+  So only one thread may decide on a state at a time.
 - Requests are tried in the order of `core.order.next_job`. A request that does not fit blocks a later request in only
-  two cases: if their queue is strict, or if the start of the later request would delay the backfill reservation of the
-  earlier request.
+  two cases. Either both are in the same strict queue, or the start of the later request would delay the backfill
+  reservation of the earlier request.
 - Equal requests of one queue form a request class. If the first request of a class fails, no other request of the class
   is tried in this cycle.
 
@@ -29,7 +29,7 @@ from phalanx.state.cluster import Cluster
 
 def decide(cluster: Cluster, policy: Policy, now_s: float) -> Decision:
     """Return the plan of one cycle, and the memory for the next cycle. `now_s`: seconds since the epoch. If nominations
-    must be withdrawn, the plan only withdraws these nominations."""
+    must be withdrawn, the plan contains no other actions."""
     if conclude.is_idle(cluster, now_s):
         return conclude.idle(cluster, now_s)
     cycle = Cycle(cluster, policy, now_s)
@@ -44,15 +44,16 @@ def decide(cluster: Cluster, policy: Policy, now_s: float) -> Decision:
     if cluster.tree.trimmed:
         cycle.preempting.evict_excess()
 
-    # 1. Receive new requests, and requests whose waiting time is over: report a reason, or add them to a request class.
+    # 1. Receive new requests, and requests whose timer has expired: add each one to a request class, or report why it
+    # must wait.
     for request in receive.newcomers(cycle.state):
         receive.receive(cycle.state, request)
 
-    # 2. Try requests in order. A request class is a candidate if the nodes have enough in total, and if the limits and
-    #    quotas of its queue allow its first request.
+    # 2. Try requests in order. A request class is a candidate if the free amounts of all nodes together are enough, and
+    # if the limits and the quota of its queue allow its first request.
     for candidate in cycle.candidates():
-        # 3. List the offers: the choices of flavors for the request, with the charge of each to the queue tree. For
-        #    each offer, quota is either sufficient or short.
+        # 3. List the offers for the request. An offer is a choice of flavors, with the charge to the queue. If quota
+        # does not allow the charge, `offer.short` has the shortfall.
         offers, lacks = cycle.state.offers(candidate), []
         for offer in offers:
             # 4. Place the whole gang on the draft, or place no pod of it.
@@ -66,10 +67,10 @@ def decide(cluster: Cluster, policy: Policy, now_s: float) -> Decision:
             if offer.flavors and cycle.prefers_preemption(candidate, offer) and cycle.make_room(candidate, [offer]):
                 break
         else:
-            # 6. Otherwise preempt other jobs, if that is allowed and frees enough, and nominate the job to the nodes
-            #    that they leave.
+            # 6. Otherwise preempt other jobs, if that is allowed and frees enough, and nominate the job to the victims'
+            # nodes.
             if not cycle.make_room(candidate, offers):
-                # 7. Otherwise store the reason why the request does not start, for all requests of its class.
+                # 7. Otherwise deny all requests of the class, and store the reason why the request does not start.
                 cycle.deny(candidate, offers, lacks)
 
     # 8. Return the plan, the time of the next cycle, and the memory for that cycle.

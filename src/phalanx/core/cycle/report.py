@@ -3,13 +3,13 @@
 `core.cycle.steps` calls this module when a request is denied, and once at the end of the cycle for all request classes
 that were not tried. The reasons become `Wait` actions of the plan.
 
-- If a placement class has capacity at the beginning of each cycle, but always loses it to other jobs, its reason is
-  computed again after `RENEWED` cycles.
+- A placement class may have capacity at the beginning of each cycle, but lose it to other jobs every time. The reason
+  of such a class is computed again after `RENEWED` cycles.
 - The first job of a request class gets a reason with new numbers each time that it is denied. The other jobs of the
   class get the new reason only if its code has changed.
 - Jobs behind the *head* (the first waiting request) of a strict queue report `BehindHead` with the head's name and
-  reason. If the head changes, only the next `NEXT` classes get a new reason, because thousands of jobs may wait behind
-  the head. `phalanx explain` always computes the present head."""
+  reason. If the head changes, only the first `NEXT` classes behind it get a new reason, because thousands of jobs may
+  wait there. `phalanx explain` always names the present head."""
 
 from __future__ import annotations
 
@@ -27,24 +27,27 @@ from phalanx.model.reason import ALONE, Reason, ReasonCode
 from phalanx.state.pending.placement_class import PlacementClass, PlacementClassKey
 from phalanx.state.pending.request_class import Blocker, Candidate, Kind, Request, RequestClass
 
-# a class that loses its capacity to other jobs in every cycle gets a newly computed reason after this many cycles
+# if a class loses its capacity to other jobs in every cycle, its reason is computed again after this many cycles
 RENEWED = 100
 # After a node has changed, all reasons are computed again. One cycle computes at most this many reasons.
 RENEWED_AT_ONCE = 64
-NEXT = 4  # when the head of a strict queue changes, this many request classes behind it report the new head
+NEXT = 4  # when a strict queue gets a new head, this many request classes behind it report it
 
-# (head of the strict queue that blocks a request, code of the head's reason); None for both if no head blocks it.
+# For a request behind the head of a strict queue: (name of the head, code of the head's reason). Both are None for
+# other requests.
 Wait: TypeAlias = tuple[str | None, str | None]
 
 
 class ReasonReporter:
-    """The reports of one cycle.
+    """The reasons that one cycle reports.
 
-    `reports`: request class -> its new report. If a report has no reason, the reason of the placement class applies.
-    `stale`: placement class -> its new `PlacementClass.stale`.
-    `renewed`: True if, after a change of a node, the reasons of all classes are up to date again.
-    `eased`: True if a request may start with quota that victims of this cycle have returned. The quota can be used only
-    in the next cycle, which follows at once."""
+    `reports`: request class -> its report in this cycle. If a report has no reason, the reason of the placement class
+    applies.
+    `stale`: placement class -> the new value of `PlacementClass.stale` (how often the class has lost its capacity since
+    its reason was computed).
+    `renewed`: whether the reasons of all classes are up to date again after a node has changed.
+    `eased`: whether a request may start with quota that victims of this cycle return. It can use this quota only in the
+    next cycle, which follows at once."""
 
     def __init__(self, state: CycleState, tournament: Tournament) -> None:
         self.state, self.tournament, self.known = state, tournament, state.known
@@ -70,8 +73,8 @@ class ReasonReporter:
 
     def holds_up_for_quota(self, candidate: Candidate) -> bool:
         """Return whether a request class without quota blocks the classes behind it in a strict queue. A request class
-        that can never start, or that waits only for a limit of its own user or group, does not block other classes. If
-        the code of the class's reason has changed, this function also reports the new reason."""
+        that can never start blocks no other class, and neither does a class that only waits for a limit of its own user
+        or group. If the code of the reason has changed, also report the new reason."""
         if (reason := self.short_of_quota(candidate)) is None:
             return True
         said = self.reason_of(candidate.request_class)
@@ -80,8 +83,8 @@ class ReasonReporter:
         return reason.code not in ALONE
 
     def short_of_quota(self, candidate: Candidate) -> Reason | None:
-        """Return the reason why quota does not allow the request class; None if quota allows it. Quota that victims of
-        this cycle return counts as free here."""
+        """Return the reason why quota does not allow the request class. Return None if quota allows it, also if it only
+        does so because victims of this cycle return quota."""
         offers = self.state.offers(candidate)
         if any(offer.short is None for offer in offers):
             self.eased = True
@@ -102,9 +105,9 @@ class ReasonReporter:
 
     def report(self, candidate: Candidate, reason: Reason, blocker: int) -> None:
         """Report `reason` as the reason why the requests of a class wait. The first request always gets the new reason.
-        The other requests of the class only get the new reason if its code has changed. If the reason has only changed
-        because the class is now the head of a strict queue, or no longer the head, only the next few requests get the
-        new reason."""
+        The other requests of the class only get the new reason if its code has changed. If the code has only changed
+        because a head of a strict queue now blocks the class, or no longer blocks it, only the first few requests get
+        the new reason."""
         request_class = candidate.request_class
         said = self.reason_of(request_class)
         is_shared = reason is self.known.reason_of_placement_class(request_class.placement_class)
@@ -117,8 +120,9 @@ class ReasonReporter:
             self.report_request(other.request, reason)
 
     def report_remaining(self) -> None:
-        """At the end of the cycle, report a reason for each request class that was not tried, if its present obstacle
-        differs from the obstacle that it reported last. Also report reasons for new requests."""
+        """At the end of the cycle, report the reasons of the request classes that were not tried. Leave out a class if
+        the obstacle that it reported last (quota, capacity or the head of its queue) still applies. Also report a
+        reason for each new request."""
         if self.pending.request_classes:
             self.renew()
             if self.tournament.closed:
@@ -128,17 +132,18 @@ class ReasonReporter:
             request_class = self.pending.request_class_of.get(request)
             if request_class is None or not self.state.still_waits(request):
                 continue
-            # a reason that this cycle has reported for the class may have been computed again since
+            # this cycle may have computed the reason of the class again after it was reported
             reason, has_run = self.reason_of(request_class), bool(self.cluster.jobs[request.job].attempt)
             if reason is not None and request.slot is None and has_run and reason.names(request.job):
-                # the stored reason names the job as a consumer, but the job no longer holds anything
+                # The stored reason names the job itself as a consumer of the missing capacity, but the job now holds
+                # nothing.
                 reason = self.explain_again(request_class, reason)
             if reason is not None:
                 self.report_request(request, reason)
 
     def renew(self) -> None:
-        """Compute the reasons of placement classes again: once in `RENEWED` cycles for classes that had capacity and
-        lost it to other jobs, and for all classes after a node has changed."""
+        """Compute outdated reasons of placement classes again. After a node has changed, all reasons are outdated. The
+        reason of a class that had capacity and lost it to other jobs is outdated after `RENEWED` such cycles."""
         pending = self.pending
         left = RENEWED_AT_ONCE if pending.renews else EXPLAINED
         closed = ~self.known.open_mask & (pending.renews | np.frombuffer(self.known.opened, np.bool_))
@@ -157,7 +162,8 @@ class ReasonReporter:
         self.renewed = True
 
     def report_first_few(self, found: PlacementClass) -> None:
-        """Report the new reason of a placement class for its first few request classes that quota allows (rule R25)."""
+        """Report the new reason of a placement class for a few of its request classes that are within their limits
+        (rule R25)."""
         columns = self.pending.columns
         reason = self.known.reason_of_placement_class(found)
         some = (columns.placement_class == found.number) & (columns.reported_blocker == Blocker.CAPACITY)
@@ -168,9 +174,10 @@ class ReasonReporter:
                 self.report(candidate, reason, Blocker.CAPACITY)
 
     def report_untried(self) -> None:
-        """Report a reason for each request class that was not tried because quota or capacity is missing. A class that
-        has already reported this obstacle is left out. If both are missing, missing quota is reported (rule R25). The
-        first few classes that lost quota or capacity to other jobs in this cycle also get a reason with new numbers."""
+        """Report a reason for each request class that was not tried because quota or capacity is missing. If both are
+        missing, report missing quota (rule R25). Leave out classes that have reported the same obstacle before. But if
+        such a class lost its quota or capacity to other jobs in this cycle, and is one of the first few of these
+        classes, report its reason with new numbers."""
         state, columns, count = self.state, self.pending.columns, len(self.pending.columns.request_classes)
         placement_class, row = columns.placement_class[:count], columns.row[:count]
         reported, live = columns.reported_blocker[:count], placement_class >= 0
@@ -217,7 +224,8 @@ class ReasonReporter:
         return entry and Candidate(request_class, entry)
 
     def report_closed(self, candidate: Candidate) -> None:
-        """Report missing capacity for a request class that is within its limits, but has a closed placement class."""
+        """Report missing capacity for a request class that is within its limits, but whose placement class is
+        closed."""
         request_class, found = candidate.request_class, candidate.request_class.placement_class
         if not found.flavor_classes:
             if (reason := self.known.explain_placement_class(found)) is not None:
@@ -234,7 +242,7 @@ class ReasonReporter:
         self.report(candidate, reason, Blocker.CAPACITY)
 
     def report_lost(self, candidate: Candidate) -> None:
-        """Report the reason with new numbers for a class that lost its capacity or quota to other jobs in this
+        """Report the reason again, with new numbers, for a class that lost its capacity or quota to other jobs in this
         cycle."""
         request_class, found = candidate.request_class, candidate.request_class.placement_class
         if self.pending.columns.reported_blocker[request_class.number] == Blocker.QUOTA:
@@ -252,8 +260,9 @@ class ReasonReporter:
             self.report(candidate, reason, Blocker.QUOTA)
 
     def explain_again(self, request_class: RequestClass, reason: Reason) -> Reason:
-        """Compute the reason of the request class again if it is about missing capacity, and return the new reason. The
-        stored reason may name, as a consumer of the missing capacity, a job that now waits itself."""
+        """If capacity is missing, compute the reason of the request class again, and return it; otherwise
+        return `reason`. In the stored reason, one of the named consumers of the capacity may be a job that has lost its
+        nodes and waits again."""
         found = request_class.placement_class
         if found.flavor_classes or reason.code is not ReasonCode.NO_ROOM:
             return reason
@@ -281,23 +290,23 @@ class ReasonReporter:
                     self.report(Candidate(request_class, first), reason, Blocker.HEAD)
 
     def newly_blocked(self) -> dict[str, list[RequestClass]]:
-        """Return a mapping: strict queue -> the request classes that its head blocks, but that have not reported
-        `BehindHead` yet."""
+        """Return a mapping: strict queue -> the request classes behind its head that have not reported `BehindHead`
+        yet."""
         state, columns, count = self.state, self.pending.columns, len(self.pending.columns.request_classes)
         some = columns.strict[:count] & (columns.reported_blocker[:count] != Blocker.HEAD)
         found: dict[str, list[RequestClass]] = {}
         for number in some.nonzero()[0].tolist():
             request_class = columns.request_classes[number]
             if request_class is None or request_class in state.denied or request_class.key.kind == Kind.REPLACEMENT:
-                continue  # a class that was denied in this cycle was not blocked: it was tried before the head
+                continue  # no head blocks a class that was denied in this cycle, because it was tried first
             if (strict := self.cluster.tree.strict_above(request_class.key.queue)) is not None:
                 found.setdefault(strict.name, []).append(request_class)
         return found
 
     def next_few(self, queue: str, now: Wait) -> list[RequestClass]:
-        """Return the next few classes directly behind the head of the queue. If the first of these classes has already
-        reported the present head, return no class, because the others have reported it, too. `now`: the present head,
-        and the code of its reason."""
+        """Return the first few classes behind the head of the queue. If the first of them has already reported the
+        present head, return no class, because the other ones have reported it, too. `now`: the present head, and the
+        code of its reason."""
         found: list[RequestClass] = []
         for _, (request_class, _) in islice(self.tournament.left.get(queue, ()), 2 * NEXT):
             said = self.pending.reason_of(request_class)
@@ -323,12 +332,12 @@ def is_blocked_by_head(reason: Reason | None) -> bool:
 
 
 def is_head_change(said: Reason, reason: Reason) -> bool:
-    """Return whether the reason has only changed because the class is now the head of a strict queue, or no longer the
-    head. If True, only the first request of the class needs a new reason."""
+    """Return whether the reason has only changed because the head of a strict queue now blocks the class, or no longer
+    blocks it. If so, only the first few requests of the class get a new reason. `said`: the last reported reason."""
     return is_blocked_by_head(said) != is_blocked_by_head(reason) and not ALONE & {said.code, reason.code}
 
 
 def wait_of(reason: Reason) -> Wait:
-    """Return the head that the reason names, and the code of the head's reason. The time in the head's reason is left
-    out, because it changes in every cycle."""
+    """Return the name of the head and the code of the head's reason, as `reason` states them; (None, None) if `reason`
+    is not `BehindHead`."""
     return reason.numbers.get("head"), reason.numbers.get("head_code")

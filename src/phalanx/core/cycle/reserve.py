@@ -5,13 +5,13 @@ expected time on, for a request that finds no capacity now.
 reservation.
 
 - EASY: the first request that does not fit gets the only reservation.
-- CONSERVATIVE: each request that does not fit gets a reservation, up to `backfill_depth`, as long as any other request
-  may still start. Without such a request, a further reservation would have no effect.
+- CONSERVATIVE: each request that does not fit gets a reservation, up to `backfill_depth` reservations. The cycle stops
+  earlier if no other request can start any more, because a further reservation would then have no effect.
 - Until all reservations are made, the cycle tries every request class within its limits. When all reservations are
   made, the cycle tries only classes that may start.
 - With `BackfillOrder.SHORTEST` (EASY-SJBF), the requests after the first reservation are tried in the order of their
-  estimated run times. Requests with equal estimates are tried in the usual job order (`core.order.next_job`). Whether a
-  request may start is still decided by its time limit, and not by its estimate.
+  estimated run times. Requests with equal estimates are tried in the usual job order (`core.order.next_job`). Estimates
+  only change this order: whether a request may start still depends on its time limit.
 
 Example (EASY): 4 of 8 nodes are busy until 10:00. Job a (8 nodes) reserves all nodes from 10:00 on. Job b (4 nodes) may
 start before job a only if its time limit ends by 10:00."""
@@ -37,14 +37,14 @@ from phalanx.state.pending.request_class import Candidate, Kind, QueuedRequest, 
 class Reserving:
     """The backfill reservations of one cycle.
 
-    `grants`: the requests that start in this cycle, and the nominated jobs, with their placements. `may_reserve`: True
-    if the next request that finds no capacity may get a reservation.
-    `all_reserved`: True after the last reservation was made, until the cycle has ranked the classes again.
-    `unforeseen`: the numbers of placement classes whose start could not be foreseen. The set is emptied when this cycle
-    evicts victims.
-    `further_requests`: for each request class with a reservation, an iterator over its further requests. `hopeful`: the
-    examined request classes with a request that may still start in this cycle; None if no class was examined since
-    victims were last evicted."""
+    `grants`: the requests that start in this cycle, and the nominated jobs, with their placements. `may_reserve`:
+    whether the next request that finds no capacity may get a reservation.
+    `all_reserved`: set when the last reservation is made, and reset when the cycle has ranked the classes again.
+    `unforeseen`: the numbers of placement classes that got no reservation because no start time could be computed for
+    them. The set is emptied when this cycle evicts victims.
+    `further_requests`: for each request class with a reservation, an iterator over its further requests. `hopeful`: a
+    list of all request classes, from whose end the classes that cannot start now are removed step by
+    step (`is_anyone_hopeful`). It is None before the first use, and after each eviction."""
 
     def __init__(self, state: CycleState) -> None:
         self.state, self.cluster, self.policy = state, state.cluster, state.policy
@@ -60,7 +60,7 @@ class Reserving:
 
     @property
     def forecast(self) -> BackfillForecast:
-        """The forecast with the reservations. It is computed when this property is first read."""
+        """The forecast of free capacity, with the reservations. It is computed when this property is first read."""
         if self._forecast is None:
             state = self.state
             self._forecast = BackfillForecast(self.cluster, self.policy, state.now_s, state.draft, self.grants)
@@ -74,22 +74,22 @@ class Reserving:
         return self.forecast.place(request, gang)
 
     def could_reserve(self) -> bool:
-        """Return whether any request may get a reservation. A reservation is only possible if at least one end can be
-        known: the end of a running, nominated, terminating or waiting job, or the end of an advance reservation."""
+        """Return whether a request may get a reservation at all. This is only possible if at least one end is known:
+        the end of a running, nominated, terminating or waiting job, or the end of an advance reservation."""
         columns, cluster = self.state.pending.columns, self.cluster
         if self.greedy or (self.conservative and self.policy.backfill_depth <= 0):
             return False
         if cluster.ends.order or cluster.reservations or cluster.leaving:
             return True
         if cluster.nominated and self.forecast.ends.anyone_ends():
-            return True  # the end of a nominated job may be known, because the job is treated as running
+            return True  # a nominated job is treated as running, so its end may be known
         return bool((np.isfinite(columns.limit_s) & (columns.placement_class >= 0)).any())
 
     def victims_leave(self) -> bool:
-        """Update this object after the cycle has evicted victims. Return whether requests that could not get a
-        reservation before may get one now."""
+        """Update this object after the cycle has evicted victims. Return whether a request that could get no
+        reservation before the eviction may get one now."""
         could_before, were_unforeseen, self.hopeful = self.may_reserve, bool(self.unforeseen), None
-        # The forecast may have removed a reservation whose nodes were taken.
+        # The forecast removes a reservation if a preemptor got its nodes.
         self.unforeseen, self.reserved = set(), self.reserved and {each.request for each in self.forecast.reservations}
         known = not self.greedy and (not self.forecast.open or self.forecast.ends.anyone_ends())
         self.may_reserve = self.forecast.open if known else self.could_reserve()
@@ -103,14 +103,14 @@ class Reserving:
         return FirstReservation(*hold.request, hold.run.start_s)
 
     def mark(self) -> tuple[object, ...] | None:
-        """Return a value that is different whenever the reservations that limit preemption are different; None if there
-        are no reservations."""
+        """Return a value that identifies the reservations that limit preemption: if they change, the value changes.
+        Return None if there are no reservations."""
         first = self.first()
         return (self.state.pending.version,) if first is not None and self.conservative else first
 
     def granted(self, request: Request, gang: Gang, placements: Sequence[Placement]) -> bool:
-        """Add the placements of a granted request to the forecast. Return whether the start is a backfill: an earlier
-        request in the job order has a reservation."""
+        """Add the placements of a granted request to the forecast. Return whether the start is a backfill, that is,
+        whether another request that comes earlier in the job order has a reservation."""
         if placements:
             self.grants.append((request, gang, placements))
             if self._forecast is not None:
@@ -118,13 +118,13 @@ class Reserving:
         return bool(self.reserved) and request not in self.reserved
 
     def try_reserve(self, candidate: Candidate) -> bool:
-        """Try to make a reservation for a request that found no capacity. Return whether the request has a
+        """Try to make a reservation for a request that found no capacity. Return whether the request now has a
         reservation."""
         request_class, entry = candidate
         if entry.request in self.reserved:
-            return True  # the request was already tried in this cycle, and got its reservation
+            return True  # the request got its reservation earlier in this cycle
         if not self.may_reserve or request_class.key.kind == Kind.GROWTH or not self.state.draft.free:
-            # pods above a minimum get no reservation; on a cluster without nodes no request gets a reservation
+            # No reservation is made for pods above a minimum, or on a cluster without nodes.
             return False
         if not self.is_affordable(candidate):
             return False
@@ -142,7 +142,7 @@ class Reserving:
         return reserved
 
     def would_reserve(self, candidate: Candidate) -> bool:
-        """Assume that there is no capacity for the request. Return whether it would get a reservation now (rule R8)."""
+        """Return whether the request would get a reservation now if there was no capacity for it (rule R8)."""
         key, request = candidate.request_class.key, candidate.entry.request
         if not self.may_reserve or key.kind == Kind.GROWTH or not self.state.draft.free:
             return False
@@ -154,8 +154,8 @@ class Reserving:
         return self.forecast.foreseen(request, gang) is not None
 
     def has_room_at_last(self, gang: Gang) -> bool:
-        """Return whether a count shows enough capacity for the gang's minimum after the end of all jobs with a known
-        end."""
+        """Return whether the free amounts would be enough for the gang's minimum after all jobs with a known end have
+        ended."""
         ends = self.forecast.ends
         if not ends.anyone_ends():
             return False
@@ -163,9 +163,9 @@ class Reserving:
         return has_room(self.cluster.columns, free, gang)
 
     def is_anyone_hopeful(self) -> bool:
-        """Return whether a request of any class may still start without delaying a reservation. If there are strict
-        queues, always return True, because each head of a strict queue should get a reservation; jobs behind a head
-        with a reservation may start."""
+        """Return whether at least one request may still start without delaying a reservation. If there are strict
+        queues, always return True: each head of a strict queue should get a reservation, because the jobs behind it may
+        then start."""
         if self.hopeful is None:
             self.hopeful = list(self.state.pending.request_classes.values())
         while self.hopeful and self.cannot_start_now(self.hopeful[-1]):
@@ -173,7 +173,8 @@ class Reserving:
         return bool(self.hopeful or self.cluster.tree.stricts)
 
     def cannot_start_now(self, request_class: RequestClass) -> bool:
-        """Return whether no request of the class can start in this cycle any more, as far as counting can show it."""
+        """Return True if it is certain that no further request of the class can start in this cycle. Only the counts of
+        free amounts and the reservations are checked, so the result may be False although no request can start."""
         state, found = self.state, request_class.placement_class
         is_done = bool(state.known.is_done[request_class.number])
         if is_done or request_class.number in state.search_classes:
@@ -191,9 +192,9 @@ class Reserving:
         return any(offer.short is None for offer in self.state.offers(candidate))
 
     def next_of(self, request_class: RequestClass) -> QueuedRequest | None:
-        """A request of the class has got a reservation. Return the next waiting request of the class if it must be
-        tried: under CONSERVATIVE, because it may get a reservation as well; in a strict queue, because it is the new
-        head (rule R14). Otherwise return None."""
+        """Return the next waiting request of the class, after one of its requests has got a reservation; None if it
+        need not be tried. Under CONSERVATIVE it must be tried because it may get a reservation as well. In a strict
+        queue it must be tried because it is the new head (rule R14)."""
         if not (request_class.strict or (self.conservative and self.may_reserve)):
             return None
         further = self.further_requests.get(request_class) if self.conservative else iter(request_class)

@@ -1,8 +1,8 @@
-"""The state that all parts of a cycle use: the cluster, the decisions so far, and their effect on request classes.
+"""The state that all parts of a cycle share: the cluster, the decisions so far, and their effect on request classes.
 
-`core.cycle.candidates`, `core.cycle.reserve` and `core.cycle.report` work on this state. If a part needs another part,
-it gets it as an argument. `core.cycle.steps` combines all parts, and is the only module that makes decisions.
-(kube-scheduler's framework has a CycleState for the same purpose.)"""
+`core.cycle.candidates`, `core.cycle.reserve` and `core.cycle.report` work on this state. If one of these modules needs
+an object of another one, it receives this object as an argument. `core.cycle.steps` uses all of them, and is the only
+module that makes decisions. The name is taken from the CycleState of kube-scheduler's framework."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ class CycleState:
 
     Attributes that `Candidates.refresh` sets when the cycle begins:
 
-    `search_classes`: request classes that may search for victims. `left_at_first`: the value of `Headroom.left` at the
-    beginning of the cycle."""
+    `search_classes`: the numbers of the request classes whose queues may preempt jobs. `left_at_first`: the value
+    of `Headroom.left` at the beginning of the cycle."""
 
     search_classes: frozenset[int]
     left_at_first: Sequence[float]
@@ -106,7 +106,8 @@ class CycleState:
         if cluster.nominated and cluster.leaving:
             wider = with_overcommitted(cluster, self.draft, self.leaving)
             if wider is not None:
-                # No pod was placed on the old draft yet, so the next cycle can use its packing order.
+                # The new draft replaces the old one. No pod was placed on the old draft yet, so its packing order is
+                # still correct, and the next cycle can use it.
                 cluster.columns.packing_order = self.draft.packing_order
                 self.draft = wider
         self.known = KnownFailures(cluster, self.draft, self.ledger, self.placed)
@@ -135,8 +136,8 @@ class CycleState:
             self.waiting_for_event.pop(Request(request.job, beside), None)
 
     def charge(self, charge: Charge, job: Job | None) -> None:
-        """Charge a grant of this cycle to its queue, and count the grant. `job`: the job whose start is added to the
-        past usage of its account; None if no usage is added."""
+        """Charge a request that this cycle has granted to its queue, and count the grant. `job`: if the grant starts a
+        job or adds pods to it, the job, whose usage counts from now on (`core.order.account_usage`); otherwise None."""
         self.grants += 1
         self.ledger.grant(charge)
         if self.without_returns is not self.ledger:
@@ -146,8 +147,8 @@ class CycleState:
             self.started.append((job, charge.cost))
 
     def charge_preemptor(self, mark: int, charge: Charge) -> None:
-        """Add the charge of the preemptor to the ledger in which the charges of victims still count
-        (`without_returns`). `mark`: the mark of the ledger from before the victims were evicted."""
+        """Add the charge of the preemptor to `without_returns`, the ledger in which the charges of victims still count.
+        `mark`: identifies the state of the ledger before the victims were evicted."""
         if self.without_returns is self.ledger:
             self.without_returns = self.ledger.copy_at(mark)
         self.without_returns.charge(charge)
@@ -166,8 +167,9 @@ class CycleState:
     def within_limits(
         self, placement_class: NDArray[np.int32], row: NDArray[np.int32], left: Sequence[float] | None = None
     ) -> NDArray[np.bool_]:
-        """Return a mask: True where the headroom of the row is enough for the smallest cost of a request of the
-        placement class. `left`: the headroom at an earlier time (a value of `Headroom.left`); None for the present
+        """Return a mask of request classes: True if the headroom of the class's row is enough for the smallest request
+        of its placement class. `placement_class`, `row`: the number of the placement class and of the headroom row of
+        each request class. `left`: the headroom at an earlier time (a value of `Headroom.left`); None for the present
         headroom."""
         found = np.ones(len(placement_class), np.bool_)
         headroom = self.pending.headroom
@@ -185,9 +187,9 @@ class CycleState:
     # Offers
 
     def offers(self, candidate: Candidate) -> list[FlavorAssignment]:
-        """Return the offers for the request, the best first. An offer is an assignment of flavors. If quota does not
-        allow the assignment, the offer names the quota that is short. A slot that replaces a lost pod has only one
-        offer, without a charge, because its queue is already charged for the lost pod."""
+        """Return the offers for the request, the best first. An offer assigns flavors to the roles of the gang. If
+        quota does not allow this assignment, the offer has the shortfall. A replacement for a lost pod has a single
+        offer without a charge, because its queue is still charged for the lost pod."""
         key, request = candidate.request_class.key, candidate.entry.request
         if key.kind == Kind.REPLACEMENT:
             return [FlavorAssignment((), key.gang, NO_CHARGE)]
@@ -197,8 +199,8 @@ class CycleState:
             given = tuple(
                 record.flavors[role] for role in replacement.roles_together(self.cluster, record, request.slot)
             )
-        # Quota that victims return can be used at once by requests that may preempt. All other requests can use quota
-        # returned by victims from the next cycle on (rule R21).
+        # Requests that may preempt can use the quota that victims return at once. All other requests can use it from
+        # the next cycle on (rule R21).
         may_preempt = candidate.request_class.number in self.search_classes and key.kind != Kind.GROWTH
         if may_preempt and (delay_s := self.cluster.queues[key.queue].preemption.delay_s) > 0:
             may_preempt = record.short_since_s is not None and record.short_since_s + delay_s <= self.now_s
@@ -208,7 +210,7 @@ class CycleState:
     # Waiting requests
 
     def still_waits(self, request: Request) -> bool:
-        """Return whether the request was not granted in this cycle, and its job was not preempted."""
+        """Return True unless this cycle has granted the request or preempted its job."""
         return request not in self.granted and request.job not in self.stopped
 
     def all_waiting(self, request_class: RequestClass) -> Iterator[QueuedRequest]:

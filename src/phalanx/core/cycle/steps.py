@@ -2,11 +2,11 @@
 
 A *request class* has equal requests of one queue; a *placement class* has requests of any queue with equal demands on
 nodes. A request class is a candidate if quota allows it, and if its placement class fits *by counting*, that is, if a
-count of the free amounts shows enough capacity before any placement is tried. `core.cycle.known` and
-`core.cycle.candidates` find the candidates of the whole cluster at once. Each class is represented by its first
-request. `core.order.next_job` chooses the next request. Slots that replace lost pods of started gangs come before all
-other requests. A request passes through these methods (`offers` is a method of `CycleState`, and `receive` a function
-of `core.cycle.intake`):
+count of the free amounts shows enough capacity before any placement is tried. `core.cycle.known`
+and `core.cycle.candidates` find all candidates in the cluster at once. To do so, they only check the first request of
+each class. `core.order.next_job` chooses the next request. Slots that replace lost pods of started gangs come before
+all other requests. A request passes through these methods (`offers` is a method of `CycleState`, and `receive` a
+function of `core.cycle.intake`):
 
     receive       report why the request is not eligible, or add it to a request class
     candidates    yield the next request, with its class: a `Candidate`
@@ -15,15 +15,15 @@ of `core.cycle.intake`):
     grant         start the job: charge its nodes and its queue
     deny          report why the request does not start (`core.cycle.report`)
 
-If shares or guarantees decide between queues, a queue is ranked by one of its request classes: the first class that may
-search for victims, or that is within its limits and has a placement class that fits by counting. A strict queue is
-always ranked by the first of all its classes. Until all backfill reservations are made, the cycle tries every request
-class within its limits, because the first class that finds no capacity must get a reservation.
+Where shares or guarantees decide between queues, one request class of each queue sets the rank of the queue. It is the
+first class that may search for victims, or that is within its limits and fits by counting. In a strict queue it is
+always the very first class. Until all backfill reservations are made, the cycle tries every request class within its
+limits, because the first class that finds no capacity must get a reservation.
 
 Within a cycle the set of classes that may start only shrinks. There are three reasons. First, grants reduce the
 headroom of queues. Second, quota that victims return is not available to other requests before the next cycle. Third, a
-placement class is closed when one of its requests fails. So the moment at which the cycle skips a class that cannot
-start has no influence on decisions."""
+placement class is closed when one of its requests fails. So the cycle may skip a class that cannot start earlier or
+later, and its decisions are the same."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ from phalanx.model.reason import ALONE, NEVER, SHORT, Reason
 from phalanx.state.cluster import Cluster, is_incomplete
 from phalanx.state.pending.request_class import Blocker, Candidate, Kind, RequestClass
 
-REQUEST_CLASSES_OF_EFFORT = 256  # to sort this many request classes again takes about as long as one search for victims
-# with more waiting queues than this, their first requests are checked only once in a cycle (rule R8)
+REQUEST_CLASSES_OF_EFFORT = 256  # sorting this many classes takes about as long as a search for victims
+# if more queues than this wait, `hopeless_heads` checks their first requests only once in a cycle (rule R8)
 FEW_QUEUES = 64
 
 
@@ -64,10 +64,10 @@ class Cycle:
         self.reporter = ReasonReporter(self.state, self.tournament)
         self.known = self.state.known
         self.growing: dict[str, Growing] = {}  # jobs that may get pods above their minimums
-        # The number of decisions, and the value of `may_reserve`, when the heads of queues were last checked
-        # (`hopeless_heads`).
+        # The number of decisions, and the value of `Reserving.may_reserve`, when `hopeless_heads` last checked the
+        # heads of queues.
         self.weeded: tuple[int, bool] | None = None
-        # Numbers of request classes that were tried although other requests come first, and denied because of a
+        # Numbers of request classes that `hopeless_heads` yielded, and that were denied because they would delay a
         # reservation.
         self.kept_out: set[int] = set()
 
@@ -112,10 +112,10 @@ class Cycle:
         self.reporter.report_remaining()
 
     def hopeless_heads(self) -> Iterator[Candidate]:
-        """Yield the first requests of queues that can neither start, nor preempt other jobs, nor get a reservation. The
-        caller denies them, although other requests come before them in the job order. So a queue competes with its
-        first request that can start, preempt or get a reservation (rule R8). If more than `FEW_QUEUES` queues wait,
-        their first requests are checked only once in a cycle."""
+        """For each queue, yield the requests at its front that can neither start, nor preempt other jobs, nor get a
+        reservation. The caller denies these requests at once, before it tries the first request of the job order. After
+        that, each queue competes with a request that can start, preempt or get a reservation (rule R8). If more
+        than `FEW_QUEUES` queues wait, their first requests are checked only once in a cycle."""
         decided = self.state.grants + len(self.state.actions), self.reserving.may_reserve
         cursors = self.tournament.cursors() if self.weeded != decided else []
         if len(cursors) < 2 or (self.weeded and len(cursors) > FEW_QUEUES):
@@ -130,8 +130,8 @@ class Cycle:
             self.tournament.renew()
 
     def gets_something(self, head: Candidate) -> bool:
-        """Return whether the request can start, finds victims, or would get a reservation. For the head of a strict
-        queue, return whether it can ever start."""
+        """Return whether the request can start, finds victims, or would get a reservation. If `head` is the first
+        request of a strict queue, return instead whether it can ever start."""
         request_class = head.request_class
         found, state = request_class.placement_class, self.state
         if request_class.strict and request_class.key.kind != Kind.GROWTH:
@@ -150,7 +150,7 @@ class Cycle:
         return self.finds_victims(head, offers)
 
     def never_within_quota(self, head: Candidate) -> bool:
-        """Return whether quota would not allow the request even if no job ran."""
+        """Return whether the request exceeds quota even while no job runs."""
         offers = self.state.offers(head)
         if any(offer.short is None for offer in offers):
             return False
@@ -164,8 +164,8 @@ class Cycle:
         return isinstance(outcome, list)
 
     def finds_victims(self, head: Candidate, offers: Sequence[FlavorAssignment]) -> bool:
-        """Return whether the request may preempt now, and its search for victims succeeds. The result is also True if
-        the search only fails because of pods that this cycle has placed above the minimums of running jobs."""
+        """Return whether the request may preempt now, and its search for victims succeeds. Also return True if the
+        search would succeed without the pods that this cycle has placed above the minimums of running jobs."""
         if not self.may_search(head.request_class) or self.preempting.is_delayed(head):
             return False
         forecast = None if self.reserving.greedy else self.reserving.forecast
@@ -173,20 +173,20 @@ class Cycle:
         return found is not None or self.preempting.is_behind_growth(head, offers)
 
     def may_search(self, request_class: RequestClass) -> bool:
-        """Return whether the request class may search for victims now, and the search may succeed."""
+        """Return whether the request class may search for victims now, and a new search may succeed."""
         is_able = request_class.number in self.state.search_classes
         return is_able and self.preempting.may_search(request_class, self.reserving.mark())
 
     def wants_nothing(self, candidate: Candidate) -> bool:
-        """Return whether the request must be skipped now: its job is being stopped, or the request is for a pod above
-        the minimum of a job that still misses pods of its minimum."""
+        """Return whether the request must be skipped. This is so in two cases: its job is being stopped; or the request
+        is for a pod above the job's minimum, and the job has fewer pods than the minimum."""
         job, grows = candidate.entry.request.job, candidate.request_class.key.kind == Kind.GROWTH
         placed = self.state.places.get(job, ())
         return job in self.state.stopped or (grows and is_incomplete(self.cluster.jobs[job], placed))
 
     def must_try(self, head: Candidate) -> bool:
-        """Return True if the cycle must try the request. Otherwise skip, block or drop the request, and continue with
-        the next request of its queue."""
+        """Return True if the cycle must try the request. Otherwise skip or deny the request, so that the tournament
+        goes on without it."""
         request_class = head.request_class
         if self.wants_nothing(head):
             self.advance(head)
@@ -196,7 +196,7 @@ class Cycle:
             # a grant in another arena, or a replacement of a lost pod, has taken the capacity of this request
             self.lose(head, holds_up=False)
             return False
-        # The request of this class before this one got a reservation, and this one may get a reservation as well.
+        # The previous request of this class got a reservation, and this request may get one as well.
         if request_class in self.reserving.further_requests:
             self.reserve_or_block(head)
             return False
@@ -224,8 +224,8 @@ class Cycle:
         return False
 
     def lose(self, head: Candidate, *, holds_up: bool) -> None:
-        """Do not try the request class again in this cycle, unless another request of the class may find victims; that
-        request is tried next. `holds_up`: True if the request blocks the jobs behind it in a strict queue."""
+        """Do not try the request class again in this cycle. But if another request of the class may find victims, try
+        that request next. `holds_up`: whether the request blocks the jobs behind it in a strict queue."""
         self.state.denied.add(head.request_class)
         blocks = holds_up and head.request_class.strict and head.request_class.key.kind != Kind.GROWTH
         if not blocks and head.request_class.number in self.state.search_classes:
@@ -239,8 +239,8 @@ class Cycle:
 
     def reserve_or_block(self, head: Candidate, *, holds_up: bool = True) -> None:
         """Handle a request that found no capacity: try to make a reservation for it. With a reservation, the next
-        request of its class may also get one. Without a reservation, the request blocks its strict queue. `holds_up`:
-        False if the request must not block its queue."""
+        request of its class may also get one. Without a reservation, the request blocks its queue if the queue is
+        strict. `holds_up`: whether the request may block its queue."""
         self.state.denied.add(head.request_class)
         reserved = self.reserving.try_reserve(head)
         following = self.reserving.next_of(head.request_class) if reserved else None
@@ -274,7 +274,7 @@ class Cycle:
         self.state.grants += 1
         self.state.draft.settle()
         backfilled = self.reserving.granted(request, offer.gang, placements)
-        # remove the record of an earlier search for victims, which failed for another flavor
+        # forget a search for victims that failed for another flavor
         self.state.searched.pop(key, None)
         self.state.granted.add(request)
         self.state.placed.append((key.gang, request.job, placements))
@@ -296,8 +296,8 @@ class Cycle:
             self.try_again(across=True)
 
     def grows_first(self, head: Candidate | None) -> bool:
-        """Place pods above minimums for jobs whose growth comes before the head of the tournament (rule R10). Return
-        whether at least one job could grow before the head."""
+        """Place pods above the minimums of jobs, if these pods come before the head of the tournament (rule R10).
+        Return whether there were such pods to place."""
         if head is not None and head.request_class.key.kind == Kind.REPLACEMENT:
             return False
         if self.grants_surplus(None if head is None else head.request_class.key.priority):
@@ -307,8 +307,8 @@ class Cycle:
     def grants_surplus(self, head_priority: int | None) -> bool:
         """Place pods above the minimums of jobs with a higher priority than `head_priority`. A job only gets these pods
         if no request with its priority or a higher one is left to try. `head_priority`: the priority of the next
-        request; None if no request is left. As long as requests are left, jobs with `GangSize.IN_TURN` are left out,
-        because `grow_in_turn` places their pods. Return False if no job may get further pods."""
+        request; None if no request is left. Unless it is None, leave out jobs with `GangSize.IN_TURN`,
+        because `grow_in_turn` places their pods. Return whether there was a job that may get pods."""
         due = self.surplus.priorities(in_turn=head_priority is None)
         if head_priority is not None:
             due = list(takewhile(lambda each: each > head_priority and not self.field.any_from(each), due))
@@ -317,11 +317,10 @@ class Cycle:
         return bool(due)
 
     def advance(self, candidate: Candidate) -> None:
-        """Continue with the next request of the class. This method is called if the request was granted, or if it must
-        be skipped."""
+        """Continue with the next request of the class, because this request was granted or must be skipped."""
         request_class, state = candidate.request_class, self.state
         if request_class not in state.remaining:
-            # leave out the first request of the class, because it is the one that is being tried
+            # the first request of the class is the one that was just tried
             state.remaining[request_class] = islice(request_class, 1, None)
         remaining = state.remaining[request_class]
         following = next((entry for entry in remaining if state.still_waits(entry.request)), None)
@@ -329,14 +328,15 @@ class Cycle:
         self.tournament.accept_head(following)
 
     def prefers_preemption(self, candidate: Candidate, offer: FlavorAssignment) -> bool:
-        """Return whether, by the settings of the queue, preemption for this offer is tried before the next offer."""
+        """Return whether the settings of the queue require that preemption is tried for this offer before the next
+        offer is tried."""
         queue = self.cluster.tree.branches[candidate.request_class.key.queue].queue
         wish = None if queue is None else queue.fungibility
         return wish is not None and (wish.preempt_before_next or (wish.prefer_preemption and offer.short is not None))
 
     def make_room(self, candidate: Candidate, offers: Sequence[FlavorAssignment]) -> bool:
-        """Preempt other jobs if the request may preempt, if their eviction frees enough capacity, and if no reservation
-        is delayed. Return whether a plan was found and carried out."""
+        """Search for victims if the request may preempt. If their eviction frees enough capacity and no reservation is
+        delayed, evict them. Return whether this succeeded."""
         request = candidate.entry.request
         if not self.may_search(candidate.request_class):
             return False
@@ -352,7 +352,8 @@ class Cycle:
         self.advance(candidate)
         preempted = self.state.stopped - stopped
         if (first and first.job in {request.job, *preempted}) or not preempted.isdisjoint(placed):
-            # The first reservation has ended, or placed pods were taken back: heads of strict queues are tried again.
+            # The first reservation no longer exists, or placed pods were removed again. So the cycle tries the heads of
+            # closed strict queues again.
             self.kept_out |= {head.request_class.number for head in self.tournament.closed.values()}
             self.tournament.closed.clear()
         if self.reserving.victims_leave() or self.preempting.has_taken_back:
@@ -364,9 +365,8 @@ class Cycle:
         return True
 
     def try_again(self, *, across: bool) -> None:
-        """A decision has changed the charges of queues, so a search for victims that failed before may now succeed. Try
-        the request classes with a failed search again. `across`: True to try only classes that may preempt jobs of
-        other queues."""
+        """Try the request classes with a failed search for victims again. A decision has changed the charges of queues,
+        so the search may now succeed. `across`: whether to try only classes that may preempt jobs of other queues."""
         numbers, over = self.state.search_classes, self.known.is_done
         again = [each for each in numbers if over[each] and self.preempting.may_try_again(each, across)]
         if across and not again:
@@ -374,22 +374,22 @@ class Cycle:
         for number in again:
             over[number] = 0
         self.preempting.effort += len(self.pending.request_classes) // REQUEST_CLASSES_OF_EFFORT
-        self.field.fill(self.tournament)  # shares have changed, so the order of requests has changed as well
-        # this makes `hopeless_heads` check the heads again, unless more than `FEW_QUEUES` queues wait
+        self.field.fill(self.tournament)  # the order may have changed, because it may depend on shares
+        # (-1, False) makes `hopeless_heads` check the heads again, unless more than `FEW_QUEUES` queues wait
         self.weeded = self.weeded and (-1, False)
 
     def deny(
         self, candidate: Candidate, offers: Sequence[FlavorAssignment], lacks: Sequence[tuple[FlavorAssignment, Lack]]
     ) -> None:
-        """Deny the request. `lacks`: for each offer that quota allows, a pair (offer, cause): the cause is the
-        shortfall of its placement, or the reservation that it would delay."""
+        """Deny the request. `lacks`: for each offer that quota allows, a pair (offer, cause). The cause is either the
+        shortfall of the placement, or the reservation that the start would delay."""
         key = candidate.request_class.key
         found = [self.known.explain(offer.gang, lack) for offer, lack in lacks]
         held = any(isinstance(lack, WouldDelayReservation) for _, lack in lacks)
         if held and self.tournament.out_of_turn:
             self.kept_out.add(candidate.request_class.number)
         reason = self.known.why_not(candidate.request_class, offers, found)
-        # the reason does not depend on running jobs, so no eviction can help this request
+        # such a reason does not depend on running jobs, so no eviction can help this request
         if key in self.state.searched and reason.code not in SHORT and not held:
             self.preempting.await_change(key)
         lacks_capacity = lacks or self.state.is_within_limits(candidate.request_class)
@@ -399,6 +399,6 @@ class Cycle:
         if lacks and any(each.code not in NEVER for each in found):
             self.reserve_or_block(candidate, holds_up=reason.code not in ALONE)
         else:
-            # Earlier in this cycle, before other jobs used up its quota, the request may have got a reservation.
+            # The request may already have a reservation from earlier in this cycle, when quota still allowed it.
             has_reservation = candidate.entry.request in self.reserving.reserved
             self.lose(candidate, holds_up=reason.code not in ALONE and not has_reservation)
