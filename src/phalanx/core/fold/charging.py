@@ -1,5 +1,5 @@
-"""Record the amounts that jobs hold. The amounts are added to the usage of nodes and queues, to the list of the largest
-consumers, and to the past usage of users.
+"""Record the amounts that jobs hold: charge nodes and queues, and update the list of the largest consumers and the past
+usage of users.
 
 - A node is charged for a pod from the decision that places the pod until the pod is gone.
 - A queue is charged as soon as a decision is made, before it is carried out in the cluster. For a started gang, its
@@ -27,17 +27,17 @@ from phalanx.state.queues.branch import ROOT
 from phalanx.state.queues.quota import Charge, gang_cost
 from phalanx.state.queues.submitted import SubmittedJobs
 
-# `SLOT(fields)` creates a Slot as `Slot._make` does, but without a Python call for each pod
+# `SLOT(fields)` creates the same Slot as `Slot._make(fields)`, but faster
 SLOT = partial(tuple.__new__, Slot)
-# Functions that return parts of a placement. `NAMED`: its slot. `NODE`: its node. `LOT`: (role, node, devices), which
-# are equal for all pods of a lot.
+# Functions that return parts of a placement. `NAMED`: its slot. `NODE`: its node. `LOT`: its role, node and devices,
+# which are equal for all pods of a lot (`charge_nodes`).
 NAMED, NODE, LOT = itemgetter(0, 1), itemgetter(2), itemgetter(0, 2, 3)
 
 
 def charge_placements(cluster: Cluster, record: JobRecord, placements: Sequence[Placement]) -> list[Placement]:
-    """Charge the placements to their nodes. If two placements have the same slot, only the last placement counts.
-    Consecutive placements with the same role, node and devices are charged together. Return the last placement of each
-    such group whose node is overcommitted after the charge."""
+    """Record that the pods of the job are on these nodes, and charge the nodes. If two placements have the same slot,
+    only the last placement counts. Return the last placement of each lot that overcommits its node, as `charge_nodes`
+    does."""
     record.make_ready()
     cluster.ends.derived.pop(record.job.id, None)
     there = dict(zip(map(SLOT, map(NAMED, placements)), placements, strict=True))
@@ -50,8 +50,8 @@ def charge_placements(cluster: Cluster, record: JobRecord, placements: Sequence[
 
 
 def charge_nodes(cluster: Cluster, record: JobRecord, placements: Iterable[Placement]) -> list[Placement]:
-    """Charge the pods to their nodes. A lot is a run of placements with the same role, node and devices. Return the
-    last placement of each lot that overcommits its node."""
+    """Charge the pods to their nodes. Consecutive placements with the same role, node and devices form a *lot*, and are
+    charged together. Return the last placement of each lot whose charge overcommits the node."""
     columns, unfit = cluster.columns, []
     for (role, node, devices), lot in groupby(placements, LOT):
         demand, pods = record.gang.demands[role], list(lot)
@@ -68,7 +68,7 @@ def charge_nodes(cluster: Cluster, record: JobRecord, placements: Iterable[Place
 
 
 def release(cluster: Cluster, record: JobRecord, slots: Iterable[Slot]) -> None:
-    """Release the slots `slots` of the job: they no longer hold a node, and are no longer open."""
+    """Release these slots of the job: they no longer hold a node, and are no longer open."""
     freed = [0] * len(record.job.roles)
     cluster.ends.derived.pop(record.job.id, None)
     for slot in slots:
@@ -88,8 +88,8 @@ def release(cluster: Cluster, record: JobRecord, slots: Iterable[Slot]) -> None:
 
 
 def nominate(cluster: Cluster, record: JobRecord, placements: Sequence[Placement]) -> None:
-    """Charge the nominated placements to their nodes at once. The nodes may be overcommitted until victims have left;
-    no other job is placed on overcommitted nodes."""
+    """Nominate the job, and charge the nominated placements to their nodes at once. The nodes may be overcommitted
+    until victims have left. Until then, no other job is placed on them."""
     if placements:
         cluster.nominated[record.job.id] = None
     record.make_ready()
@@ -100,7 +100,7 @@ def nominate(cluster: Cluster, record: JobRecord, placements: Sequence[Placement
 
 
 def withdraw_nomination(cluster: Cluster, record: JobRecord, slots: Collection[Slot] | None = None) -> None:
-    """Withdraw the nominations of the slots `slots` of the job; if `slots` is None, of all slots."""
+    """Withdraw the nominations of these slots of the job. `slots`: the slots; None for all slots of the job."""
     for slot in list(record.nominated if slots is None else slots):
         cluster.release_slot(record, slot, record.nominated.pop(slot))
         cluster.pending.allow_new_searches()
@@ -109,7 +109,8 @@ def withdraw_nomination(cluster: Cluster, record: JobRecord, slots: Collection[S
 
 
 def update_usage(cluster: Cluster, record: JobRecord, change: list[int]) -> None:
-    """Add `change[role]` pods to the holdings of the job for each role (negative: release them)."""
+    """Update the numbers of placed pods. `change[role]`: the number of pods of the role that were placed; negative if
+    pods were released."""
     note_holdings_changed(cluster, record)
     job, placed = record.job, list(record.placed)
     for role, pods in enumerate(change):
@@ -122,7 +123,8 @@ def update_usage(cluster: Cluster, record: JobRecord, change: list[int]) -> None
 
 
 def mark_leaving(cluster: Cluster, record: JobRecord, slots: Iterable[Slot], grace_s: float | None) -> None:
-    """Record that the slots `slots` are being evicted, with a grace period of `grace_s` seconds."""
+    """Record that these slots are being evicted. `grace_s`: the grace period of the pods, in seconds; None if it is not
+    known."""
     record.make_ready()
     record.leaving.update(slots)
     if record.leaving:
@@ -132,8 +134,8 @@ def mark_leaving(cluster: Cluster, record: JobRecord, slots: Iterable[Slot], gra
 
 
 def note_holdings_changed(cluster: Cluster, record: JobRecord) -> None:
-    """Record that the holdings of the job have changed. Failed searches for victims may then be repeated, because they
-    depend on the holdings of jobs."""
+    """Record that the job now holds other nodes or amounts. Searches for victims that failed before may now succeed, so
+    allow new searches."""
     if cluster.running_pods is not None:
         cluster.running_pods.touch(record.job.id)
         cluster.pending.allow_new_searches()
@@ -158,8 +160,8 @@ def clear_charge(cluster: Cluster, record: JobRecord) -> None:
 
 
 def rebuild_tree(cluster: Cluster) -> None:
-    """Build the queue tree, its charges and its pool (the capacity of the cluster) again, because queues, flavors or
-    nodes have changed."""
+    """Bring the queue tree up to date after a change of queues, flavors or nodes: build the tree and its charges again,
+    and compute its pool (the capacity of the cluster) again."""
     tree = cluster.tree
     if tree.stale:
         tree.build(cluster.queues, cluster.flavors)
@@ -175,11 +177,11 @@ def rebuild_tree(cluster: Cluster) -> None:
             branch.account.shares.clear()
         tree.pool_stale = False
         tree.eased = True
-        cluster.pending.headroom.renew([ROOT])  # the bounds of the pool
+        cluster.pending.headroom.renew([ROOT])  # the bounds that depend on the pool
 
 
 def submitted_jobs(cluster: Cluster) -> SubmittedJobs:
-    """Return the live jobs that count against limits on submitted jobs."""
+    """Return the jobs that count against limits on submitted jobs; no jobs if no queue has such a limit."""
     found = SubmittedJobs()
     gated = any(branch.rules.limits.submissions for branch in cluster.tree.branches.values())
     for record in cluster.jobs.values() if gated else ():
@@ -189,8 +191,8 @@ def submitted_jobs(cluster: Cluster) -> SubmittedJobs:
 
 
 def queue_charge(cluster: Cluster, record: JobRecord) -> Charge | None:
-    """Return the charge of the job to its queue; None if the queue is not charged for the job, which then does not
-    count as running."""
+    """Return the charge of the job to its queue. Return None for a queued or stopping job without a nomination: such a
+    job is not charged, and does not count as a running job."""
     if record.phase is not Phase.QUEUED and record.phase is not Phase.STOPPING:
         pods = charged_pods(cluster, record)
         if record.nominated:
@@ -205,10 +207,10 @@ def queue_charge(cluster: Cluster, record: JobRecord) -> Charge | None:
 
 
 def charged_pods(cluster: Cluster, record: JobRecord) -> list[int]:
-    """Return for each role the number of pods that a started job is charged for. Pods that have a node and are not
-    being evicted are charged. For a gang, pods without a node are charged, too, up to the minimum.
+    """Return the number of pods of each role that a started job is charged for. These are the pods that have a node and
+    are not being evicted. For a gang, open slots (pods that still need a node) are charged as well, up to the minimum.
 
-    If the gang can run without some role, pods of this role count as growth (`state.cluster.is_growth`) and are charged
+    If the gang can do without pods of a role, these pods count as growth (`state.cluster.is_growth`). They are charged
     only when they are placed."""
     pods = list(record.kept())
     if not record.open:
@@ -224,23 +226,23 @@ def charged_pods(cluster: Cluster, record: JobRecord) -> list[int]:
 
 
 def backdate(cluster: Cluster, record: JobRecord) -> None:
-    """Add the usage of an adopted job since its start to the past usage. If its start is unknown, only usage from now
-    on counts."""
+    """Add the usage of an adopted job (event `Adopted`) to the past usage, from the start of the job until now. If the
+    start is unknown, only usage from now on counts."""
     if record.started_s > 0:
         job, held = record.job, used_resources(record)
         cluster.usage.backdate(job.queue, job.association, held, record.started_s, cluster.now_s)
 
 
 def enter_start(cluster: Cluster, record: JobRecord) -> None:
-    """If the job's queue is ordered by usage, add a fixed usage (`UsageTerms.entry_s`) for the start of the job to the
-    past usage of its account."""
+    """If the job's queue is ordered by usage, add the job's usage for a fixed time (`UsageTerms.entry_s`) to the past
+    usage of its account."""
     job, entry_s = record.job, cluster.entry_s(record.job)
     if entry_s:
         cluster.usage.enter_start(job.queue, job.association, used_resources(record), entry_s, cluster.now_s)
 
 
 def used_resources(record: JobRecord) -> dict[str, Amount]:
-    """Return a mapping: resource -> the amount that the job holds, in the units in which past usage is counted."""
+    """Return a mapping: resource -> the amount that the job's pods hold, in the units of past usage."""
     held: dict[str, Amount] = {}
     for slot in record.placements:
         for resource, amount in record.gang.demands[slot.role].costs:

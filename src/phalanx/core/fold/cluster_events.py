@@ -2,9 +2,9 @@
 time.
 
 `core.fold.fold` has the table that maps events to these functions. If a change may concern pending jobs, the next cycle
-*receives them again*: it checks again whether they are eligible, and adds them to request classes. If only the rules of
-some queues have changed, the jobs of these queues are received again. If it is not known which jobs a change concerns,
-all jobs are received again."""
+*receives* these jobs again: it checks whether they are eligible, and adds them to request classes. If only the rules of
+some queues have changed, it receives the jobs of these queues again. If the change may concern any job, it receives all
+jobs again."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def node_seen(cluster: Cluster, event: NodeSeen) -> None:
 
 
 def refresh_open_slots(cluster: Cluster, node: str) -> None:
-    """Make the next cycle check again the open slots of each gang with pods on the node. The caller has removed the
-    node or changed its labels, so the slots may have to be placed in another topology domain."""
+    """For each gang with pods on the node, make the next cycle check the open slots again. The node was removed or has
+    other labels now, so the slots may belong in another topology domain."""
     if not cluster.columns.charges[cluster.columns.row_of[node]]:
         return
     for job, record in cluster.jobs.items():
@@ -101,7 +101,7 @@ def flavors_changed(cluster: Cluster, event: FlavorSeen | FlavorGone) -> None:
         case FlavorGone(name):
             cluster.flavors.pop(name, None)
     cluster.flavored_gangs.clear()
-    # the pool must be computed again, because it has the total amounts of the nodes of each flavor
+    # the pool has the total amounts of each flavor, so it must be computed again
     cluster.tree.pool_stale = True
     cluster.tree.outdate(
         *(queue.name for queue in cluster.queues.values() if any(quota.flavor for quota in queue.quotas))
@@ -127,7 +127,7 @@ def reservations_changed(cluster: Cluster, event: ReservationSeen | ReservationG
 
 
 def run_told(cluster: Cluster, event: RunTold) -> None:
-    """Add the run time of an ended job to the statistics from which run times are estimated."""
+    """Add the run time of an ended job to the statistics that are used to estimate run times."""
     cluster.ends.run_times.learn(event.job, time_limit_s(cluster, event.job), event.run_s)
 
 
@@ -158,7 +158,7 @@ def occupied(cluster: Cluster, event: Occupied) -> None:
 
 
 def vacated(cluster: Cluster, event: Vacated) -> None:
-    """Release the amounts that a pod of another scheduler has held on its node."""
+    """Release the amounts that a pod of another scheduler held on its node."""
     cluster.remove_foreign_pod(event.pod)
 
 
@@ -182,8 +182,8 @@ def policy_changed(cluster: Cluster, policy: Policy) -> None:
 
 
 def tick(cluster: Cluster, event: Ticked) -> None:
-    """Store the time of the event. `Cluster.now_s` advances to this time, but never decreases. `Cluster.told_s` follows
-    the clock even if the clock is set back; in this case reservations may begin or end a second time."""
+    """Store the time of the event. `Cluster.told_s` becomes this time, even if the clock was set back. In that case,
+    reservations may begin or end a second time. `Cluster.now_s` also becomes this time, but never decreases."""
     now_s = event.now_s
     early_s, late_s = sorted((cluster.told_s, now_s))
     cluster.told_s = now_s
@@ -199,8 +199,8 @@ def tick(cluster: Cluster, event: Ticked) -> None:
 
 
 def tree_changed(cluster: Cluster) -> None:
-    """Build the queue tree again, because queues, flavors or nodes have changed. Then make the next cycle check all
-    jobs of queues whose rules have changed."""
+    """Build the queue tree again, because queues, flavors or nodes have changed. Make the next cycle receive all jobs
+    of the queues whose rules have changed."""
     tree = cluster.tree
     if tree.stale:
         before = {name: branch.treatment() for name, branch in tree.branches.items()}
@@ -222,14 +222,14 @@ def tree_changed(cluster: Cluster) -> None:
 
 
 def receive_all_again(cluster: Cluster) -> None:
-    """Make the next cycle check all pending jobs again. The caller has changed advance reservations, which may concern
-    any user, group or queue."""
+    """Make the next cycle receive all pending jobs again, because an advance reservation has changed. The reservation
+    may concern jobs of all users, groups and queues."""
     for queue in list(cluster.jobs_of):
         receive_queue_again(cluster, queue)
 
 
 def receive_queue_again(cluster: Cluster, queue: str) -> None:
-    """Make the next cycle check the queue's jobs again. Jobs that name no queue belong to the default queue."""
+    """Make the next cycle receive the queue's jobs again. Jobs that name no queue belong to the default queue."""
     for name in (queue, "") if queue == cluster.policy.default_queue else (queue,):
         for job in cluster.jobs_of.get(name, ()):
             record = cluster.jobs[job]

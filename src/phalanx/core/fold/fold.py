@@ -1,10 +1,10 @@
 """Fold events and actions, that is, apply them to the cluster state. No other code changes the state.
 
 The table `TAKEN_IN_BY` maps each type of event or action to the function that applies it. Every event states a fact
-about the *world* (the cluster, or a simulation of it). Folding the same event twice has no further effect. An event
-about an earlier state of a job arrives too late and is ignored (`core.fold.transitions`). An action takes effect when
-it is folded: nodes and queues are charged before the cluster carries the action out. So the next decision cannot grant
-the same capacity again."""
+about the *world* (the cluster, or a simulation of it). Folding the same event twice has no further effect. If an event
+reports an earlier state of a job than the stored state, it is ignored (`core.fold.transitions`). An action changes the
+state when it is folded, even before the cluster carries the action out. So the nodes and queues are already charged,
+and the next decision cannot grant the same capacity again."""
 
 from __future__ import annotations
 
@@ -75,15 +75,15 @@ from phalanx.state.running import LEAVING_S
 
 News: TypeAlias = Event | Action
 
-REMEMBERED = 1 << 16  # at most this many past preemptions are stored for each queue
+REMEMBERED = 1 << 16  # the largest number of past preemptions that are stored for a queue
 ROLE = itemgetter(0)  # `ROLE(slot)` or `ROLE(placement)` returns the role, which is the first field
 
 
 def fold(cluster: Cluster, news: Iterable[News]) -> None:
     """Apply events or actions to the state, in order.
 
-    Raises `IllegalTransition` for an event or action that is impossible in the present state. The items before the
-    failing item have been applied, and the failing item has changed nothing."""
+    Raises `IllegalTransition` if an item of `news` is impossible in the present state of its job. All items before this
+    item are then applied, and the item itself changes nothing."""
     cluster.pending.version += 1
     for item in news:
         TAKEN_IN_BY[type(item)](cluster, item)
@@ -92,11 +92,12 @@ def fold(cluster: Cluster, news: Iterable[News]) -> None:
 
 
 def fold_plan(cluster: Cluster, made: Decision | Plan) -> None:
-    """Apply the actions of a decision or plan (`made`) to the state. A decision also has a memory: new values for
-    caches in the state. The memory is applied only if no event was applied after the decision was made."""
+    """Apply the actions of a decision or a plan to the state. `made`: the decision or the plan. A decision also has a
+    memory, that is, new values for caches in the state. If an event was applied to the state after the decision was
+    made, the memory is outdated and is ignored."""
     plan, memory = made if isinstance(made, Decision) else (made, None)
     if memory is not None and memory.version != cluster.pending.version:
-        memory = None  # an event was applied after the decision
+        memory = None  # an event was applied after the decision was made
     if memory is not None:
         memory.begin(cluster)
     for action in plan.actions:
@@ -132,8 +133,8 @@ def submitted(cluster: Cluster, event: Submitted) -> None:
 
 
 def answering(cluster: Cluster, event: Opened | Released | Started | Refused | Finished) -> JobRecord | None:
-    """Return the record of the job that an event reports about; None if the event reports on an earlier state of the
-    job."""
+    """Return the record of the event's job. Return None if the job does not exist, or if the event reports an earlier
+    state of the job than the stored state."""
     record = cluster.jobs.get(event.job)
     if record is None or transitions.transition(event.job, record.phase, record.attempt, event) == LATE:
         return None
@@ -153,7 +154,7 @@ def released(cluster: Cluster, event: Released) -> None:
     if record := answering(cluster, event):
         release(cluster, record, event.slots)
         settle_charge(cluster, record)
-        refresh_open(cluster, record)  # an open slot that was above the minimum may now be below it
+        refresh_open(cluster, record)  # open slots above the minimum may now be part of the minimum
 
 
 def started(cluster: Cluster, event: Started) -> None:
@@ -205,7 +206,7 @@ def refused(cluster: Cluster, event: Refused) -> None:
     cluster.pending.refresh(Request(event.job))
     cluster.ends.drop(event.job)
     watch_deadline(cluster, record.job)
-    # a nominated job is going to start, so it still counts against its array's limit on running tasks
+    # a nominated job will start soon, so it still counts against the cap of its array
     if not record.nominated:
         cluster.dependencies.rest(record.job)
     refresh_related(cluster, record.job)
@@ -234,14 +235,14 @@ def remove_job(cluster: Cluster, record: JobRecord, outcome: Outcome) -> None:
 
 def job_started(cluster: Cluster, record: JobRecord, *, leaving: bool = False) -> None:
     """Record that the job has started: set its expected end, and make the next cycle check the jobs that depend on its
-    start. `leaving`: True if the job is already being stopped."""
+    start. `leaving`: whether the job is already being stopped."""
     job = record.job
     if leaving:
         cluster.ends.set(job.id, LEAVING_S)
     elif (limit_s := time_limit_s(cluster, job)) is not None:
         cluster.ends.set(job.id, record.started_s + limit_s if limit_s > 0 else record.started_s)
     else:
-        cluster.ends.drop(job.id)  # the job has no time limit, so an expected end that was stored before is outdated
+        cluster.ends.drop(job.id)  # without a time limit, no end is expected
     if job.deadline_s is not None:
         cluster.pending.timers.drop(Deadline(job.id))
     cluster.dependencies.work(job)
@@ -249,7 +250,7 @@ def job_started(cluster: Cluster, record: JobRecord, *, leaving: bool = False) -
 
 
 def refresh_related(cluster: Cluster, job: Job) -> None:
-    """Make the next cycle check the other jobs that may be waiting for a change of `job`."""
+    """Make the next cycle check the other jobs that a change of `job` may allow to start."""
     if not (cluster.dependencies.dependents or job.singleton or job.array_cap is not None):
         return
     for name in job_dependencies.affected_jobs(cluster, job):
@@ -263,16 +264,16 @@ def refresh_dependents(cluster: Cluster, job: str) -> None:
 
 
 def watch_deadline(cluster: Cluster, job: Job) -> None:
-    """Set a timer just after the latest time at which the job can start and still meet its deadline. When the timer
-    expires, the job is checked again and reports a missed deadline."""
+    """If the job has a deadline, set a timer just after its latest possible start. When the timer expires, the next
+    cycle checks the job again, and the job reports that it cannot meet its deadline."""
     if job.deadline_s is not None:
         cluster.pending.timers.set(Deadline(job.id), nextafter(job_dependencies.latest_start_s(job), inf))
 
 
 def add_open_slots(cluster: Cluster, record: JobRecord, slots: Sequence[Slot]) -> None:
-    """Open the slots `slots` of the job: new pods can be placed in open slots. If a slot still has a node, release the
-    node. A slot that was already open keeps its arrival time. If the job's size was fixed at its start, slots beyond
-    the fixed size are not opened."""
+    """Open these slots of the job. An open slot waits for a node for a new pod. If a slot still has a node, release the
+    node. A slot that was already open keeps its arrival time. If the size of the job was fixed when it started, ignore
+    slots beyond this size."""
     check_roles(record, slots)
     record.make_ready()
     for slot in slots:
@@ -287,9 +288,9 @@ def add_open_slots(cluster: Cluster, record: JobRecord, slots: Sequence[Slot]) -
 
 
 def refresh_group(cluster: Cluster, record: JobRecord) -> None:
-    """Make the next cycle check the job's open slots again, because the nodes of its running pods have changed. An open
-    slot may now need another topology domain, or must be placed together with other slots, or belongs to the
-    minimum."""
+    """Make the next cycle check the job's open slots again, because the nodes of its running pods have changed. For an
+    open slot, the required topology domain may now be different. The slot may also have to be placed together with
+    other slots, or may now be part of the minimum."""
     if record.gang.tree is not None or grows_partly(record):
         refresh_open(cluster, record)
 
@@ -333,7 +334,7 @@ def place(cluster: Cluster, action: Place) -> None:
 
 
 def preempt(cluster: Cluster, action: Preempt) -> None:
-    """Preempt the job. The job holds its nodes until an event reports that its pods are gone, and gets no more pods."""
+    """Preempt the job. The job gets no more pods, and holds its nodes until an event reports that its pods are gone."""
     record = decided_record(cluster, action)
     release(cluster, record, tuple(record.open))
     withdraw_nomination(cluster, record)
@@ -368,7 +369,7 @@ def nominate_job(cluster: Cluster, action: Nominate) -> None:
         cluster.dependencies.work(record.job)
     if record.phase is Phase.QUEUED:
         cluster.pending.refresh(Request(action.job))
-    # slots of a started job whose nomination is new or withdrawn
+    # the open slots of a started job whose nomination is new or was withdrawn
     for slot in record.open.keys() & {*before, *record.nominated}:
         cluster.pending.refresh(Request(action.job, slot))
     if grows_partly(record):
@@ -386,13 +387,13 @@ def wait(cluster: Cluster, action: Wait) -> None:
         cluster.dependencies.rest(record.job)
         cluster.dependencies.passed[action.job] = None
     elif Request(action.job) in cluster.pending.hopeless:
-        # The job may be able to start now, but the limit of its array on running tasks must be checked first.
+        # The job may be able to start now, but the cap of its array must be checked first.
         cluster.pending.refresh(Request(action.job))
 
 
 def decided_record(cluster: Cluster, action: JobAction) -> JobRecord:
-    """Return the record of the action's job. Raises `IllegalTransition` if the job does not exist, or if its present
-    state does not allow the action."""
+    """Return the record of the action's job. Raises `IllegalTransition` if the job does not exist, or if the action is
+    illegal in the present phase of the job."""
     record = cluster.jobs.get(action.job)
     if record is None:
         raise IllegalTransition(f"{type(action).__name__} of job {action.job!r}, which is not in the book")
@@ -404,14 +405,15 @@ def charge_checked(cluster: Cluster, record: JobRecord, placements: Sequence[Pla
     for placement in charge_placements(cluster, record, placements):
         row = cluster.columns.row_of[placement.node]
         if not is_overcommitted(cluster, row, nominated_in(cluster, row, cluster.nominated)):
-            # the node is overcommitted only because nominations count; nominated jobs wait until enough pods have left
+            # Without the nominations, the node is not overcommitted. This is no breach, because nominated jobs wait
+            # until enough pods have left.
             continue
         cluster.breaches.append(f"we placed a pod of {record.job.id} on {placement.node}, which had no room for it")
 
 
 def note_partial(cluster: Cluster, record: JobRecord, action: Start) -> None:
-    """Record a breach of the scheduling rules if a gang starts with fewer pods than its minimum. A start without any
-    placement is also a breach, except in a queue that starts jobs pod by pod."""
+    """Record a breach of the scheduling rules if a gang starts with fewer pods than its minimum. In a queue that starts
+    jobs pod by pod, a start without pods is no breach."""
     if record.gang.enough(record.placed):
         return
     queue = cluster.queues.get(record.queue)
@@ -422,9 +424,9 @@ def note_partial(cluster: Cluster, record: JobRecord, action: Start) -> None:
 
 
 def fixed_size(record: JobRecord, slots: Iterable[Slot]) -> tuple[int, ...]:
-    """Return the number of pods of each role of a job whose size is fixed at the start. `slots`: the slots with which
-    the job starts. Return an empty tuple if the size is not fixed. Also return it if `slots` is empty, because such a
-    job is started pod by pod."""
+    """Return the size of a job whose size is fixed when it starts: the number of pods of each role. `slots`: the slots
+    with which the job starts. Return an empty tuple if the size is not fixed. Also return an empty tuple if there are
+    no slots, because the job then starts pod by pod."""
     if record.job.size is not GangSize.FIXED_AT_START:
         return ()
     size = [0] * len(record.job.roles)
@@ -441,7 +443,7 @@ def add_job(cluster: Cluster, job: Job) -> JobRecord:
 
 
 def describe(cluster: Cluster, record: JobRecord, job: Job, gang: Gang) -> None:
-    """Store the job and its gang in the record. Equal roles are stored only once for all jobs."""
+    """Store the job and its gang in the record. Jobs with equal roles share one object for these roles."""
     if record.job is not job:
         leave_queue(cluster, record.job)
         cluster.dependencies.leave(record.job)
@@ -475,8 +477,8 @@ def leave_queue(cluster: Cluster, job: Job) -> None:
 
 
 def admit(cluster: Cluster, jobs: Iterable[str]) -> None:
-    """Make the next cycle check the queued jobs among `jobs`, because a limit on submitted jobs now admits or excludes
-    them."""
+    """Make the next cycle check these jobs again if they are queued, because a limit on submitted jobs now admits or
+    excludes them."""
     for job in jobs:
         if job in cluster.jobs and cluster.jobs[job].phase is Phase.QUEUED:
             cluster.pending.refresh(Request(job))

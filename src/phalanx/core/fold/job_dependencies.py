@@ -1,10 +1,10 @@
-"""Check the conditions for a job's start that do not depend on capacity: its begin time, other jobs, and the limit of
-its array. Also report missed deadlines.
+"""Check the conditions for a job's start that do not depend on capacity: its begin time and its deadline, other jobs,
+and the cap of its array.
 
 The rules are those of Slurm's --begin, --deadline, --dependency and --array=...%cap (man sbatch). If a job may not
-start, the result of the check is a `NotEligible` with the reason. If the job may start from a known time on, the result
-has this time, and the job is checked again then. All other results can only change by an event about another job;
-`affected_jobs` lists the jobs that such an event concerns.
+start, the result of the check is a `NotEligible` with the reason. If the job only waits for a known time, the result
+has this time, and the job is checked again at this time. In all other cases only an event about another job can change
+the result. The function `affected_jobs` lists the jobs that such an event concerns.
 
 - *begin*: the job does not start before `begin_s`.
 - *deadline*: a job that cannot end by its deadline, even if it started now, is never started. A job without a time
@@ -29,12 +29,13 @@ from phalanx.state.cluster import Cluster, JobRecord
 from phalanx.state.dependencies import JobFamily
 from phalanx.state.pending.request_class import Request
 
-# a circle of dependencies with more steps is not recognised; its jobs wait as for an unmet dependency
+# A circle of dependencies with more steps than this is not found. The reason of its jobs then names the unmet
+# dependency.
 CIRCLE_STEPS = 1000
 
 
 class DependencyState(Enum):
-    """The state of a dependency: it is met, it is not yet met, or it can never be met."""
+    """The state of a dependency: met, not yet met, or impossible to meet."""
 
     YES = auto()
     NOT_YET = auto()
@@ -44,10 +45,10 @@ class DependencyState(Enum):
 def not_eligible(
     cluster: Cluster, record: JobRecord, now_s: float, cleared: dict[JobFamily, int] | None = None
 ) -> NotEligible | None:
-    """Return why the queued job may not be a candidate at `now_s`; None if it may be a candidate.
+    """Return why the queued job may not be a candidate for a start at `now_s`; None if it may be one.
 
-    `cleared`: array -> the number of its jobs that were admitted by this function, but are not yet counted as active in
-        the state. The function adds 1 to the number of an array when it admits one of its jobs."""
+    `cleared`: job array -> the number of its jobs that have passed this check, but do not count as active in the state
+        yet. When a job of an array passes the check, the function increases this number by 1."""
     job = record.job
     if job.deadline_s is not None and now_s > latest_start_s(job):
         return NotEligible(deadline_missed(job, now_s))
@@ -65,8 +66,8 @@ def not_eligible(
 
 
 def cleared(cluster: Cluster) -> dict[JobFamily, int]:
-    """Return a mapping: array -> the number of its jobs that were admitted by a decision, but are not yet counted as
-    active in the state."""
+    """Return a mapping: job array -> the number of its jobs that an earlier cycle has received, but that do not count
+    as active in the state yet. This happens if the memory of that cycle was not applied."""
     found: dict[JobFamily, int] = {}
     for request in cluster.pending.unreported:
         job = cluster.jobs[request.job].job
@@ -76,14 +77,14 @@ def cleared(cluster: Cluster) -> dict[JobFamily, int]:
 
 
 def latest_start_s(job: Job) -> float:
-    """Return the latest start time (seconds since the epoch) with which the job can end by its deadline; infinity if it
-    has no deadline."""
+    """Return the latest time at which the job can start and still end by its deadline (seconds since the epoch);
+    infinity if it has no deadline."""
     return float("inf") if job.deadline_s is None else job.deadline_s - max(0.0, job.limit_s or 0.0)
 
 
 def affected_jobs(cluster: Cluster, job: Job) -> Iterator[str]:
-    """Yield the pending jobs that the next cycle must check again because `job` is new, has started, has ended, or
-    waits again."""
+    """Yield the other pending jobs that the next cycle must check again after a change of `job`. A change is that `job`
+    is new, has started, has ended, or waits again."""
     relations = cluster.dependencies
     yield from (name for name in relations.dependents.get(job.id, ()) if queued(cluster, name))
     if members := relations.singletons.get((job.user, job.singleton)) if job.singleton else None:
@@ -93,9 +94,9 @@ def affected_jobs(cluster: Cluster, job: Job) -> Iterator[str]:
 
 
 def displaced_by(cluster: Cluster, job: Job) -> str | None:
-    """Jobs with the same singleton start in the order of their submission. If `job` was submitted first, but became
-    known late, it displaces the job that was the first until now: return the displaced queued job; None if there is
-    none."""
+    """Return the queued job that `job` displaces as the first job of their singleton; None if there is none. Jobs with
+    the same singleton start in the order of their submission. So `job` displaces another job if it was submitted
+    earlier, but is reported later."""
     members = cluster.dependencies.singletons[job.user, job.singleton]
     if len(members) > 1 and members[0][1] == job.id and queued(cluster, members[1][1]):
         return members[1][1]
@@ -103,7 +104,8 @@ def displaced_by(cluster: Cluster, job: Job) -> str | None:
 
 
 def next_of_array(cluster: Cluster, job: Job) -> str | None:
-    """Return the first job of the same array that waits only because of the array's cap; None if no job does."""
+    """Return the first job of the same array that only waits because of the array's cap; None if there is no such
+    job."""
     for _, name in cluster.dependencies.arrays.get((job.user, job.array), ()):
         if name != job.id and waits_idly(cluster, name) and waits_for_turn(cluster.jobs[name]):
             return name
@@ -122,18 +124,19 @@ def contends(record: JobRecord) -> bool:
 
 
 def queued(cluster: Cluster, name: str) -> bool:
-    """Return whether the job is live and pending."""
+    """Return whether the job exists and is queued."""
     record = cluster.jobs.get(name)
     return record is not None and record.phase is Phase.QUEUED
 
 
 def waits_idly(cluster: Cluster, name: str) -> bool:
-    """Return whether the job is queued, but is not among the requests that the next cycle checks in any case."""
+    """Return whether the job is queued, and the next cycle need not check it. (It checks all jobs
+    in `Pending.fresh`.)"""
     return queued(cluster, name) and Request(name) not in cluster.pending.fresh
 
 
 def deadline_missed(job: Job, now_s: float) -> Reason:
-    """Return the reason of a job that cannot end by its deadline any more."""
+    """Return the reason that a job reports if it can no longer end by its deadline."""
     deadline_s, limit_s = job.deadline_s or 0.0, max(0.0, job.limit_s or 0.0)
     runs = f"it may run {limit_s:.15g} s, and " if limit_s else ""
     return Reason(
@@ -144,13 +147,13 @@ def deadline_missed(job: Job, now_s: float) -> Reason:
 
 
 def begins_later(begin_s: float, now_s: float) -> Reason:
-    """Return the reason of a job whose begin time is in the future."""
+    """Return the reason that a job reports if its begin time is in the future."""
     text = f"it asks not to begin before {format_time(begin_s, now_s)}"
     return Reason(code=ReasonCode.BEGIN_TIME, text=text, numbers={"begin_s": begin_s})
 
 
 def dependencies(cluster: Cluster, job: Job) -> Reason | None:
-    """Return the reason if unmet dependencies prevent the start of the job, for now or for ever; None if all
+    """Check the dependencies of the job. Return the reason why it must wait, or why it can never start; None if enough
     dependencies are met."""
     states = [met(cluster, dependency) for dependency in job.after]
     enough = any if job.requires_any else all
@@ -175,7 +178,7 @@ def dependencies(cluster: Cluster, job: Job) -> Reason | None:
 
 
 def met(cluster: Cluster, dependency: Dependency) -> DependencyState:
-    """Return whether the dependency is met, is not yet met, or can never be met."""
+    """Return the state of the dependency."""
     record = cluster.jobs.get(dependency.job)
     if record is not None:
         started = record.phase is not Phase.QUEUED or record.attempt > 0 or record.preempted > 0
@@ -193,7 +196,7 @@ def met(cluster: Cluster, dependency: Dependency) -> DependencyState:
 
 
 def never_satisfied(cluster: Cluster, dependency: Dependency) -> Reason:
-    """Return the reason of a job whose dependency can never be met."""
+    """Return the reason that a job reports if its dependency can never be met."""
     outcome = cluster.dependencies.outcomes[dependency.job]
     wanted = "succeeded" if dependency.after is DependencyType.OK else "failed or was deleted"
     return Reason(
@@ -204,12 +207,12 @@ def never_satisfied(cluster: Cluster, dependency: Dependency) -> Reason:
 
 
 def ended_text(outcome: Outcome) -> str:
-    """Return the outcome of a job as a part of a sentence."""
+    """Return the words for the outcome of a job in the text of a reason."""
     return "was deleted" if outcome is Outcome.DELETED else str(outcome)
 
 
 def dependency_text(cluster: Cluster, dependency: Dependency) -> str:
-    """Return the dependency as a part of a sentence."""
+    """Return the words for the dependency in the text of a reason."""
     event = {
         DependencyType.START: "to start",
         DependencyType.OK: "to succeed",
@@ -221,8 +224,9 @@ def dependency_text(cluster: Cluster, dependency: Dependency) -> str:
 
 
 def dependency_cycle(cluster: Cluster, job: Job) -> tuple[str, ...]:
-    """Return the jobs of a circle of dependencies that leads from the job back to itself; empty if there is no circle.
-    Alternative dependencies (`requires_any`) are not followed."""
+    """Return the jobs of a circle of dependencies: each job depends on the next one, and the last one is `job` again.
+    Return an empty tuple if there is no circle. Jobs for which one of several dependencies is enough (`requires_any`)
+    are not part of a circle."""
     came_from: dict[str, str] = {}
     reached = [] if job.requires_any and len(job.after) > 1 else [(each.job, job.id) for each in job.after]
     while reached and len(came_from) < CIRCLE_STEPS:
@@ -241,8 +245,8 @@ def dependency_cycle(cluster: Cluster, job: Job) -> tuple[str, ...]:
 
 
 def path_back(came_from: dict[str, str], name: str) -> tuple[str, ...]:
-    """Return the jobs of the circle through the job `name`, in order. `came_from`: job -> the job from which the search
-    reached it."""
+    """Return the jobs of the circle, in order, beginning and ending with the job `name`. `came_from`: job -> the job
+    from which the search in `dependency_cycle` reached it."""
     way = [name]
     while (by := came_from[way[-1]]) != name:
         way.append(by)
@@ -250,8 +254,8 @@ def path_back(came_from: dict[str, str], name: str) -> tuple[str, ...]:
 
 
 def singleton(cluster: Cluster, job: Job) -> Reason | None:
-    """Return the reason if another job with the same singleton must start or end before this job; None if there is
-    none."""
+    """Return the reason why the job must wait if another job with the same singleton runs or comes first; None if no
+    such job exists."""
     members = cluster.dependencies.singletons[job.user, job.singleton]
     first = members[0][1] == job.id
     if first and all(queued(cluster, name) for _, name in members):
@@ -265,7 +269,8 @@ def singleton(cluster: Cluster, job: Job) -> Reason | None:
 
 
 def array_full(cluster: Cluster, job: Job, cleared: dict[JobFamily, int]) -> Reason | None:
-    """Return the reason if the cap of its array prevents the start of the job; None if the cap allows it."""
+    """Return the reason why the job must wait if the cap of its array is reached; otherwise None. `cleared`: as
+    in `not_eligible`."""
     kin, cap = (job.user, job.array), max(0, job.array_cap or 0)
     if cluster.dependencies.contends(job):
         return None

@@ -1,8 +1,8 @@
 """The *memory* of a cycle: results that the next cycle can use. The decision of a cycle, also defined in this module,
 consists of a plan and the memory.
 
-`core.cycle.plan` writes the memory of a cycle, and this module alone applies it to the cluster state. The memory saves
-time and keeps reasons up to date, but it has no influence on decisions: if it is not applied, the next cycle makes the
+`core.cycle.plan` writes the memory of a cycle, and only this module applies it to the cluster state. The memory saves
+time and keeps reasons up to date. It does not change which jobs start: without the memory, the next cycle makes the
 same decisions (`tests/core/test_decisions_follow_from_the_state.py`)."""
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from phalanx.state.pending.request_class import Request, RequestClassKey, Search
 
 
 class RequestClassReport(NamedTuple):
-    """The report of one request class: the kind of obstacle (such as `Blocker.CAPACITY`), and the reason. If `reason`
-    is None, the reason of the placement class applies."""
+    """The last report about one request class. `blocker`: the kind of obstacle, such as `Blocker.CAPACITY`. `reason`:
+    the reason; None if the reason of the placement class applies."""
 
     blocker: int
     reason: Reason | None = None
 
 
 class Memory(NamedTuple):
-    """The memory of a cycle.
+    """The memory of one cycle.
 
     `version`: the version of the state on which the cycle decided. If an event has changed the state since the
         decision, the memory is not applied.
@@ -61,17 +61,17 @@ class Memory(NamedTuple):
     exceeding: tuple[tuple[str, float], ...] = ()
 
     def begin(self, cluster: Cluster) -> None:
-        """Remove the requests that wait for an event from the pending requests. The caller calls `begin` before it
-        applies the actions of the plan, because an action may be the event for which a request waits; the action then
-        adds the request again."""
+        """Remove the requests that wait for an event from the pending requests. The caller does this before it applies
+        the actions of the plan. One of these actions may be the event for which a request waits, and then it adds the
+        request again."""
         for request in self.waiting_for_event:
             cluster.pending.leave(request)
         cluster.pending.changed = cluster.tree.eased = False
         cluster.pending.renews = cluster.pending.renews and not self.renewed
 
     def fold(self, cluster: Cluster) -> None:
-        """Apply all results to the state that `begin` does not apply. The caller calls `fold` after it has applied the
-        actions of the plan."""
+        """Apply the rest of the memory to the state. The caller does this after it has applied the actions of the
+        plan."""
         pending = cluster.pending
         for request, again_s in self.waiting_until:
             pending.wait_until(request, again_s)
@@ -97,8 +97,8 @@ class Memory(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """The decision of one cycle: the plan, which is carried out in the cluster, and the memory for the next cycle.
-    `memory`: None if there are no results for the next cycle."""
+    """The decision of one cycle. `plan`: the actions to carry out in the cluster. `memory`: the results for the next
+    cycle; None if there are none."""
 
     plan: Plan
     memory: Memory | None = None
@@ -109,9 +109,9 @@ class Decision(NamedTuple):
 
 
 def note_arrays(cluster: Cluster, memory: Memory) -> None:
-    """Record which jobs of arrays now count against the cap of their array as candidates. If a job stops being a
-    candidate, the next job of its array may become one. A job that is nominated, or has just started on its nominated
-    nodes, still counts as a candidate, although it is in no request class."""
+    """Record which waiting jobs are now candidates for a start and so count against the cap of their array. If a job
+    stops being a candidate, the next job of its array may become one. A nominated job remains a candidate, although it
+    is in no request class. So does a job that has just started on its nominated nodes."""
     relations = cluster.dependencies
     for request in memory.received:
         if request.job not in cluster.jobs or request not in cluster.pending.request_class_of:
@@ -131,9 +131,9 @@ def note_arrays(cluster: Cluster, memory: Memory) -> None:
 
 
 def pass_turn(cluster: Cluster, record: JobRecord) -> None:
-    """Let the next job of the array become a candidate instead of the job of `record`, which waits for something other
-    than the cap of the array. If the job is in a request class, add it to `Pending.hopeless`, because it cannot start
-    at present, and the cap of its array must be checked again before it starts."""
+    """If the job waits for something other than the cap of its array, let the next job of the array become a candidate
+    in its place. If the job is in a request class, also add it to `Pending.hopeless`. Such a job cannot start at
+    present, and the cap must be checked again before it starts."""
     pending, name = cluster.pending, record.job.id
     if Request(name) in pending.request_class_of:
         pending.hopeless[Request(name)] = None

@@ -1,11 +1,11 @@
-"""Node groups: apply events about node groups, about requests for nodes, and about the arrival or failure of requested
-nodes to the state.
+"""Apply events about node groups to the cluster state: changes of a group, requests for nodes, and the arrival or the
+failure of requested nodes.
 
 A *node group* is a group of nodes that a provider can enlarge. Until a requested node joins the cluster, the state has
 a *placeholder* for it. The name of the node may differ from the name of the placeholder. So a new node of a group
-replaces the group's placeholder that was requested first, and gets all nominations to this placeholder. If the node
-differs from its group's template, nominations to the node are withdrawn, and the next cycle decides about the nominated
-jobs again."""
+replaces the oldest placeholder of this group, and gets all nominations to this placeholder. If the node does not fit
+the group's template, nominations to the node are withdrawn, and the next cycle decides about the nominated jobs
+again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from phalanx.state.cluster import Cluster, JobRecord
 from phalanx.state.nodes.groups import ComingNode, FailedRequest, has_arrived
 from phalanx.state.pending.request_class import Blocker, Request
 
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 300.0, 1800.0  # the same times as in the Cluster Autoscaler's back-off
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 300.0, 1800.0  # as in the Cluster Autoscaler's back-off
 
 
 def group_seen(cluster: Cluster, event: NodeGroupSeen) -> None:
@@ -59,8 +59,8 @@ def nodes_requested(cluster: Cluster, item: RequestNodes | NodesComing) -> None:
 
 
 def placeholder(cluster: Cluster, group: NodeGroup, name: str, item: RequestNodes | NodesComing) -> Node:
-    """Return the placeholder for a requested node. A group on demand adds nodes for one particular job. For such a
-    group, the placeholder has the amounts that all pods of the job request."""
+    """Return the placeholder for a requested node. A group with `on_demand` adds nodes for one particular job. In such
+    a group, the placeholder has the total amounts that the pods of this job request."""
     node = group.node(name)
     if group.on_demand is None or isinstance(item, NodesComing):
         return node
@@ -68,7 +68,7 @@ def placeholder(cluster: Cluster, group: NodeGroup, name: str, item: RequestNode
 
 
 def nodes_noted(cluster: Cluster, event: NodesNoted) -> None:
-    """Store the text that an event reports about the requested nodes for which a job waits."""
+    """Store the provider's text about the requested nodes for which a job waits."""
     groups = cluster.columns.groups
     groups.notes[event.job] = event.text
     groups.tried_at = -1
@@ -76,8 +76,8 @@ def nodes_noted(cluster: Cluster, event: NodesNoted) -> None:
 
 
 def nodes_released(cluster: Cluster, action: ReleaseNodes) -> None:
-    """Apply the release of nodes: no more pods are placed on released nodes, and released nodes that have not arrived
-    are no longer expected."""
+    """Record that these nodes are released: place no more pods on them, and no longer expect those that have not
+    arrived yet."""
     if action.late:
         note_failure(cluster, action.group, action.nodes, "")
     for name in action.nodes:
@@ -91,8 +91,8 @@ def nodes_released(cluster: Cluster, action: ReleaseNodes) -> None:
 
 
 def nodes_kept(cluster: Cluster, event: NodesKept) -> None:
-    """Record that the provider keeps nodes that were to be released. Pods may be placed on the nodes as before. A node
-    can be released again after it was empty for the full idle time."""
+    """Record that the provider keeps nodes although Phalanx has released them. Pods may be placed on these nodes again.
+    A node is only released again after it was empty for the full idle time."""
     groups = cluster.columns.groups
     for name in event.nodes:
         unschedulable, node = groups.releasing.pop(name, None), cluster.columns.node(name)
@@ -110,15 +110,16 @@ def nodes_failed(cluster: Cluster, event: NodesFailed) -> None:
 
 
 def note_failure(cluster: Cluster, group: str, nodes: Sequence[str], text: str) -> None:
-    """Record that requested nodes of the group did not arrive. Then no nodes are requested from the group during a
-    pause, whose length doubles with each further failure."""
+    """Record that requested nodes of the group did not arrive, and start a pause. During the pause, no nodes are
+    requested from the group. Each further failure doubles the length of the pause, up to `LONGEST_PAUSE_S`."""
     coming = [cluster.columns.groups.coming[name] for name in nodes if name in cluster.columns.groups.coming]
     if coming:
         note_failed(cluster, group, coming, text)
 
 
 def note_failed(cluster: Cluster, group: str, coming: Sequence[ComingNode], text: str) -> None:
-    """Record the failure of the requests `coming`, and start a pause for the group."""
+    """Record that these requests have failed, and start a pause for the group. `coming`: the requested nodes. `text`:
+    the provider's reason."""
     before = cluster.columns.groups.failed.get(group)
     times = 1 if before is None else before.times + (before.retry_s <= cluster.now_s)
     pause_s = min(FIRST_PAUSE_S * 2.0 ** min(times - 1, 8), LONGEST_PAUSE_S)
@@ -135,8 +136,8 @@ def note_failed(cluster: Cluster, group: str, coming: Sequence[ComingNode], text
 
 
 def explain_again(cluster: Cluster) -> None:
-    """Make the next cycle compute the reasons of all requests without capacity again, because reasons for missing
-    capacity also state failed requests for nodes."""
+    """Make the next cycle compute the reasons of all requests without capacity again. These reasons also state which
+    requests for nodes have failed."""
     pending = cluster.pending
     for found in pending.placement_classes:
         found.reason = None
@@ -147,8 +148,8 @@ def explain_again(cluster: Cluster) -> None:
 
 
 def arriving(cluster: Cluster, node: Node) -> Node:
-    """Return the node of a group in the form in which the state stores it. A new node replaces a placeholder of its
-    group. A known node that newly has the group's label does so, too."""
+    """Return the node as the state must store it. If the node has just joined its group, it replaces a placeholder of
+    the group. It has joined the group if it is new, or if it now has the group's label."""
     groups = cluster.columns.groups
     if node.name in groups.releasing:
         node = replace(node, unschedulable=True)
@@ -171,8 +172,8 @@ def arriving(cluster: Cluster, node: Node) -> Node:
 
 def welcome(cluster: Cluster, group: NodeGroup, node: Node, coming: ComingNode) -> None:
     """Compare a node that has arrived with its group's template. If the node lacks a label of the template, or is too
-    small for its nominated jobs, withdraw the nominations and start a pause for the group. Without a pause, the group
-    might add one useless node after the other."""
+    small for its nominated jobs, withdraw the nominations and start a pause for the group. Otherwise the group might
+    add one useless node after another."""
     lacks = sorted(f"{key}={value}" for key, value in set(group.template.labels) - set(node.labels))
     if not lacks and cluster.columns.least_free(cluster.columns.row_of[node.name]) >= 0:
         cluster.columns.groups.failed.pop(group.name, None)
@@ -183,8 +184,8 @@ def welcome(cluster: Cluster, group: NodeGroup, node: Node, coming: ComingNode) 
 
 
 def awaits(coming: ComingNode, node: Node) -> bool:
-    """Return whether the request `coming` could be for this node: the requested node has not arrived, and both have the
-    same group."""
+    """Return whether the node may be this requested node: the requested node has not arrived yet, and its group is the
+    node's group."""
     return coming.group == node.group and not coming.is_seen
 
 
@@ -210,8 +211,9 @@ def take_over(cluster: Cluster, group: NodeGroup, placeholder: str, node: Node) 
 
 
 def device_names(promised: tuple[Device, ...], has: tuple[Device, ...]) -> dict[str, str] | None:
-    """Return a mapping from the name of each device of the template to the name of the node's corresponding device;
-    None if the resources of the node's devices differ from those of the template."""
+    """Return a mapping: name of a device in the template -> name of the device of the node at the same position. Return
+    None if the devices of both differ in their resources. `promised`: the devices of the template. `has`: the devices
+    of the node."""
     if [each.resource for each in promised] != [each.resource for each in has]:
         return None
     return {before.name: after.name for before, after in zip(promised, has, strict=True)}

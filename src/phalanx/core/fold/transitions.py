@@ -1,9 +1,9 @@
-"""The legal transitions between the phases of a job, as one table. All rules about legal transitions are in this file.
+"""The legal transitions between the phases of a job, in one table.
 
-A row has a phase, an event or action, and the phase to which the event or action leads. `STAYS`: the job stays in its
-phase. `GONE`: the job has ended. `LATE`: the event is ignored because it arrives too late. Events arrive in several
-streams without a common order, so the state may already include a later event. A transition that is not in the table is
-illegal, and shows a defect in the sender of the event or action."""
+A row has a phase, an event or action, and the next phase. `STAYS`: the job stays in its phase. `GONE`: the job has
+ended. `LATE`: the event is ignored because it arrives too late. Events arrive in several streams without a common
+order, so the state may already include a later event. A transition that is not in the table is illegal. It is caused by
+a defect in the sender of the event or action."""
 
 from __future__ import annotations
 
@@ -66,14 +66,14 @@ TRANSITIONS: Final[dict[tuple[Phase, type[Transition]], NextPhase]] = {
 
 
 class IllegalTransition(Exception):
-    """A defect: an event or action requires a transition that the table does not have."""
+    """An event or action that is not in the table for the present phase of the job. This indicates a defect."""
 
 
 def transition(job: str, phase: Phase, attempt: int, by: Transition) -> NextPhase:
     """Return the next phase of a job after the event or action `by`. `phase`: the present phase of the job. `attempt`:
     the number of starts of the job so far.
 
-    Raises `IllegalTransition`, which names the legal events and actions, if the transition is not in the table."""
+    Raises `IllegalTransition` if the transition is not in the table. The message lists the legal events and actions."""
     kind = type(by)
     if isinstance(by, (Started, Refused)) and by.attempt != attempt:
         if by.attempt < attempt:

@@ -1,4 +1,4 @@
-"""Choose the next job: the order of jobs within a queue and between queues.
+"""Choose the next job, by the order of the jobs in each queue and the order of the queues.
 
 Parts, lowest first:
 

@@ -3,9 +3,9 @@ least usage comes first.
 
 The usage of an account is its decayed usage (`state.usage`), divided by its shares. The usage of a child queue is the
 sum of the usage of all accounts in this queue and in the queues below it, divided by the queue's weight. An account
-without shares comes last. When a job starts in a cycle, its usage for a fixed time (`UsageTerms.entry_s`) is added at
-once, and stays in the state after the cycle (`core.fold.charging`). So if two accounts have equal usage and many jobs,
-their jobs start alternately."""
+with 0 shares comes last. When a job starts in a cycle, its usage for a fixed time (`UsageTerms.entry_s`) is added at
+once. This usage is also stored in the cluster state (`core.fold.charging`). So if two accounts have equal usage and
+many jobs, their jobs start alternately."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from phalanx.state.queues.quota import Cost
 
 class AccountUsage:
     """The usage of all accounts at the time `now_s` (seconds since the epoch). `started`: (job, charged amounts) for
-    each job that this cycle has started; the list grows during the cycle."""
+    each job that this cycle has started. The cycle appends to this list."""
 
     def __init__(self, cluster: Cluster, now_s: float, started: Sequence[tuple[Job, Cost]] = ()) -> None:
         self.cluster, self.now_s, self.started = cluster, now_s, started
-        self._known = 0  # how many jobs of `started` are already included in `_entered`
+        self._known = 0  # `_entered` has the usage of this many entries of `started`
         self._entered: dict[tuple[str, str], float] = {}
-        self._shares: dict[str, dict[str, float]] = {}  # queue -> account -> the number of its shares
+        self._shares: dict[str, dict[str, float]] = {}  # queue -> account -> the account's shares
 
     def of_account(self, queue: Queue, account: str) -> float:
         """Return the usage of an account in the queue, divided by its shares."""
@@ -59,8 +59,8 @@ class AccountUsage:
             self._entered[key] = self._entered.get(key, 0.0) + price.accrued(price.rate(held), entry_s)
 
     def _told_as(self, queue: str) -> tuple[str, ...]:
-        """Return the queue names under which usage of the queue is stored. A job that names no queue is in the default
-        queue, so usage of the default queue may also be stored under an empty queue name."""
+        """Return the names under which the usage of the queue may be stored. The usage of a job that names no queue is
+        stored under an empty name, and belongs to the default queue."""
         return (queue, "") if queue == self.cluster.policy.default_queue else (queue,)
 
 

@@ -6,22 +6,22 @@
 
 - *age*: how long the job has been eligible to start, divided by `max_age_s`; at most 1.
 - *fair share*: see `core.order.fair_tree`.
-- *size*: the mean of the job's part of the nodes and its part of the cpus. With the setting `size_relative_to_time`
-  (Slurm's SMALL_RELATIVE_TO_TIME), the factor is instead the largest requested part of any resource, multiplied by
-  `size_full_time_s` and divided by the time limit; 0 without a limit. With the setting `small_first`, the factor is 1
-  minus the size.
-- *queue*, *qos*: the priority of the job's queue or QOS, divided by the highest priority of all queues or QOS.
-- *part*: the job's request of a resource divided by the capacity of the cluster.
-- *own*: the priority that the user gave to the job. It replaces Slurm's site factor.
+- *size*: the mean of two quotients: requested nodes / all nodes, and requested CPUs / all CPUs. With the
+  setting `size_relative_to_time` (Slurm's SMALL_RELATIVE_TO_TIME), the factor is instead the largest *part* of all
+  resources (see below), multiplied by `size_full_time_s` and divided by the time limit. Without a time limit the factor
+  is 0. With the setting `small_first`, the factor is 1 minus the size.
+- *queue*, *qos*: the priority of the job's queue (or QOS), divided by the highest priority of a queue (or QOS).
+- *part*: the requested amount of a resource, divided by the total amount in the cluster.
+- *own*: the priority that the user gave to the job. Slurm has its site factor instead.
 
-Slurm shows the sum as a whole number, at least 1. Phalanx does not round the sum, so even small weights have an effect.
-A job requests pods, not nodes. So the factor *size* uses an estimate of the number of nodes: the smallest number that
-could hold the job's minimum if all nodes had the largest amount of each resource.
+Slurm rounds the sum to a whole number, at least 1. Phalanx does not round it, so even small weights have an effect. A
+job requests pods, not nodes, so the number of requested nodes is an estimate. The estimate is the smallest number of
+nodes that could hold the job's minimum, if each node had the largest amount of each resource that any node has.
 
 With a priority function (`Policy.priority_function`), the value of the function replaces the sum.
 
-`MultifactorPriority` serves one cycle. The fair shares are computed only once, when the first job is ranked, and only
-if their weight is not 0."""
+A `MultifactorPriority` object is used for one cycle. It computes the fair shares only once, when the first job is
+ranked. If their weight is 0, it does not compute them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ MINUTE_S = 60.0
 
 
 class PriorityFactors(NamedTuple):
-    """The factors of one job, each from 0 to 1. `resources`: resource -> the requested part."""
+    """The factors of one job, each from 0 to 1. `resources`: pairs of a resource and the factor *part* of this
+    resource."""
 
     age: float = 0.0
     fair_share: float = 0.0
@@ -78,12 +79,12 @@ def age(waited_s: float, max_age_s: float) -> float:
 
 def size(nodes: float, cpus: float) -> float:
     """Return the size factor. `nodes`: the requested number of nodes, divided by the number of all nodes. `cpus`: the
-    same for cpus."""
+    requested number of CPUs, divided by the number of all CPUs."""
     return (min(1.0, nodes) + min(1.0, cpus)) / 2
 
 
 def fraction(some: float, whole: float) -> float:
-    """Return the quotient `some` / `whole`, but at least 0 and at most 1; 0 if `whole` is 0."""
+    """Return `some` / `whole`, limited to the range from 0 to 1; 0 if `whole` is 0."""
     return max(0.0, min(1.0, some / whole)) if whole > 0 else 0.0
 
 
@@ -95,7 +96,7 @@ class MultifactorPriority:
         self._asks: dict[Gang, tuple[float, tuple[tuple[str, float], ...]]] = {}
 
     def of(self, record: JobRecord) -> float:
-        """Return the job's priority. Jobs with a higher priority come first."""
+        """Return the job's multifactor priority. A job with a higher priority comes first."""
         job = record.job
         if self.policy.priority_function is not None:
             return self.policy.priority_function(self.waiting_job(record))
@@ -115,7 +116,7 @@ class MultifactorPriority:
         )
 
     def waiting_job(self, record: JobRecord) -> WaitingJob:
-        """Return the description of the job that is passed to a priority function."""
+        """Return the description of the job that a priority function gets as its argument."""
         job, limit_s = record.job, time_limit_s(self.cluster, record.job)
         return WaitingJob(
             id=job.id,
@@ -133,8 +134,8 @@ class MultifactorPriority:
         )
 
     def of_request_classes(self, numbers: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Return the priority of the first request of each class in `numbers`. The priorities are computed by
-        operations on arrays, but each is equal to the result of the method `of`, to the last bit."""
+        """Return the priority of the first request of each request class in `numbers`. Array operations compute all
+        priorities at once. Each result is exactly the float that the method `of` returns."""
         pending, factors = self.cluster.pending, self.policy.factors
         columns = pending.columns
         classes = (columns.request_classes[each] for each in numbers.tolist())
@@ -172,8 +173,8 @@ class MultifactorPriority:
         return age(self.now_s - max(job.submitted_s, job.begin_s or 0.0), self.policy.factors.max_age_s)
 
     def fair_share(self, job: Job) -> float:
-        """Return the fair-share factor of the job's user; 0 if the user has no association, because the job's queue has
-        no path to the root."""
+        """Return the fair-share factor of the job's user in the job's queue; 0 if the queue has no path to the root of
+        the queue tree, because the user then has no association."""
         return self._fair_shares.get((self.cluster.queue_of(job), job.user), 0.0)
 
     @cached_property
@@ -195,7 +196,7 @@ class MultifactorPriority:
 
     @cached_property
     def _whole(self) -> Mapping[str, tuple[int, int]]:
-        """Return a mapping from each resource to its total amount on all nodes and its largest amount on one node."""
+        """Return a mapping: resource -> (total amount on all nodes, largest amount on one node)."""
         columns = self.cluster.columns
         return {
             resource: (int(column.sum()), int(column.max(initial=0)))
@@ -214,8 +215,8 @@ class MultifactorPriority:
         return 1.0 - size if factors.small_first else size
 
     def _asked(self, gang: Gang) -> tuple[float, tuple[tuple[str, float], ...]]:
-        """Return (size factor of the gang, parts). `parts` has for each requested resource a pair: its name, and the
-        request divided by the capacity of the cluster."""
+        """Return the size factor of the gang, and its requested resources. Each resource is a pair: the name, and the
+        requested amount divided by the total amount in the cluster."""
         known = self._asks.get(gang)
         if known is None:
             amounts, whole = gang.asked, self._whole

@@ -1,9 +1,9 @@
 """Choose the next job by a tournament over the queue tree.
 
-Slots that replace lost pods of started gangs come first, ordered by priority, then by arrival. Other requests are
-chosen by cursors: each queue with a request class that may start has a *cursor*. The *head* of a cursor is the first
-request of the best request class in its queue and the queues below. A queue with children chooses one child by its
-order; the queue's own jobs compete as if they were one more child:
+Slots that replace lost pods of started gangs come first, ordered by priority, then by arrival. For all other requests,
+each queue with a request class that may start has a *cursor*. The *head* of a cursor is the best request in its queue
+and in the queues below. From the root down, each queue with children chooses the best child. The queue's own jobs
+compete as if they were one more child. The order of the queue decides which child is the best:
 
 - PRIORITY, FIFO or MULTIFACTOR: the child whose head has the best rank. Children that would have to borrow for their
   head come after all children that would stay within their guarantee;
@@ -16,20 +16,20 @@ order; the queue's own jobs compete as if they were one more child:
 - FILL: the child whose head has the highest priority, where the priorities of queues are added to those of jobs
   (`shares.seen_priority`); then the child that uses the smallest part of its guarantee; then the rank of the head.
 
-The chosen request is tried. The result only changes the ranks of the cursors on the path from the chosen queue to the
-root. So the next choice takes a time of O(depth of the tree * log(number of children)). If the requests of several
-queues are ordered only by one common order, these queues form one *arena* (`state.queues.tree`) and share a cursor. So,
-for example, a thousand queues ordered by priority need not be compared with each other. A cursor draws its request
-classes one at a time and in order (`core.cycle.candidates`), because most classes are never tried.
+The cycle then tries the chosen request. The result only changes the ranks of the cursors on the path from the chosen
+queue to the root. So the next choice takes a time of O(depth of the tree * log(number of children)). If one common
+order applies to the requests of several queues, these queues form one *arena* (`state.queues.tree`) and share a cursor.
+So, for example, a thousand queues ordered by priority need not be compared with each other. A cursor takes its request
+classes one at a time from a sorted iterator (`core.cycle.candidates`), because most classes are never tried.
 
 The *rank* is the sort key of a request: higher priority, then earlier arrival, then id. In FIFO order only the arrival
-decides, and in MULTIFACTOR order Slurm's sum of factors is used instead of the priority. In USAGE order the rank only
-compares jobs of one account. A pod above the minimum of a started gang is *growth*. Growth comes after all waiting jobs
-of equal priority, even after jobs that were submitted later. If several jobs may grow, the job that was submitted first
-grows first. If a job is started pod by pod, the arrival of a pod is the time at which its slot was opened, and not the
-submission of the job. kube-scheduler uses the same order.
+decides. In MULTIFACTOR order Slurm's sum of factors (`core.order.multifactor`) replaces the priority. In USAGE order
+the rank only decides between jobs of one account. A pod above the minimum of a started gang is *growth*. Growth comes
+after all waiting jobs of equal priority, even after jobs that were submitted later. If several jobs may grow, the job
+that was submitted first grows first. If a job starts pod by pod, the arrival of a pod is the time at which its slot was
+opened, and not the submission time of the job. kube-scheduler orders pods in the same way.
 
-If the head of a `strict` queue cannot start, the queue is removed from the tournament, so all jobs behind the head
+If the head of a `strict` queue cannot start now, the tournament goes on without this queue, so all jobs behind the head
 wait. But a head that can never start does not block the queue."""
 
 from __future__ import annotations
@@ -55,26 +55,28 @@ Draws: TypeAlias = Iterator[Ranked]
 
 
 class Arena(NamedTuple):
-    """A set of request classes that are ordered together: all classes of the arena of a branch
-    (`state.queues.branch.Branch.arena`) or, in USAGE order, all classes of one account of this arena."""
+    """The name of a set of request classes that are ordered together. These are all classes in the arena of a
+    branch (`state.queues.branch.Branch.arena`). In USAGE order they are only the classes of one account."""
 
     queue: str
     account: str = ""
 
 
-MOST_LEFT = 8  # when a strict queue is closed, this many request classes behind its head are stored
+MOST_LEFT = 8  # when a strict queue is closed, this many request classes behind its head are stored in order
 NOBODY: Draws = iter(())
 
 
 class QueueCursor:
     """A cursor represents an arena (queues with one common order) in the tournament. If an arena contains other arenas,
-    or is divided by accounts, the arena's own jobs have cursors below the cursor of the arena.
+    the jobs that belong to no inner arena have a cursor of their own below it. In USAGE order, the jobs of each account
+    have one.
 
-    `own`: None for a cursor of a whole arena; an empty text for a cursor of all own jobs of the arena; otherwise the
-    account to whose jobs the cursor belongs.
-    `candidates`: a heap of the cursor's request classes, each with its next request. `children`: a heap of the cursors
-    below it.
-    `draws`: further candidates, in order. `drawn`: the class that was last taken from `draws`."""
+    `own`: None for the cursor of a whole arena. Otherwise the cursor only has the arena's own jobs, and `own` is their
+    account; it is empty if accounts do not matter.
+    `candidates`: a heap of request classes, each with its next request. `children`: a heap of the cursors directly
+    below.
+    `draws`: an iterator over further candidates, in order. `drawn`: the class that was last taken from `draws`, as long
+    as it is in the heap."""
 
     __slots__ = ("branch", "candidates", "children", "drawn", "draws", "own", "parent")
 
@@ -86,7 +88,7 @@ class QueueCursor:
         self.drawn: RequestClass | None = None
 
     def last(self) -> QueueCursor:
-        """Return the cursor that has the best request class of this cursor and of all cursors below it."""
+        """Go down from this cursor to the best child again and again, and return the last cursor."""
         cursor = self
         while cursor.children:
             cursor = cursor.children[0][-1]
@@ -94,7 +96,8 @@ class QueueCursor:
 
 
 class Field(Protocol):
-    """The interface through which the tournament gets its request classes. `usage`: the past usage, for USAGE order."""
+    """The methods that the tournament needs to know of `core.cycle.candidates`. `usage`: the past usage of accounts,
+    for USAGE order."""
 
     @property
     def usage(self) -> AccountUsage: ...
@@ -107,21 +110,21 @@ class Field(Protocol):
 
 
 class Tournament:
-    """The tournament of one cycle. `field`: the source of its request classes."""
+    """The tournament of one cycle. `field`: the object that decides which request classes may still be tried."""
 
     def __init__(self, tree: QueueTree, ledger: QuotaLedger, field: Field) -> None:
         self.tree, self.ledger, self.field = tree, ledger, field
         self.by_estimate = False
-        self.out_of_turn = False  # True while a request is tried that is not the head of the tournament (`head_of`)
+        self.out_of_turn = False  # True after `head_of` has chosen a request out of order, until `renew`
         self.closed: dict[str, Candidate] = {}  # closed strict queue -> its head, which cannot start
-        self.left: dict[str, Draws] = {}  # closed strict queue -> the candidates behind its head
+        self.left: dict[str, Draws] = {}  # closed strict queue -> an iterator over the candidates behind its head
 
     def begin(self, draws_by_arena: Iterable[tuple[Arena | None, Draws]]) -> None:
-        """Begin the tournament. `draws_by_arena`: (arena, its candidates in order). For slots that replace lost pods,
-        the arena is None."""
-        self.urgent: QueueCursor | None = None  # slots that replace lost pods
+        """Begin the tournament. `draws_by_arena`: pairs of an arena and an iterator over its candidates, in order. In
+        the pair for slots that replace lost pods, the arena is None."""
+        self.urgent: QueueCursor | None = None  # the cursor of the slots that replace lost pods
         self.root = QueueCursor(self.tree.root, None)
-        self.at = self.root  # the cursor of the head that is tried now
+        self.at = self.root  # the cursor whose head is tried now
         self.cursor_by_queue: dict[str, QueueCursor] = {self.tree.root.name: self.root}
         self.own_cursors: dict[Arena, QueueCursor] = {}
         for arena, draws in draws_by_arena:
@@ -131,7 +134,7 @@ class Tournament:
                 continue
             branch = self.tree.branches[arena.queue]
             if any(each.name in self.closed for each in branch.path):
-                continue  # the classes of this arena must wait, because a strict queue above them was closed
+                continue  # the arena is in a closed strict queue, so its classes must wait
             cursor = self.cursor_by_queue.get(branch.name) or self.add_cursor(branch)
             if branch.split or branch.order is QueueOrder.USAGE:
                 cursor = self.own_cursors[arena] = QueueCursor(branch, cursor, own=arena.account)
@@ -142,14 +145,14 @@ class Tournament:
         missing = []
         while (cursor := self.cursor_by_queue.get(arena.name)) is None:
             missing.append(arena)
-            assert arena.parent is not None  # the loop ends at the root at the latest, because the root has a cursor
+            assert arena.parent is not None  # the root has a cursor, so the loop ends there at the latest
             arena = arena.parent.arena
         for each in reversed(missing):
             cursor = self.cursor_by_queue[each.name] = QueueCursor(each, cursor)
         return cursor
 
     def rank_all(self) -> None:
-        """Rank every cursor by its best request class that may be tried, beginning with the deepest cursors."""
+        """Compute the ranks of all cursors, from the deepest cursors up to the root."""
         urgent = () if self.urgent is None else (self.urgent,)
         for cursor in (*urgent, *self.own_cursors.values(), *reversed(self.cursor_by_queue.values())):
             self.advance_cursor(cursor)
@@ -158,7 +161,7 @@ class Tournament:
                 cursor.parent.children.append(self.ranking(cursor))
 
     def renew(self) -> None:
-        """Rank all cursors again after requests of other cursors than that of the head were tried (`head_of`)."""
+        """Rank all cursors again. This is necessary after `head_of` has chosen requests out of order."""
         self.out_of_turn = False
         for cursor in self.cursor_by_queue.values():
             cursor.children.clear()
@@ -172,21 +175,21 @@ class Tournament:
         return cursor.candidates[0][1] if cursor.candidates else None
 
     def cursors(self) -> list[QueueCursor]:
-        """Return the cursors that have request classes themselves; cursors that only have cursors below them are left
-        out. Return no cursor as long as a slot that replaces a lost pod is a candidate."""
+        """Return the cursors that have request classes themselves, and not only cursors below. But return no cursor as
+        long as a slot that replaces a lost pod is a candidate."""
         if self.urgent is not None and self.urgent.candidates:
             return []
         return [each for each in (*self.cursor_by_queue.values(), *self.own_cursors.values()) if each.candidates]
 
     def head_of(self, cursor: QueueCursor) -> Candidate:
-        """Return the best request of one cursor, which may not be the best request of the tournament, but is tried now.
-        The caller must call `renew` before the next call of `head`."""
+        """Choose the best request of one cursor as the next request to try, and return it. It need not be the best
+        request of the tournament. The caller must call `renew` before the next call of `head`."""
         self.at, self.out_of_turn = cursor, True
         return cursor.candidates[0][1]
 
     def accept_head(self, following: QueuedRequest | None) -> None:
-        """Report that the head was granted, or that the next request of its class replaces it. `following`: the next
-        request of the head's request class; None if the class has no further request."""
+        """Report that the head was granted, or that the cycle goes on with another request of its class. `following`:
+        the request of this class that becomes a candidate instead; None if the class has no further request."""
         cursor = self.at
         request_class = cursor.candidates[0][1].request_class
         if following is None:
@@ -199,9 +202,9 @@ class Tournament:
         self.rerank(cursor)
 
     def reject_head(self, *, holds_up: bool = True) -> None:
-        """Report that the head cannot start, and remove its request class. `holds_up`: True if the head may start
-        later. If its queue is strict, the queue is then closed: the jobs behind the head must wait, unless the head is
-        growth of a started job."""
+        """Report that the head cannot start, and remove its request class. `holds_up`: whether the head blocks its
+        queue if the queue is strict. If so, close the queue, so that the jobs behind the head must wait. The growth of
+        a started job never closes a queue."""
         cursor = self.at
         _, head = heappop(cursor.candidates)
         request_class = head.request_class
@@ -209,7 +212,7 @@ class Tournament:
         if strict is not None and request_class.key.kind != Kind.GROWTH and cursor is not self.urgent:
             self.left[strict.name] = chain(nsmallest(MOST_LEFT, cursor.candidates), cursor.draws)
             self.closed[strict.name], cursor = head, self.cursor_by_queue[strict.name]
-            closing = [cursor]  # all requests of this cursor and of the cursors below it must wait behind the head
+            closing = [cursor]  # remove all requests of this cursor and of the cursors below
             while closing:
                 each = closing.pop()
                 closing += [child for _, _, child in each.children]
@@ -220,7 +223,7 @@ class Tournament:
 
     def rerank(self, cursor: QueueCursor) -> None:
         """Rank the cursor and the cursors above it again, because its head or the charge of its queue has changed.
-        Precondition: each of these cursors is the first in the heap of its parent."""
+        Precondition: each of these cursors is the best child of its parent."""
         self.advance_cursor(cursor)
         while cursor.parent is not None and not self.out_of_turn:
             if cursor.candidates or cursor.children:
@@ -251,7 +254,8 @@ class Tournament:
         return self.standing(cursor), cursor.branch.name, cursor
 
     def standing(self, cursor: QueueCursor) -> SortKey:
-        """Return the key by which the parent compares its children; the child with the lowest key comes first."""
+        """Return the sort key of the cursor among the children of its parent; the child with the lowest key comes
+        first."""
         assert cursor.parent is not None
         parent, (_, (request_class, entry)) = cursor.parent.branch, cursor.last().candidates[0]
         key = request_class.key
@@ -293,15 +297,16 @@ class Tournament:
         return shares.fill(cursor.branch, account.own if own else account.total, self.tree.pool, own=own)
 
     def borrows(self, cursor: QueueCursor, contested: set[Key], extra: Cost) -> bool:
-        """Return whether the start of the cursor's head would need borrowing. The own jobs of a queue with children
-        have no guarantee, so they borrow if the head requests a resource of `contested`."""
+        """Return whether the cursor's queue would have to borrow quota to start the head. The own jobs of a queue with
+        children have no guarantee, so they borrow if the head requests a resource in `contested`. `contested`: the
+        resources for which the guarantees of the children matter. `extra`: the cost of the head."""
         if cursor.own is not None:
             return any(key in contested for key, _ in extra)
         return not within_guarantee(self.ledger, cursor.branch, contested, extra)
 
     def rank(self, branch: Branch, key: RequestClassKey, entry: QueuedRequest) -> SortKey:
-        """Return the rank of the request among the requests of all classes, by the order of `branch`; the request with
-        the lowest rank comes first. In every order, slots that replace lost pods are ranked by priority (rule R5)."""
+        """Return the rank of the request in the order of `branch`; the request with the lowest rank comes first. Slots
+        that replace lost pods are always ranked by priority, whatever the order (rule R5)."""
         first = -float(key.priority)
         if branch.order is QueueOrder.FIFO and key.kind != Kind.REPLACEMENT:
             first = 0.0
@@ -312,8 +317,8 @@ class Tournament:
 
 
 def estimate(key: RequestClassKey) -> float:
-    """Return the expected run time, in seconds, of the jobs of a request class: their estimate or, if they have none,
-    their time limit; infinity if they have neither."""
+    """Return the expected run time, in seconds, of the jobs in a request class. This is their estimate, or their time
+    limit if they have no estimate, or infinity if they have neither."""
     terms = key.terms
     expected_s = terms.limit_s if terms.estimate_s is None else terms.estimate_s
     return inf if expected_s is None else expected_s
