@@ -107,7 +107,7 @@ def metered(text: str) -> str:
         return text
     words = tokens(text)
     found: list[str] = []
-    # For each open bracket, the text to insert after its present argument, which ends a counter; None if there is
+    # For each open bracket, the text to insert after its present argument, to complete a counter. None if there is
     # nothing to insert.
     open_: list[str | None] = []
     bodies: list[bool] = []  # for each open bracket: True if it opens a comprehension whose variable is read next

@@ -39,9 +39,9 @@ NAME_FORMATS: Mapping[tuple[str, str], Callable[[str], Problems]] = {
     ("rbac.authorization.k8s.io", "rolebindings"): formats.path_segment,
 }
 
-# How many times a kind's own validation repeats the metadata checks on an update, after those of rest.BeforeUpdate. The
-# first number is for the checks of an update, the second for the checks of a create. For most kinds both numbers are 1;
-# admission policies and webhooks are exceptions (see `_own_rounds`).
+# The number of times that a kind's own validation repeats the metadata checks on an update, after the checks of
+# rest.BeforeUpdate. The first number is for the checks of an update, the second for the checks of a create. For most
+# kinds both numbers are 1; admission policies and webhooks are exceptions (see `_own_rounds`).
 _OWN_ROUNDS: Mapping[tuple[str, str], tuple[int, int]] = {
     ("", "events"): (0, 0),
     ("", "limitranges"): (0, 1),

@@ -4,7 +4,7 @@ errors.
 Server-side apply uses these operations on lists and maps. There are three cases. A *leaf* (a scalar, or an atomic
 object or list) is owned and replaced as a whole. In an object or map, every key has its own owners. In a list of type
 `map` or `set`, every item has its own owners, and is identified by its keys or its value. Below
-`x-kubernetes-preserve-unknown-fields`, objects are owned key by key and lists are leaves. Such fields have the type
+`x-kubernetes-preserve-unknown-fields`, objects are owned key by key and lists are leaves. The types of fields there are
 None.
 
 Sets of fields have the form that `field_set` describes. Source: sigs.k8s.io/structured-merge-diff/v6/typed.

@@ -1,5 +1,5 @@
-"""Explain why a pod ended, from the exit records of its containers, its API object and the record of the node. The
-functions have no side effects.
+"""Explain why a pod ended, from the exit records of its containers and from its API object. The functions have no side
+effects.
 
 The kernel does not report to a parent process which process has sent a signal to its child. The node records its own
 signals with their reasons, and the kernel counts its out-of-memory kills. Any other SIGKILL came from a user of the

@@ -59,7 +59,7 @@ async def launch(stem: str) -> None:
             await _ask(stem, writing)
         finally:
             os.close(writing)
-        # only the shim has the other end of the pipe; closing it signals the start
+        # Only the shim has the other end of the pipe. It closes this end when the start or its failure is recorded.
         loop.add_reader(reading, is_told.set)
         await is_told.wait()
     finally:

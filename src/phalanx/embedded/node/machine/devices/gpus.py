@@ -102,7 +102,7 @@ class AmdGpus:
 
 _NVIDIA_SMI_S = 20.0
 _GPU = re.compile(r"GPU (\d+): ")
-# has lines such as `gpu0/gi1/ci0/access 12`; 12 is the number of a device file of the GPU /dev/nvidia0
+# has lines such as `gpu0/gi1/ci0/access 12`: nvidia-cap12 is a device file of an instance of /dev/nvidia0
 _MINORS = Path("/proc/driver/nvidia-caps/mig-minors")
 _INSTANCE = re.compile(r"\s+MIG (\S+)\s+Device\s+\d+: \(UUID: (MIG-[\w/-]+)\)")
 
