@@ -38,9 +38,9 @@ _REVIEW = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginSettings:
-    """Settings of the login. `tokens`: the API server's token file. `authority`: the certificate of its authority.
-    `quota`, `max_priority`: the limits of a new namespace. Admins may change the limits of a namespace later.
-    `policies`: admission policies for users, and their bindings."""
+    """Settings of the login. `tokens`: the API server's token file. `authority`: the file with the certificate of the
+    authority that signs the API server's certificate. `quota`, `max_priority`: the limits of a new namespace. Admins
+    may change the limits of a namespace later. `policies`: admission policies for users, and their bindings."""
 
     socket: Path
     tokens: Path

@@ -80,7 +80,7 @@ def metadata_of(obj: Object) -> Meta:
 
 def place(meta: Meta, resource: Resource, namespace: str) -> None:
     """Set the namespace of an object to the namespace of the request's path. Raises `StatusError` 400 if the object
-    names another one."""
+    names another namespace."""
     if not resource.namespaced:
         meta.pop("namespace", None)
         return

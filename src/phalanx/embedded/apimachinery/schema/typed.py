@@ -43,7 +43,8 @@ _encode = msgspec.json.encode
 
 
 def form_of(value: object, kind: Kind) -> Form:
-    """Return the form in which managers own a value."""
+    """Return how managers own a value: as a "leaf", as a "map" with separate keys, or as a "list" with separate
+    items."""
     owned = kind.owned if kind is not None else "free"
     if owned == "free":
         return "map" if isinstance(value, dict) else "leaf"

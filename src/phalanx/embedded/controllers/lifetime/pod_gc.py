@@ -66,8 +66,8 @@ class PodCollector:
                 await self._collect(pod, is_lost=True)
 
     async def _collect(self, pod: Object, *, is_lost: bool = False) -> None:
-        """Delete the pod. `is_lost`: True to mark the pod as failed before. As in Kubernetes, an error is only logged,
-        so that all other pods are still collected."""
+        """Delete the pod. `is_lost`: True to mark the pod as failed before its deletion. As in Kubernetes, an error is
+        only logged, so that all other pods are still collected."""
         try:
             if is_lost:
                 await self._fail(pod)

@@ -62,7 +62,7 @@ class EvictionCandidate:
 
 
 class DiskGuard:
-    """The guard of one node's disk. `pods`: the pods of the node, by uid."""
+    """Measures the disk of one node, and evicts pods that use too much of it. `pods`: the pods of the node, by uid."""
 
     def __init__(self, around: Surroundings, pods: Mapping[str, AgentPod]) -> None:
         self._around, self._pods = around, pods

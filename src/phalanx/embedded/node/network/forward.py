@@ -82,7 +82,8 @@ Accept: TypeAlias = Callable[[Place, asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class Redirect:
-    """The kernel's rule of one node that redirects connections. `services`: the network of the services' addresses."""
+    """The kernel rule of one node that redirects the connections to services. `services`: the network of the services'
+    addresses."""
 
     def __init__(self, services: str) -> None:
         self._services, self._rule = services, ""

@@ -33,7 +33,8 @@ _SHORT: Final = "Insufficient resources to dispatch AppWrapper."
 def step(
     status: Object, spec: Mapping[str, object], demand: Object, suspended: bool, seen: ObservedComponents, now_s: float
 ) -> PhaseStep:
-    """Return the next step of an AppWrapper. `spec`: its spec. `demand`: the part of its status with its demand."""
+    """Return the next step of an AppWrapper. `spec`: its spec. `demand`: the resource demand, in the form in which the
+    status contains it."""
     at = PhaseStep(status={**status, "conditions": list(status.get("conditions") or ())}, now_s=now_s)
     state = str(status.get("state") or "")
     if not state:

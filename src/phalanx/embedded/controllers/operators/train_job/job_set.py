@@ -38,7 +38,7 @@ class RuntimeFault(ValueError):
 
 
 def make_job_set(job: Object, runtime: Object) -> Object:
-    """Return the JobSet of a TrainJob with that runtime. Raises RuntimeFault."""
+    """Return the JobSet of a TrainJob that uses this runtime. Raises RuntimeFault."""
     spec, policy = runtime["spec"], runtime["spec"].get("mlPolicy") or {}
     template = copy.deepcopy(spec.get("template") or {})
     inner = template.get("spec") or {}

@@ -63,7 +63,7 @@ class VolcanoJobController(Reconciler):
         self._calls.cache(JOBS).subscribe(self._job_changed)
 
     def command(self, key: str, action: str) -> None:
-        """Store an action that a user requests for a job. It is performed at most once."""
+        """Store an action that a user requests for a job. The action is performed at most once."""
         self._commands[key] = action
         self.queue.add(key)
 

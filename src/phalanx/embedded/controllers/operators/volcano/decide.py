@@ -39,7 +39,8 @@ _COUNTS = ("pending", "running", "succeeded", "failed", "unknown")
 class VolcanoActions:
     """The next steps of a Job. `status`: its new status, to be written first. `kill`: pods to delete. `clear`: True to
     delete the PodGroup and the plugins' objects; `run`: True to create them, and the pods in `create`. `look_s`: the
-    time of the next reconciliation (seconds since the epoch); 0: none. `told`: (reason, message) of Events."""
+    time of the next reconciliation (seconds since the epoch); 0: none. `told`: (reason, message) of each Event to
+    record."""
 
     status: dict[str, Any]
     kill: tuple[Object, ...] = ()
