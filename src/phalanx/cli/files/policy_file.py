@@ -113,7 +113,7 @@ class Tolerant:
 
 
 def _place(file: Path, error: Exception) -> str:
-    """Return `FILE:LINE`, where LINE is the line of the file that ran last before the error."""
+    """Return `FILE:LINE`, where LINE is the last line of the file that ran before the error."""
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
     return f"{file}:{lines[-1]}" if lines else str(file)
 

@@ -7,8 +7,8 @@ is complete even after a crash. The reader skips an incomplete last line. The fi
 mark, because the process begins with an empty cluster state. A recording contains names, labels and users of a cluster,
 so only its owner may read it.
 
-A step without events, due timers and decisions is not recorded, because it changes nothing. If the file cannot be
-written any more (for example because the disk is full), the recording ends, but the scheduler continues.
+A step is not recorded if it has no events, no due timers and no decisions, because it changes nothing. If the file
+cannot be written any more (for example because the disk is full), the recording ends, but the scheduler continues.
 
 A *snapshot* is a recording with a single step. The events of this step describe the complete state of a cluster."""
 
@@ -86,8 +86,7 @@ class Recorder:
         return self._told
 
     def clock(self) -> float:
-        """Return the present time. The result of the first call after the events is recorded as the time of the
-        step."""
+        """Return the present time. The first time that is read after the events is recorded as the time of the step."""
         now_s = self._clock()
         if self._now_s is None:
             self._now_s = now_s

@@ -25,7 +25,7 @@ _NAME, _NAMESPACE = "phalanx", "phalanx-system"
 # name of a Deployment -> the section of values.yaml with its values
 _VALUES = {"phalanx": "scheduler", "phalanx-webhook": "webhook"}
 _DIALECT = re.compile(r"value: (--dialect=[^\s}]+)")
-# a template expression that is replaced by whole items of a list
+# a list item that is a template expression, which Helm replaces by whole items of a list
 _ITEM = re.compile(r"^( *)- '(\{\{-.*\}\})'$", re.MULTILINE)
 _EXPRESSION = re.compile(r"'(\{\{.*\}\})'$", re.MULTILINE)
 # Values of the chart that become a file for the scheduler. An entry has the name of the value, the name of the file and

@@ -103,8 +103,8 @@ def _copied(source: Path, folder: Path) -> Path:
 
 
 def _unpack(file: Path, folder: Path) -> Path:
-    """Unpack the archive into the folder, and return the folder. Raises PhalanxError if the archive has a file that no
-    backup has, because an archive may contain any path."""
+    """Unpack the archive into the folder, and return the folder. Raises PhalanxError if the archive has a file that is
+    not part of a backup, because such a file could have any path."""
     with tarfile.open(file, mode="r:gz") as archive:
         for member in archive:
             if member.name not in _NAMES or not member.isfile():

@@ -44,8 +44,8 @@ async def cordon(connection: Connection, nodes: list[str]) -> None:
 
 
 async def uncordon(connection: Connection) -> None:
-    """Mark the nodes as schedulable that `cordon` marked as unschedulable. If `phalanx up` was killed while it ended
-    pods, such nodes still exist at its next start."""
+    """Undo `cordon`: mark its nodes as schedulable again. If `phalanx up` was killed while it ended pods, such nodes
+    still exist at its next start."""
     for node in (await connection.list(NODES))["items"]:
         if _CORDONED in (node["metadata"].get("annotations") or {}):
             change = {"metadata": {"annotations": {_CORDONED: None}}, "spec": {"unschedulable": None}}

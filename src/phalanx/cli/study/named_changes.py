@@ -1,4 +1,4 @@
-"""Convert the changes that options of `phalanx whatif` name to events: deleted objects, and added nodes."""
+"""Convert changes to events: the deleted objects and added nodes that are given as options of `phalanx whatif`."""
 
 from __future__ import annotations
 

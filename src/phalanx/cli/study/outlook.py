@@ -23,8 +23,8 @@ COLUMNS = ("JOB", "QUEUE", "NOW", "BEFORE", "AFTER", "DIFFERENCE", "PREEMPTED BY
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prospect:
-    """The simulated course of a job without the changes (`before`) and with them (`after`); None if the job does not
-    exist in this simulation."""
+    """The simulated course of a job without the changes (`before`) and with them (`after`). A course is None if the job
+    does not exist in that simulation."""
 
     job: str
     before: Course | None

@@ -51,8 +51,8 @@ def require_valid(name: str, spec: Mapping[str, object]) -> None:
 
 
 def tree_faults(name: str, queues: Iterable[Object], flavors: Iterable[Object]) -> list[str]:
-    """Return the configuration errors in the queue tree because of which the queue would start no jobs, in a cluster
-    with these Queue and Flavor objects."""
+    """Return the configuration errors that would prevent the queue from starting jobs, in a cluster with these Queue
+    and Flavor objects. The errors may be in other queues of the tree."""
     events: list[Event] = [PolicySeen(Policy())]
     for obj in flavors:
         events.append(FlavorSeen(read_flavor(obj["metadata"]["name"], obj.get("spec") or {})))

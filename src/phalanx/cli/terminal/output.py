@@ -89,7 +89,7 @@ def print_json_line(value: object) -> None:
 
 
 def _encoded(value: object) -> bytes:
-    """Return the value as JSON. Amounts of parts of GPUs are fractions, which JSON does not have."""
+    """Return the value as JSON. An amount such as a third of a GPU is a fraction, for which JSON has no type."""
     return msgspec.json.encode(value, enc_hook=_number)
 
 

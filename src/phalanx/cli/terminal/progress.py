@@ -22,7 +22,7 @@ class _Rate(ProgressColumn):
 @contextmanager
 def progress_bar(total: int, what: str = "jobs") -> Iterator[Callable[[int], None]]:
     """Show a progress bar with rate and remaining time on standard error, if that is a terminal. Yield a function that
-    takes the number of finished things. `what`: the plural noun for these things."""
+    takes the number of finished items. `what`: the plural noun for these items."""
     screen = Console(stderr=True)
     columns = (TextColumn("{task.completed:,.0f} of {task.total:,.0f} " + what), BarColumn(), _Rate(what))
     with Progress(

@@ -24,7 +24,8 @@ UNSEEN = "no scheduler has checked it yet; `phalanx up` and `phalanx scheduler -
 class ClusterView:
     """The row of a cluster. `active`: True if jobs are sent to the cluster. `why`: the reason why no jobs are sent.
     `mend`: the solution for the user. `since_s`: the time when the cluster became active or inactive (seconds since the
-    epoch); None if unknown. `figures`: the numbers of its nodes and its amounts, as the scheduler last read them.
+    epoch); None if unknown. `figures`: its numbers of nodes and its amounts of resources, as the scheduler last read
+    them.
     `offer`: its data sets and prices."""
 
     name: str

@@ -135,8 +135,8 @@ def last_entry(ledger: str, job: str) -> JobEntry | None:
 
 
 def changes(entry: JobEntry) -> list[str]:
-    """Return the job's last changes of its reason for waiting, its starts by backfill and its preemptions, one line for
-    each."""
+    """Return one line for each of these events of the job: the last changes of the reason why it waits, the starts by
+    backfill, and the preemptions."""
     reasons = [(change.at_s, change.code) for change in entry.reasons]
     preemptions = [
         (start.end_s, f"preempted by {start.by}" + (f" ({start.rule})" if start.rule else ""))

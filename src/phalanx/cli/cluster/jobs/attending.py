@@ -29,14 +29,14 @@ from phalanx.errors import PhalanxError
 from phalanx.kube.read.labels import COMPLETION_INDEX, DELETED_BY, REASON
 from phalanx.kube.read.workload.batch_job import ELSEWHERE
 
-_POD = "; pod "  # in the message of a Job, this text comes before the cause for which the first pod failed
+_POD = "; pod "  # in the message of a Job, the cause of the first pod's failure follows after this text
 _LOG = "; its log ends:"
 _LINE_CHARS = 120
 # Reasons of Events about a pod whose volumes or network cannot be set up. Source: k8s.io/kubernetes/pkg/kubelet/events
 # and pkg/controller/volume/attachdetach.
 _SETUP_FAILURES = frozenset({"FailedMount", "FailedMapVolume", "FailedAttachVolume", "FailedCreatePodSandBox"})
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x1f\x7f-\x9f]")  # terminal codes, for example for colours
-# with these reasons, a container starts normally
+# the reasons of a container that is still starting normally
 _ON_THE_WAY = frozenset({"ContainerCreating", "PodInitializing"})
 
 
@@ -212,8 +212,8 @@ class _Watch:
         self.news.set()
 
     def see_event(self, change: Change) -> None:
-        """If the Event contains the reason why the Job waits, print it. For a Job of another cluster, only Events
-        contain this reason."""
+        """If the Event contains the reason why the Job waits, print it. For a Job that runs in another cluster, only
+        Events contain this reason."""
         if change.new is not None:
             self.tell(change.new.get("message") or "")
 
@@ -321,7 +321,7 @@ def _see_pod(connection: Connection, watch: _Watch, change: Change) -> None:
 
 
 def _follow_rest(connection: Connection, watch: _Watch, pods: Informer) -> None:
-    """Follow those pods too that the watch has not handled yet, because they started or ended after its last event."""
+    """Also follow the pods that the watch has not handled yet, because they started or ended after its last event."""
     for pod in list(pods.objects.values()):
         _see_pod(connection, watch, Change(kind=PODS, old=None, new=pod))
 
@@ -367,7 +367,7 @@ async def _converse(connection: Connection, watch: _Watch, pod: Object) -> None:
         )
     try:
         screen = await _end_of_log(connection, pod) if tty else b""
-        # an earlier session has sent this line if the log has text
+        # the log has text only after an earlier session has sent this first line
         first = b"" if screen or not waits_for_session(container) else b"\n"
         async with Exec(connection, pod, container["name"], tty=tty, stdin=True) as session:
             await converse(session, at_terminal=tty, screen=screen, first=first)
@@ -378,7 +378,7 @@ async def _converse(connection: Connection, watch: _Watch, pod: Object) -> None:
 
 
 async def _end_of_log(connection: Connection, pod: Object) -> bytes:
-    """Return the last lines of the pod's log, which an earlier session has shown."""
+    """Return the last lines of the pod's log, which an earlier session has already shown."""
     path = PODS.path(pod["metadata"]["namespace"], pod["metadata"]["name"], "log")
     async with connection.stream(path, {"tailLines": str(_SCREEN_LINES)}) as lines:
         return b"\n".join([line async for line in lines])

@@ -57,7 +57,7 @@ _PART_LABELS = (
     JOB_NAME,
 )
 _SHOWN = 8
-_PAST = 500  # similar names are searched among this number of last jobs in the ledger
+_PAST = 500  # the number of last jobs in the ledger that are searched for similar names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,8 +182,8 @@ class Finder:
         return tuple(found)
 
     async def _of_dialect(self, reading: _Reading) -> FoundJob | None:
-        """Return the gang with the name that the user typed, if it is a gang of pods without a Job, grouped by labels
-        of another scheduler; None if there is no such gang."""
+        """Return the gang with the typed name whose pods have no Job, and are grouped by labels of another scheduler.
+        Return None if there is no such gang."""
         if reading.kind:
             return None
         pods = (await self._gangs_of_dialects(reading.namespace)).get(reading.name)
@@ -295,7 +295,7 @@ class Finder:
         return f"{said}{end} `phalanx jobs -A` lists all jobs, `phalanx history` also deleted ones."
 
     def _past_names(self, namespace: str) -> list[str]:
-        """Return the names of those jobs of the namespace that are among the last `_PAST` ended jobs in the ledger."""
+        """Search the last `_PAST` ended jobs in the ledger, and return the names of those in the namespace."""
         if self._ledger is None:
             return []
         from phalanx.ledger.store import Ledger, LedgerError

@@ -36,7 +36,7 @@ class ContainerLog:
     """The log of one container. `uid`: the uid of the pod. `label`: the text in front of each line that identifies the
     pod. `started_s`, `ended_s`: the times when the pod started and ended, in seconds since the epoch; `ended_s` is None
     while the pod exists. `kept`: True if the pod was deleted and the node agent kept its log. `previous`: True for the
-    log of the container's last but one attempt."""
+    log of the container's attempt before the last one."""
 
     namespace: str
     pod: str
@@ -52,7 +52,7 @@ class ContainerLog:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogWishes:
     """The lines that the user wants to see. `tail`: the number of last lines of each container; None for all lines.
-    `since`: the time (RFC 3339) from which on lines are wanted; "" for all lines."""
+    `since`: the time (RFC 3339) of the first wanted line; "" for all lines."""
 
     tail: int | None = None
     since: str = ""
@@ -165,7 +165,7 @@ async def follow_lines(connection: Connection, source: ContainerLog, wishes: Log
 
 
 def before(source: ContainerLog) -> ContainerLog:
-    """Return the log of the same container's last but one attempt."""
+    """Return the log of the same container's attempt before the last one."""
     return replace(source, previous=True)
 
 

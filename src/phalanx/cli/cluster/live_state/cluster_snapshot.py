@@ -26,8 +26,8 @@ class Snapshot:
     """The state of a cluster at one moment, and the plan that the scheduler would make. `events`: the events from which
     the state was built. `gangs`: job id -> the objects of the job. `objects`: all listed objects, by kind and then by
     NAMESPACE/NAME. `wrong`: queue -> the errors in its definition. `now_s`: the time of the snapshot, in seconds since
-    the epoch. `partial`: True if the user may read only one namespace; then no decision is computed, and reasons are
-    read from the objects, where the scheduler writes them. `numbers`: in a partial snapshot, job id -> the numbers that
+    the epoch. `partial`: True if the user may read only one namespace. Then no decision is computed, and the reasons
+    are those that the scheduler wrote into the objects. `numbers`: in a partial snapshot, job id -> the numbers that
     the scheduler publishes for the job's owner. `starts`: the known expected starts; None if they are computed on
     request. `reading`: the settings for reading Jobs in this cluster."""
 
@@ -111,8 +111,8 @@ class Snapshot:
 
     @property
     def resting(self) -> dict[str, Reason]:
-        """Return job id -> the reason that the scheduler wrote, for jobs that would start now according to their
-        objects, but do not (because they back off, for example)."""
+        """Return job id -> the reason that the scheduler wrote, for jobs that do not start although they could start
+        now according to their objects. For example, such a job backs off."""
         starts = [action.job for action in self.plan.actions if isinstance(action, Start)]
         return {job: reason for job in starts if (reason := _written(self.gangs[job])) is not None}
 
@@ -134,7 +134,7 @@ _REQUESTED = ", requested at "
 
 
 def _told(numbers: Object) -> Reason | None:
-    """Return the reason in the figures that the scheduler publishes. This reason names no other job."""
+    """Return the reason in the numbers that the scheduler publishes about a job. This reason names no other job."""
     found = numbers.get("reason")
     return Reason(code=ReasonCode(found["code"]), text=found["message"], numbers=found["numbers"]) if found else None
 

@@ -29,9 +29,9 @@ def think(
     partial: bool = False,
     decides: bool = True,
 ) -> Snapshot:
-    """Build the cluster state from the events of the world, the past runs `runs` and the past usage `usage`; compute a
-    plan for this state; return the snapshot. The world sends no writes, because its writer is not started. `decides`:
-    False for a snapshot without a decision, which is then partial."""
+    """Build the cluster state from the events of the world, the past runs `runs` and the past usage `usage`. Compute a
+    plan for this state, and return both as a snapshot. The world sends no writes, because its writer is not started.
+    `decides`: False for a snapshot without a decision, which is then partial."""
     cluster, policy = Cluster(), policy or Policy()
     told = list(world.events())
     known = max((at for at, event in enumerate(told, 1) if isinstance(event, QueueSeen)), default=0)

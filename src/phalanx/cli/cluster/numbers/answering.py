@@ -210,8 +210,8 @@ def _of_queue(cluster: Cluster, queue: str, asked: set[str]) -> Iterator[JobNumb
 
 
 def _own(cluster: Cluster, queue: str) -> dict[tuple[str, bool], _Sum]:
-    """Return (user, True for waiting jobs) -> the sum of these jobs of the user in the queue. Jobs without a user are
-    left out."""
+    """Return the sums of the jobs of each user in the queue. The key is (user, waiting): `waiting` is True for the sum
+    of waiting jobs and False for the sum of running jobs. Jobs without a user are left out."""
     found = defaultdict[tuple[str, bool], _Sum](_Sum)
     names = (queue, "") if queue == cluster.policy.default_queue else (queue,)
     for record in (cluster.jobs[job] for name in names for job in cluster.jobs_of.get(name, ())):

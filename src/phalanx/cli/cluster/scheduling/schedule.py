@@ -47,11 +47,10 @@ async def schedule(
     step is appended.
     `metrics`: the metrics of this process. `admits`: a function that is called with the mechanism by which this cluster
     prepares new Jobs for their queue. `ledger`: the URL of the ledger that records every job. `alone`: a function that
-    returns True for the spec of a pod with the default scheduler's name if Phalanx binds this pod too; None if another
-    scheduler binds such pods. `views`: the folder of the socket on which API groups are served. `nodes`: the node
-    groups. `rows`: creates the rows and pages of jobs that this socket serves. Raises LeaseLost if another process may
-    have become
-    the leader, and LedgerError."""
+    takes the spec of a pod with the default scheduler's name, and returns True if Phalanx binds this pod too; None if
+    another scheduler binds such pods. `views`: the folder of the socket on which API groups are served. `nodes`: the
+    node groups. `rows`: creates the rows and pages of jobs that this socket serves. Raises LeaseLost if another process
+    may have become the leader, and LedgerError."""
     async with leading(lease):
         leads()
         await _lead(connection, informers, lease, policies, record, metrics, admits, ledger, alone, views, nodes, rows)

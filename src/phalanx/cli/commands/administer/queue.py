@@ -1,5 +1,5 @@
-"""`phalanx queue`: create, edit, drain and delete queues, and show in advance which jobs a change stops or starts
-earlier."""
+"""`phalanx queue`: create, edit, drain and delete queues. Before a change, show which jobs it would stop, and which
+jobs would start earlier."""
 
 from __future__ import annotations
 

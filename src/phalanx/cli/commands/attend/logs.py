@@ -131,7 +131,7 @@ async def _show(connection: Connection, found: FoundJob, lines: LineOptions, *, 
 
 
 async def log_sources(connection: Connection, found: FoundJob, container: str, previous: bool) -> list[ContainerLog]:
-    """Return the logs of the job's last attempt or, with `previous`, of its last but one attempt."""
+    """Return the logs of the job's last attempt or, with `previous`, of the attempt before the last one."""
     live = sources_of(await pods_of(connection, found), found, container) if found.members else []
     uids = {source.uid for source in live}
     kept = [source for source in await kept_sources(connection, found, container) if source.uid not in uids]

@@ -1,4 +1,4 @@
-"""`phalanx login`: make a Unix user a user of the cluster that is shared on this machine."""
+"""`phalanx login`: give a Unix user access to the cluster that is shared on this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""`phalanx jobs`: list running and waiting jobs, since when they run or wait, and why they wait."""
+"""`phalanx jobs`: list running and waiting jobs, with the time since which they run or wait, and the reasons why they
+wait."""
 
 from __future__ import annotations
 

@@ -178,7 +178,8 @@ def apply(api: ApiClient, found: Site, tools: str | None = None) -> list[str]:
     found.keep(before)
     found.tools = before.tools if tools is None else tools
     if found.tools:
-        # before the site is stored: once it names the tools, pods with the tools get a token of their job
+        # do this before the site is stored: as soon as the site names the tools, pods with the tools get a token of
+        # their job
         hold_tokens(api)
     site.store(api, found)
     return label(api, found)

@@ -84,7 +84,7 @@ def node_group(text: str) -> SimulatedGroup:
 
 
 def _offer(text: str, name: str, template: Node, minimum: int, fields: dict[str, str]) -> SimulatedGroup:
-    """Return the group that `fields` describes, and remove the fields that were read from `fields`."""
+    """Return the group that `fields` describes. The fields that were read are removed from the mapping `fields`."""
     most = fields.pop("max", "1000")
     if not most.isdecimal() or not max(1, minimum) <= int(most) <= MOST_NODES:
         raise _wrong(text, f"max={most}: write a number of nodes from {max(1, minimum)} to {MOST_NODES}")
@@ -113,7 +113,7 @@ def _offer(text: str, name: str, template: Node, minimum: int, fields: dict[str,
 
 
 def _read(fields: dict[str, str], names: Mapping[str, str], read: Callable[[str, str], float]) -> dict[str, float]:
-    """Remove the fields that `names` contains from `fields`, and return their values by attribute name. `names`: name
+    """Take the fields in `names` out of the mapping `fields`, and return their values by attribute name. `names`: name
     of a field -> name of the attribute."""
     return {attribute: read(key, fields.pop(key)) for key, attribute in names.items() if key in fields}
 

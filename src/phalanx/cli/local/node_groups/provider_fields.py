@@ -32,7 +32,7 @@ _HINT = "at most 63 letters, digits, `-`, `_` and `.`, beginning and ending with
 
 
 def wrong_key(key: str) -> str:
-    """Return why `key` is not a valid key of a label or taint, or no valid name of a resource; "" if it is valid."""
+    """Return why `key` is not valid as the key of a label or taint, or as the name of a resource; "" if it is valid."""
     prefix, slash, name = key.rpartition("/")
     if not _NAME.fullmatch(name):
         return f"{key!r} is not a key: a key has {_HINT}"

@@ -130,7 +130,7 @@ def _filling(schedule: Schedule) -> dict[str, float]:
 
 
 _done: Synchronized[int] | None = None  # the number of jobs that have ended in all cells; shared by the workers
-# True if the simulations must stop; the value has no lock, because it is read before every scheduling cycle
+# True if the simulations must stop; it has no lock, so that reading it before every scheduling cycle is cheap
 _stop: c_bool | None = None
 
 

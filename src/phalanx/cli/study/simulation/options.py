@@ -228,8 +228,8 @@ def faults_of(said: Sequence[str]) -> Faults | None:
 
 
 def shown(name: str) -> str:
-    """Return the name of the fault for a field of `Faults`: `node-mtbf` for `node_mtbf_s`, but `slow-start-time` for
-    `slow_start_s`, because `slow-start` is a probability."""
+    """Return the name that options use for a field of `Faults`: `node-mtbf` for `node_mtbf_s`, but `slow-start-time`
+    for `slow_start_s`, because `slow-start` is a probability."""
     plain = name.removesuffix("_s")
     return (plain + "-time" if plain != name and plain in _CHANCES else plain).replace("_", "-")
 

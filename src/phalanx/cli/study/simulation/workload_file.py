@@ -119,7 +119,7 @@ def _tasks(said: Fields, at: int) -> list[Task]:
 
 
 def _worth(said: Fields) -> Worth:
-    """Return the worth of a job: pairs (t, value), sorted by t: a job that ends within t seconds has this value."""
+    """Return the worth of a job as pairs (t, value), sorted by t. A job that ends within t seconds has this value."""
     found = []
     for within, value in said.weights("worth"):
         path = (*said.path, "worth", within)
@@ -314,7 +314,7 @@ def _numbers(value: object, path: tuple[str | int, ...]) -> list[float]:
 
 
 def _length(value: object, path: tuple[str | int, ...]) -> float:
-    """Return a number. For a text with a duration, return the number of seconds."""
+    """Return a number. If the value is a duration as text, return the number of seconds."""
     return duration_s(value, path)
 
 

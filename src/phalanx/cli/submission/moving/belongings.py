@@ -28,8 +28,8 @@ _KIND_OF = {kind.name: kind for kind in (*FRAMEWORK_KINDS, JOBS, PODS, SECRETS)}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Belonging:
-    """An object that belongs to moving jobs. `owners`: (kind, name) of each owner of the object that moves as well;
-    owners are in the same namespace."""
+    """An object that belongs to moving jobs. `owners`: (kind, name) of those owners of the object that move too. Owners
+    are in the same namespace as the object."""
 
     kind: Kind
     obj: Object

@@ -1,8 +1,8 @@
 """Choose the jobs of a cluster that move, and give the reasons why the other jobs stay.
 
-Only waiting jobs move. A met dependency is removed from the copy of a job, because the target cluster does not have the
-ended job that met it. If a job stays, all jobs that depend on it stay too, and so do the waiting jobs on which it
-depends. So no dependency ever connects jobs in two clusters.
+Only waiting jobs move. If a dependency of a job is already met, it is removed from the copy of the job, because the
+target cluster does not have the ended job that met it. If a job stays, all jobs that depend on it stay too, and so do
+the waiting jobs on which it depends. So no dependency ever connects jobs in two clusters.
 """
 
 from __future__ import annotations

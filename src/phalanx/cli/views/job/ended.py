@@ -41,7 +41,8 @@ def ended_views(snapshot: Snapshot) -> list[JobView]:
 
 
 def _ended(snapshot: Snapshot, kind: Kind, obj: Object, pods: Sequence[Object]) -> JobView | None:
-    """Return the view of an object's job if it has ended and is in a queue. `pods`: the pods that the object owns."""
+    """Return the view of the job to which the object belongs, if the job has ended and is in a queue. `pods`: the pods
+    that the object owns."""
     forms = adapters(kind, obj)
     queue = _queue_of(snapshot, forms[0], obj) if forms else None
     if queue is None:

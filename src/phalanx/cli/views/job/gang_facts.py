@@ -80,8 +80,8 @@ def _suspended_s(obj: Object) -> float:
 
 
 def effective_limit_s(snapshot: Snapshot, record: JobRecord) -> float | None:
-    """Return the time limit of the job, or else the default of its queue. If the limit at the start of a started job
-    was shorter, return that limit."""
+    """Return the time limit of the job, or else the default of its queue. If a started job had a shorter limit when it
+    started, return that limit."""
     job, gang = record.job, snapshot.gangs.get(record.job.id)
     if str(record.phase) == "queued":
         known = snapshot.cluster.queue_of(job) in snapshot.cluster.queues

@@ -35,7 +35,7 @@ StateName = Literal["queued", "promised", "starting", "running", "stuck", "stopp
 MANY_JOBS = 200  # with more live jobs, commands compute no forecast
 GANG = "Gang"  # the kind of a job that consists of several objects
 RUNS = ("running", "stuck")  # states that count against the time limit of a job
-_TOGETHER = frozenset({"queued", "complete", "failed"})  # tasks of an array in the same of these states share a line
+_TOGETHER = frozenset({"queued", "complete", "failed"})  # a line stands for an array's tasks in one of these states
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,8 +141,8 @@ def _together(tasks: Sequence[JobTableRow]) -> JobTableRow:
 
 
 def _left(row: JobTableRow, now_s: float) -> str:
-    """Return the remaining time of a running job within its time limit, or the time limit of another job; "" without a
-    limit."""
+    """For a running job, return how much of its time limit is left. For other jobs, return the time limit. Return ""
+    without a limit."""
     if row.limit_s is None:
         return ""
     return duration(row.since_s + row.limit_s - now_s if row.state in RUNS else row.limit_s)

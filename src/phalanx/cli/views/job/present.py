@@ -1,4 +1,4 @@
-"""Wrap the scheduler's present state in a snapshot, the data for rows and pages of jobs.
+"""Wrap the scheduler's present state in a snapshot, from which the rows and pages of jobs are computed.
 
 `ServedViews` calls `snapshot` for each response that it computes."""
 

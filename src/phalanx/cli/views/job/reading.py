@@ -70,7 +70,7 @@ def _live(snapshot: Snapshot, record: JobRecord, reason: Reason | None, soon: bo
     stuck = _why_stuck(snapshot, record)
     waits = gang is not None and waits_elsewhere(gang, snapshot.objects)
     reason = reason or job.blocked
-    # in this case the roles count only existing pods
+    # while a gang waits for members, its roles count only the pods that exist
     if reason is not None and reason.code is ReasonCode.WAITING_FOR_MEMBERS:
         wanted = max(wanted, int(reason.numbers.get("wanted", 0)))
     return JobView(

@@ -9,8 +9,8 @@ The namespace `-` selects all namespaces. RBAC controls the access: the verb `ge
 `jobs/page`. Reasons name other jobs, so only users who may see all jobs should have these rights. All users may read
 `queues/summary` and `jobs/reason`.
 
-The scheduler cannot decide while it computes a response. So a response is reused for ten times the duration of its
-computation. After the submission of another job, it is reused only for once this duration.
+The scheduler cannot decide while it computes a response. So a response is used again for ten times as long as its
+computation took. If another job was submitted since, the response is only used for as long as its computation took.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from phalanx.errors import PhalanxError
 log = logging.getLogger(__name__)
 
 SELF = Kind(group="authentication.k8s.io", plural="selfsubjectreviews", name="SelfSubjectReview", namespaced=False)
-# Limits for the output of a job: the number of lines of each container that is read first, and the maximum numbers of
+# Limits for the output of a job: how many last lines of each container are read first, and the maximum numbers of
 # lines, of logs, and of characters in a line.
 _TAIL, _MOST_LINES, _MOST_LOGS, _LINE_CHARS = 200, 2000, 64, 2000
 _READING_S = 20.0
@@ -150,7 +150,7 @@ def _measured(metrics: Object) -> tuple[str, list[float], list[float]]:
 
 
 async def admitted(connection: Connection, credential: Credential, ledger: str | None) -> Viewer | None:
-    """Request the user of this credential from the API server, and return the viewer; None if the server refuses the
+    """Ask the API server to which user this credential belongs, and return the viewer; None if the server refuses the
     credential. `connection`: the connection of the dashboard's process. Raises PhalanxError if the API server does not
     answer."""
     try:

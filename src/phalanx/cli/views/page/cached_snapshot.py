@@ -33,8 +33,8 @@ def snapshot_of(
     decides: bool = True,
 ) -> Snapshot:
     """Return a snapshot: the cluster state that these objects describe, and the plan of one scheduling cycle for this
-    state. `partial`: True if the user may read only one namespace. `decides`: if False, no plan is computed, and
-    reasons are read from the objects, where the scheduler writes them."""
+    state. `partial`: True if the user may read only one namespace. `decides`: if False, no plan is computed, and the
+    reasons are those that the scheduler wrote into the objects."""
     nowhere = Connection("http://nowhere.invalid", headers={}, tls=None)  # this connection never sends a request
     caches = {kind: Informer(nowhere, kind) for kind in objects}
     with _quiet(partial):

@@ -39,13 +39,13 @@ log = logging.getLogger(__name__)
 
 _PAUSE_S = 1.0  # the shortest pause between two states
 _IDLE_S = 10.0  # the longest pause between two states. Even without a change in the cluster, times and the Lease change
-_STATE_PART = 0.25  # the largest part of the time in which states are computed
+_STATE_PART = 0.25  # states are computed for at most this fraction of the time
 # if there are more jobs than this, no scheduling cycle is computed for some states, and the page shows the reasons from
 # the last forecast
 MANY_JOBS = 1000
 _FORECAST_S = 30.0  # the shortest pause between two forecasts, unless they are fast
-_CHEAP_FORECAST_S, _CHEAP_S = 3.0, 0.5  # the pause after a forecast that took no longer than `_CHEAP_S`
-_FORECAST_PART = 0.2  # the largest part of the time in which forecasts are computed
+_CHEAP_FORECAST_S, _CHEAP_S = 3.0, 0.5  # pause after a forecast, if it took at most `_CHEAP_S`
+_FORECAST_PART = 0.2  # forecasts are computed for at most this fraction of the time
 _LISTING_S = 120.0
 
 T = TypeVar("T")
