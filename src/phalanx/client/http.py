@@ -95,7 +95,7 @@ class Http:
     ) -> AsyncIterator[tuple[HttpAnswer, AsyncIterator[bytes]]]:
         """Send a GET request, and yield the response and the chunks of its body as they arrive. `quiet_timeout_s`:
         after this time without data, the connection counts as lost."""
-        channel = await self._connect()  # not from the pool, because a stream occupies it for minutes
+        channel = await self._connect()  # a new connection, because a stream occupies it for minutes
         try:
             answer = await channel.begin(self._request("GET", target, head, b""), timeout_s)
             yield answer, channel.chunks(quiet_timeout_s)
@@ -264,7 +264,7 @@ class _Channel(asyncio.Protocol):
     # --- callbacks of the transport and the parser ----------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's class has the methods but not the base class
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's transport is no subclass, but has the methods
 
     def data_received(self, data: bytes) -> None:
         self.heard = True

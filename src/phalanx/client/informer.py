@@ -329,11 +329,11 @@ class Informer:
                 self.forget(obj)
             case "ERROR":
                 if int(obj.get("code") or 0) >= 500:
-                    if self._listed is not None:  # with an old etcd, the API server fails every such watch
+                    if self._listed is not None:  # with an old etcd, each watch that begins with all objects fails
                         self._connection.lists_by_watch = False
                     raise ApiUnknown(obj.get("message") or "the watch broke")
                 raise ApiRefusal(obj.get("code", 0), obj.get("reason", ""), obj.get("message", ""))
-            case _:  # a bookmark has only a version
+            case _:  # a bookmark, which contains only a resource version
                 if self._listed is not None and _INITIAL in (obj["metadata"].get("annotations") or {}):
                     self._version = obj["metadata"]["resourceVersion"]
                     self._complete()
@@ -358,7 +358,7 @@ class Informer:
         subscribers."""
         try:
             subscriber(change)
-        except Exception:  # a defect of the subscriber
+        except Exception:  # a bug in the subscriber
             obj = change.new or change.old
             key = "" if obj is None else key_of(obj)
             log.exception(

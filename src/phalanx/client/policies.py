@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 
 from phalanx.client.kind import Kind
 
-Made: TypeAlias = tuple[Kind, dict[str, Any]]  # an object with its kind
+Made: TypeAlias = tuple[Kind, dict[str, Any]]  # the kind of an object, and the object
 
 
 def _kind(plural: str, name: str) -> Kind:

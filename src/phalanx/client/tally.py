@@ -87,7 +87,7 @@ class Tally:
 
     def __init__(self) -> None:
         self.calls: dict[Call, Counter[int]] = {}  # call -> status (0: no response) -> count
-        self.seconds: dict[Call, Spread] = {}  # call -> its durations; watches are left out
+        self.seconds: dict[Call, Spread] = {}  # call -> a histogram of its durations, without watches
         self.in_flight = 0
         self.fills: Counter[Call] = Counter()  # call -> the number of lists that filled a cache
         self.answered_s: float | None = None

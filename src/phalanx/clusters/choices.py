@@ -57,7 +57,7 @@ from phalanx.model.event import Event, NodeSeen
 from phalanx.model.reason import Reason, ReasonCode
 
 LATE_S = 300.0  # a job is not sent to a cluster while it would have to wait there for longer than this
-SOON_S = 60.0  # start times are compared in steps of this length
+SOON_S = 60.0  # start times are rounded down to a multiple of this before they are compared
 SEEN_BY_THE_CORE: Final = frozenset({ReasonCode.NO_ROOM, ReasonCode.PREEMPTING})
 
 
@@ -198,7 +198,7 @@ class Choices:
     # --- the choice -------------------------------------------------------------------------------------------------
 
     def choose(self, sought: Sought) -> ClusterChoice:
-        """Return the choice for a waiting gang."""
+        """Return the clusters to which a waiting gang may be sent, or the reason why it is not sent yet."""
         self._waiting[sought.gang] = None
         equals = self._registered(sought) if self._asks else None
         known = self._clusters()
@@ -232,7 +232,8 @@ class Choices:
             self._equals.pop((equals.namespace, equals.text), None)
 
     def renew(self) -> None:
-        """Have every waiting gang read again, because a cluster's offer may have changed."""
+        """Let the manager read every waiting gang again, because the prices or the data of a cluster may have
+        changed."""
         for gang in list(self._waiting):
             self._changed(gang)
 
@@ -287,7 +288,7 @@ class Choices:
     # --- questions to workers ---------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Ask the workers, until cancelled."""
+        """Ask the workers when they would start the waiting gangs, until cancelled."""
         self._asks = True
         asking: dict[str, asyncio.Task[None]] = {}
         self.renew()
@@ -359,7 +360,7 @@ class FiguredClusters:
         self._sent: dict[str, dict[str, int]] = {}  # cluster -> the sum of the requests of jobs that were sent there
 
     def join(self, world: ManagerWorld) -> None:
-        """Do nothing, because no events about a snapshot occur."""
+        """Do nothing, because the objects of a snapshot never change."""
 
     def saw(self, gang: GangLifecycle) -> None:
         """Add the requests of a gang that was sent to a worker. The caller calls this method once for each gang of a

@@ -23,7 +23,7 @@ _RETRY_S = 2.0  # the pause before the next attempt to write the list
 
 
 async def keep_sending_queues(api: Connection, informers: Callable[[Kind], Informer]) -> None:
-    """Keep the list up to date, until cancelled."""
+    """Keep the list of sending queues up to date, until cancelled."""
     changed = asyncio.Event()
     for kind in _READ:
         informers(kind).subscribe(lambda _: changed.set())

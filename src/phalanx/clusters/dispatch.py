@@ -52,11 +52,11 @@ class Dispatcher:
     # --- the interface for the world --------------------------------------------------------------------------------
 
     def join(self, world: ManagerWorld) -> None:
-        """Report events about sent jobs to this world from now on."""
+        """From now on, report events about sent jobs to this world (the scheduler's interface to the cluster)."""
         self.manager.world, self.fleet.wake = world, world.wake
 
     def events(self) -> Sequence[Event]:
-        """Return the events about nodes since the last call."""
+        """Return the events about nodes of workers that occurred since the last call."""
         return self.fleet.events()
 
     def saw(self, gang: GangLifecycle) -> None:

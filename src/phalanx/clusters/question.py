@@ -101,7 +101,7 @@ def path_of(namespace: str) -> str:
 
 
 def read_question(text: str) -> StartQuestion:
-    """Return the question in the text. Raises ValueError."""
+    """Parse the text of a question. Raises ValueError."""
     asked = msgspec.json.decode(text[: _LONGEST + 1], type=StartQuestion)
     if not asked.pods or any(each.count < 1 for each in asked.pods):
         raise ValueError("it requests no pods")
@@ -146,7 +146,7 @@ def _span(seconds: float) -> str:
 PRICE: Final = "phalanx.dev/cluster-price"
 DATA_PREFIX: Final = "data.phalanx.dev/"
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
-_UNITS: Final = {CPU: 1000, MEMORY: 2**30, "ephemeral-storage": 2**30}  # the amount to which a price applies
+_UNITS: Final = {CPU: 1000, MEMORY: 2**30, "ephemeral-storage": 2**30}  # resource -> the amount that its price is for
 _MOST_NAMES = 32
 
 
@@ -170,7 +170,7 @@ class ClusterOffer:
 
 
 def offer_of(cluster: Mapping[str, Any]) -> ClusterOffer:
-    """Return the offer of a MultiKueueCluster."""
+    """Return the prices and the data that a MultiKueueCluster offers."""
     meta = cluster["metadata"]
     said = (meta.get("annotations") or {}).get(PRICE) or ""
     held = (meta.get("labels") or {}).items()
@@ -198,7 +198,7 @@ def _price(text: str) -> float | None:
 
 
 def data_names(text: str) -> tuple[str, ...]:
-    """Return the names in a job's comma-separated list of data. Raises ValueError."""
+    """Return the names of data sets in the comma-separated list of a job. Raises ValueError."""
     names = tuple(dict.fromkeys(filter(None, map(str.strip, text.split(",")))))
     if (bad := next((name for name in names if not _NAME.fullmatch(name)), None)) is not None:
         raise ValueError(f"{bad[:60]!r} is not a valid name of data: use letters, digits, '-', '_' and '.', at most 63")

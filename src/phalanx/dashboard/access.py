@@ -27,7 +27,7 @@ _WORD_S = 600.0  # the time for which the one-time key of the page is valid
 _IDLE_S = 7 * 86_400.0  # a session without a request for this time ends
 _MOST_SESSIONS = 200
 MOST_STREAMS = 16  # the maximum number of open streams of a session
-_LOOKS = (".css", ".woff2", ".svg")  # these files need no session, because the sign-in page uses them too
+_LOOKS = (".css", ".woff2", ".svg")  # files with these endings need no session, because the sign-in page uses them too
 
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -47,7 +47,7 @@ Action: TypeAlias = Literal["cancel", "hold", "release", "nice"]
 
 
 class SessionEnded(PhalanxError):
-    """The error if the viewer's credentials are no longer valid."""
+    """Raised if the viewer's credentials are no longer valid."""
 
 
 class ViewerConnection(Protocol):
@@ -89,7 +89,7 @@ class LoginSession:
 
     `namespaces`: the namespaces whose jobs the viewer may list now; None stands for all namespaces. `reviewed_s`,
     `asked`: the time at which the viewer's rights were last read, and the namespaces for which they were read. `board`:
-    the page's state for this session; None if its viewer may see all names.
+    the state of the page without the names that this viewer may not see; None if the viewer may see all names.
     `streams`: the number of streams that the session has open. `unseen`: the number of states that were published since
     the session last had an open stream. `reading`: whether the output of a job is being read. `asking`: whether a
     question about a possible change is being answered. `acting`: whether an action is being carried out. `measuring`:
@@ -138,7 +138,7 @@ class Door(Protocol):
         """The routes for signing in and out. They need no session."""
 
     def listen(self, port: int) -> None:
-        """Note that the server listens at this port of the loopback address."""
+        """Store the port of the loopback address at which the server listens."""
 
     def refused(self, request: web.Request) -> str:
         """Return why the request is refused, whether or not it has a session; "" if it is not refused."""
@@ -178,14 +178,14 @@ class Sessions:
         return secret
 
     def find(self, secret: str) -> LoginSession | None:
-        """Return the session of the secret."""
+        """Return the session that has this secret; None if there is none."""
         found = self._known.get(secret)
         if found is not None:
             found.used_s = self._clock()
         return found
 
     def end(self, secret: str) -> None:
-        """End the session of the secret, if there is one."""
+        """End the session that has this secret, if there is one."""
         found = self._known.pop(secret, None)
         if found is not None and found.viewer.agent is not None:
             task = asyncio.ensure_future(found.viewer.agent.close())
@@ -214,7 +214,7 @@ class Doorkeeper:
         self._word_until_s = clock() + _WORD_S
 
     def listen(self, port: int) -> None:
-        """Note that the server listens at this port of the loopback address."""
+        """Store the port of the loopback address at which the server listens."""
         self.port = port
         self._hosts = frozenset({f"127.0.0.1:{port}", f"localhost:{port}"})
 

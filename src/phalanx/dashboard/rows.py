@@ -189,7 +189,7 @@ class PageState:
     played: Mapping[str, PlayedRow] = field(default_factory=dict)
 
     def sections(self) -> dict[str, Mapping[str, msgspec.Struct]]:
-        """Return the rows by section."""
+        """Return name of a section of the page -> its rows."""
         return {name: getattr(self, name) for name in SECTIONS}
 
 
@@ -222,7 +222,7 @@ def state_from(whole: Mapping[str, object]) -> PageState:
     )
 
 
-KEPT = 128  # the maximum number of changes that the server keeps
+KEPT = 128  # the number of latest changes of the page's state that the server keeps
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ _MOST_ANSWERS = 200
 _MOST_PAST_S = 31 * 86_400.0
 MOST_NICE = 1_000_000
 _UNSEEN = 30  # the maximum number of states that are published for a session without an open stream
-_SMALL = 1024  # shorter answers are not compressed
+_SMALL = 1024  # shorter responses are not compressed
 _TYPES = {
     ".html": "text/html",
     ".css": "text/css",
@@ -64,7 +64,7 @@ class StateSource(Protocol):
     """The source of data about ended jobs, and of answers about expected starts."""
 
     async def past(self, from_s: float, to_s: float) -> Sequence[PastRow]:
-        """Return the runs that have ended and overlap this interval."""
+        """Return the ended runs of jobs that overlap this interval."""
 
     async def history(self, job: str) -> Sequence[tuple[float, str]]:
         """Return the reasons for which the job was pending, the earliest first, each as (begin, reason code)."""
@@ -109,7 +109,7 @@ class Page:
         self.board.publish(state)
         for session in self.door.sessions:
             session.unseen = 0 if session.streams else session.unseen + 1
-            if session.unseen > _UNSEEN:  # the browser has disconnected; if it reconnects, it gets a new board
+            if session.unseen > _UNSEEN:  # the browser has disconnected; if it reconnects, its state is computed again
                 session.board = None
             elif session.board is not None:
                 session.board.publish(session.redaction.state(_seen_by(state, session)))
@@ -121,7 +121,8 @@ class Page:
         return frozenset(job.partition("/")[0] for job in jobs)
 
     def board_of(self, session: LoginSession) -> Board:
-        """Return the board for this session, with the names that its viewer may see."""
+        """Return the page's state and its changes (a `Board`) with the names that the viewer of this session may
+        see."""
         if session.namespaces is None:
             return self.board
         if session.board is None:

@@ -134,7 +134,7 @@ REVIEWS: Final = Kind(
     group="authorization.k8s.io", plural="subjectaccessreviews", name="SubjectAccessReview", namespaced=False
 )
 COUNTS_S, KEPT = 10.0, 1000
-Verdict = tuple[bool, str]  # allowed; the reason, as the authorizer wrote it
+Verdict = tuple[bool, str]  # (True if the request is allowed, the authorizer's reason)
 
 
 class DelegatedAuthorizer:
@@ -277,7 +277,7 @@ def _strict() -> ssl.SSLContext:
 
 @dataclass(slots=True)
 class _Served:
-    """The resources that discovery lists (`Catalogue`). The list never changes."""
+    """A fixed catalogue: API discovery always lists these resources."""
 
     resources: Sequence[Resource]
     generation: int = 0

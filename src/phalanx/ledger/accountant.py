@@ -27,7 +27,7 @@ _NOT_ELIGIBLE = {
     ReasonCode.HELD,
     ReasonCode.WAITING_FOR_MEMBERS,
 }
-GANG = "Gang"  # the kind of a job that several objects form
+GANG = "Gang"  # the kind of a job that consists of several objects
 _ENDS = {Outcome.SUCCEEDED: State.COMPLETED, Outcome.FAILED: State.FAILED, Outcome.DELETED: State.CANCELLED}
 
 
@@ -81,7 +81,7 @@ class Accountant:
         self.live: dict[str, JobEntry] = {entry.job: entry for entry in known}
         self._inherited = set(self.live)
         self._sizes: dict[str, tuple[Mapping[str, int], ...]] = {}  # job id -> the requests of one pod, by role
-        self._preempted: dict[str, tuple[str, str]] = {}  # job id -> (its preemptor, the rule)
+        self._preempted: dict[str, tuple[str, str]] = {}  # preempted job -> (its preemptor, the rule that allowed it)
         self._accounts = Accounts()
         self._changed: dict[str, JobEntry] = {}  # uid -> changed entry
 

@@ -29,7 +29,7 @@ from phalanx.model.plan import Plan
 
 log = logging.getLogger(__name__)
 
-_WAIT_S = 1.0  # the longest time that a start waits for the ledger
+_WAIT_S = 1.0  # the longest time for which the start of a job waits for the ledger
 _AGAIN_S = (0.2, 1.0, 5.0)
 _STOP_S = 5.0  # the time limit for the last write
 
@@ -131,7 +131,8 @@ class Accounted:
     def __init__(
         self, world: AccountedWorld, ledger: Ledger, look: Look, now_s: Callable[[], float] = time.time
     ) -> None:
-        """Read the live entries and the last run times. Raises LedgerError."""
+        """Read the entries of live jobs, and the run times of the last ended jobs, from the ledger. Raises
+        LedgerError."""
         self._world = world
         self.accountant = Accountant(look, now_s, ledger.live())
         self._runs = list(past_runs(ledger.ended(MOST)))

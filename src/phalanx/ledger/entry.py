@@ -32,7 +32,7 @@ class State(StrEnum):
     """The state of a job or of one of its starts."""
 
     PENDING = "PENDING"
-    CONFIGURING = "CONFIGURING"  # the start is decided, but not all pods are bound yet
+    CONFIGURING = "CONFIGURING"  # the start of the job is decided, but not all of its pods are bound yet
     RUNNING = "RUNNING"
     COMPLETED = "COMPLETED"
     FAILED = "FAILED"
@@ -52,7 +52,7 @@ LIVE = frozenset({State.PENDING, State.CONFIGURING, State.RUNNING})
 
 
 def url_of(file: Path) -> str:
-    """Return the URL of a ledger in a file."""
+    """Return the URL of the ledger in this file."""
     return f"sqlite:///{file}"
 
 
@@ -169,7 +169,7 @@ class JobEntry:
         return max(0.0, next(end for end in ends if end is not None) - self.start_s)
 
     def held_s(self, now_s: float) -> float:
-        """Return for how many seconds the job had allocations, summed over its starts."""
+        """Return the number of seconds for which the job had allocated nodes, summed over its starts."""
         ends = ((start, start.end_s if start.end_s is not None else self.end_s) for start in self.starts)
         return sum(max(0.0, (now_s if end is None else end) - start.at_s) for start, end in ends)
 

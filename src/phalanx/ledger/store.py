@@ -34,7 +34,7 @@ _RENEWED = (
     "reason",
     "preemptor",
     "rule",
-)  # columns that are updated while a start lasts
+)  # the columns of a start that change while the job runs
 _DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg", "sqlite": "sqlite"}
 
 
@@ -192,7 +192,7 @@ def _job_row(entry: JobEntry) -> dict[str, object]:
     rest = ("waits_for", "end_s", "exact_end", "exit_code", "signal", "cause", "number")
     return {
         **{name: _storable(getattr(entry, name)) for name in (*same, *rest)},
-        "pods": min(entry.pods, _INT32),  # a job of several roles may request more
+        "pods": min(entry.pods, _INT32),  # the pods of all roles together may be more
         "user_name": _storable(entry.user),
         "group_name": _storable(entry.group),
         "state": str(entry.state),

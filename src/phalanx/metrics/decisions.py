@@ -34,7 +34,7 @@ class MeasuredWorld(Protocol):
 
 
 class Decisions:
-    """The figures since the process became the leader.
+    """The counts of decisions since the process became the leader.
 
     `made`: decisions by (action, queue). `pods`: pods that got a node, by queue. `refused`: starts that the API server
     or the simulator refused, by reason code. `ended`: ended jobs by (outcome, queue). `waited_s`: the wait of started

@@ -25,8 +25,8 @@ from phalanx.providers.provider import ProviderError, Requested, Status
 
 log = logging.getLogger(__name__)
 
-SCHEDULER_NAME = "phalanx-node-request"  # the schedulerName of these pods; no scheduler has this name
-GROUP, REQUEST = "phalanx.dev/node-request-group", "phalanx.dev/node-request"  # labels: group; first node of a request
+SCHEDULER_NAME = "phalanx-node-request"  # the schedulerName of pods that request nodes; no scheduler has this name
+GROUP, REQUEST = "phalanx.dev/node-request-group", "phalanx.dev/node-request"  # pod labels: group; request's first node
 GIVEN_UP = {"NotTriggerScaleUp", "FailedScheduling"}  # the Event reasons of an autoscaler that adds no node
 MESSAGE = "Phalanx requests a node for a job that waits"
 _WRITES = 16  # the maximum number of concurrent writes

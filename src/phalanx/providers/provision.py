@@ -49,12 +49,12 @@ class Provisioning:
         return news
 
     def apply(self, action: RequestNodes | ReleaseNodes) -> None:
-        """Execute the action in the background."""
+        """Add a request or release of nodes to the calls of its group; the call is made in the background."""
         if (line := self._lines.get(action.group)) is not None:
             line.add(action)
 
     async def run(self) -> None:
-        """Make the calls, until cancelled."""
+        """Make the calls to the providers, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for line in self._lines.values():
                 tasks.create_task(line.run())
@@ -65,7 +65,8 @@ class Provisioning:
 
 
 class GroupCalls:
-    """The calls for one group. `tell`: a function that reports an event."""
+    """Makes the calls to the provider of one node group, one after the other. `tell`: a function that reports an
+    event."""
 
     def __init__(
         self, group: NodeGroup, provider: Provider, now_s: Callable[[], float], tell: Callable[[Event], None]
@@ -81,7 +82,7 @@ class GroupCalls:
         self._actions.put_nowait(action)
 
     async def run(self) -> None:
-        """Report nodes that were requested before, then make the calls, until cancelled."""
+        """Report the nodes that an earlier process requested. Then make the calls to the provider, until cancelled."""
         await self._resume()
         while True:
             try:

@@ -47,7 +47,7 @@ from phalanx.model.reason import NEVER, ReasonCode, StartForecast
 from phalanx.state.cluster import Cluster, time_limit_s
 from phalanx.state.run_times import Window
 
-MOST_LATER = 256  # the maximum number of jobs that are submitted during one play
+MOST_LATER = 256  # the maximum number of jobs that are submitted during one play (simulation)
 
 
 def later_jobs(cluster: Cluster, now_s: float, plays: int) -> Iterator[Iterator[Job]]:
@@ -93,9 +93,9 @@ def resubmitted(job: Job, number: int, at_s: float) -> Job:
     )
 
 
-STEPS = 2_000  # the maximum number of cycles in one play
+STEPS = 2_000  # the maximum number of scheduling cycles in one play (simulation)
 PLAYS, FEWEST_PLAYS = 15, 5
-FEW_JOBS = 1000  # with more live jobs than this there are fewer plays
+FEW_JOBS = 1000  # with more live jobs, a forecast makes fewer simulations
 # Reasons that stay the same in every play, because queues and nodes do not change in it.
 LASTING = NEVER | {
     ReasonCode.QUEUE_UNKNOWN,
@@ -155,7 +155,7 @@ def of_plays(starts: Sequence[float], latest_s: float, after: str, now_s: float)
     `after`: the job's start in the first play, and the job whose end made this start possible. `now_s`: the time of
     the forecast (seconds since the epoch)."""
     earliest_s, last_s = nearly_sure(starts, now_s)
-    if starts[-1] <= latest_s:  # in no play does a later job delay this job
+    if starts[-1] <= latest_s:  # later submissions delay this job in no simulation
         last_s = min(last_s, latest_s)
     return StartForecast(
         start_s=quantile(starts, 0.5),
@@ -287,7 +287,7 @@ class ForecastRun:
                 yield Refused(job, record.attempt, record.reason)
 
     def expect_end(self, job: str, started_s: float) -> None:
-        """Add the end of a job that started at `started_s` to the heap."""
+        """Add the end of a job that started at `started_s` to the heap of future ends."""
         record = self.book.jobs[job]
         end_s = started_s + max(0.0, self.run_time_s(record.job, max(0.0, self.now_s - started_s)))
         if end_s < inf:

@@ -26,7 +26,7 @@ _KINDS = {
 
 
 class Messages:
-    """The messages of one package."""
+    """The message classes of one Protobuf package."""
 
     def __init__(self, package: str, table: Table) -> None:
         self._package, self._pool = package, DescriptorPool()

@@ -256,7 +256,7 @@ class GrowingCluster:
         self.bought |= used & self.new.keys()
 
     def price(self) -> float:
-        """Return the price per hour of the nodes that are requested."""
+        """Return the price per hour of the nodes that are requested in this cycle."""
         known = self.cluster.columns.groups.known
         return sum(known[self.new[name]].price_per_hour for name in self.bought)
 
@@ -297,5 +297,5 @@ def new_names(cluster: Cluster, group: NodeGroup, nodes: int) -> Iterator[str]:
 
 
 def request_of(group: NodeGroup, names: Sequence[str], job: str, now_s: float) -> RequestNodes:
-    """Return the request for nodes of the group."""
+    """Return the action that requests these nodes of the group."""
     return RequestNodes(job, group.name, tuple(names), now_s, now_s + group.delay_s, now_s + group.timeout_s)

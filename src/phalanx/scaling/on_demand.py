@@ -43,7 +43,7 @@ def group_for(cluster: Cluster, queue: str, offer: FlavorAssignment) -> NodeGrou
 
 
 def placements_on(gang: Gang, placeholder: str) -> list[Placement]:
-    """Return placements of the gang's minimum on a placeholder."""
+    """Return placements that put the minimum of the gang's pods on a placeholder node."""
     return [
         Placement(role, ordinal, placeholder)
         for role, each in enumerate(gang.roles)
@@ -93,7 +93,7 @@ def held_nodes(cluster: Cluster, draft: Draft, gang: Gang, pods: int) -> list[st
 
 
 def of_size(cluster: Cluster, gang: Gang, role: Role, pods: int) -> Gang:
-    """Return the gang with `pods` pods of its only role."""
+    """Return a copy of the gang, which has one role, with `pods` pods."""
     return cluster.interned.gang((replace(role, count=pods, minimum=pods),), gang.groups, gang.closeness, gang.size)
 
 

@@ -29,7 +29,7 @@ from phalanx.state.cluster import Cluster, minimum_gang
 from phalanx.state.pending.request_class import Blocker, Candidate, Kind, Request, RequestClass
 
 CLASSES = 64  # the maximum number of request classes for which nodes are planned in one cycle
-JOBS = 256  # the maximum number of requests of one class
+JOBS = 256  # the maximum number of requests of one request class
 MOST_PODS = 2048  # the maximum number of pods for which nodes are requested in one cycle
 
 # Nodes for new requests are planned QUIET_S seconds after the last new request, and at the latest LONGEST_S seconds
@@ -138,7 +138,7 @@ class PendingRequests:
             yield Admitted(entry.request, admitted)
 
     def minimum(self, request_class: RequestClass, offer: FlavorAssignment) -> Gang:
-        """Return the gang of the offer without pods above its minimum."""
+        """Return the gang for this offer, without pods above its minimum."""
         return minimum_gang(self.cluster, offer.gang) if request_class.key.kind == Kind.JOB else offer.gang
 
     def may_start_later(self) -> list[RequestClass]:

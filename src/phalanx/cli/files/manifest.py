@@ -58,7 +58,7 @@ class Document:
         """Return the file and line of a field, such as `job.yaml:14`. If the field does not exist, return the line of
         the innermost existing field that would contain it."""
         if not self.lines:
-            return self.file  # a Job that was made from a command line has no lines
+            return self.file  # a Job that was made from a command line has no line numbers
         while path and path not in self.lines:
             path = path[:-1]
         return f"{self.file}:{self.lines.get(path, 1)}"

@@ -102,7 +102,7 @@ async def converse(session: TerminalSession, *, at_terminal: bool, screen: bytes
     input; their echo is not shown."""
     with _raw() if at_terminal else _plain():
         _writer(sys.stdout.fileno())(screen)
-        if at_terminal:  # sent before the first input, because programs read the size at their start
+        if at_terminal:  # send the size before the first input, because programs read it at their start
             await _send_size(session)
         if first:
             await session.write(first)

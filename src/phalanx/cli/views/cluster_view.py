@@ -63,7 +63,7 @@ def view_of(cluster: Object) -> ClusterView:
 
 
 def row(view: ClusterView, now_s: float) -> tuple[str, ...]:
-    """Return the cells of a row."""
+    """Return the cells of the cluster's row in the table."""
     has = view.figures.has
     others = (f"{name} {_of(view, name)}" for name in has if name not in _SHOWN)
     return (
@@ -91,7 +91,7 @@ def table_of(views: Sequence[ClusterView], now_s: float) -> tuple[Sequence[str],
 
 
 def without(cells: tuple[str, ...], at: int) -> tuple[str, ...]:
-    """Return the cells without the cell at index `at`."""
+    """Return the row `cells` without the cell at index `at`."""
     return (*cells[:at], *cells[at + 1 :])
 
 

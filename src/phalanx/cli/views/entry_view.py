@@ -25,7 +25,7 @@ def title(entry: JobEntry) -> str:
 
 
 def row(entry: JobEntry, now_s: float) -> list[str]:
-    """Return the cells of `COLUMNS`."""
+    """Return the cells of the job's row, one for each of `COLUMNS`."""
     begun_s = entry.starts[0].at_s if entry.starts else entry.end_s if entry.end_s is not None else now_s
     asked = _requested(entry)
     code = "" if entry.exit_code is None else str(entry.exit_code)
@@ -176,5 +176,5 @@ def _requested(entry: JobEntry) -> str:
 
 
 def iso_time(at_s: float | None) -> Any:
-    """Return a time in RFC 3339 (UTC); None for None."""
+    """Return a time in RFC 3339 (UTC); None if `at_s` is None."""
     return None if at_s is None else write_moment(at_s)

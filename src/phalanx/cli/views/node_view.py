@@ -71,7 +71,7 @@ def views(snapshot: Snapshot) -> list[NodeView]:
 
 
 def row(view: NodeView) -> list[str]:
-    """Return the cells of `COLUMNS`, with amounts in the form used/allocatable."""
+    """Return the cells of the node's row, one for each of `COLUMNS`. Amounts have the form used/allocatable."""
     amounts = (_share(view, resource) for resource in (CPU, MEMORY, GPU, PODS))
     return [view.name, view.state, *amounts, _users(view.users)]
 

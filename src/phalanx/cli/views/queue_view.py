@@ -111,7 +111,7 @@ def table_of(found: Iterable[QueueView]) -> dict[str, object]:
 
 
 def row(view: QueueView) -> list[str]:
-    """Return the cells of `COLUMNS`."""
+    """Return the cells of the queue's row, one for each of `COLUMNS`."""
     standing = view.standing
     share = f"{standing.share:.2f}" if isfinite(standing.share) else "beyond all"
     return [

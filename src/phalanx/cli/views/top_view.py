@@ -104,7 +104,7 @@ def header(picture: TopPicture) -> str:
 
 
 def node_row(view: NodeView, picture: TopPicture) -> list[str]:
-    """Return the cells of `NODE_COLUMNS`."""
+    """Return the cells of the node's row, one for each of `NODE_COLUMNS`."""
     name, state, cpu, memory, gpu, pods, _ = node_view.row(view)
     if picture.partial:
         cpu, memory, gpu, pods = (_unknown(cell) for cell in (cpu, memory, gpu, pods))
@@ -113,7 +113,7 @@ def node_row(view: NodeView, picture: TopPicture) -> list[str]:
 
 
 def job_cells(view: JobView, picture: TopPicture) -> list[str]:
-    """Return the cells of `JOB_COLUMNS`."""
+    """Return the cells of the job's row, one for each of `JOB_COLUMNS`."""
     row = view.row(None, picture.now_s)
     name, queue, state, pods, since, where = job_view.short_row(row, picture.now_s, with_namespace=True)
     return [

@@ -29,10 +29,10 @@ from phalanx.kube.read.workload.batch_job import BatchJob, original_template
 
 Object = Mapping[str, Any]
 
-JOB = "phalanx.dev/origin-uid"  # the label of a copy with the uid of the job
-START = "phalanx.dev/origin-start"  # the label of a copy that identifies the start of the job
-MANAGER = "phalanx.dev/origin-manager"  # the label of a copy with the uid of the manager's namespace kube-system
-MADE = "phalanx.dev/origin-time"  # the annotation with the time of the copy's creation, by the manager's clock
+JOB = "phalanx.dev/origin-uid"  # label of a copy; its value is the uid of the job
+START = "phalanx.dev/origin-start"  # label of a copy; its value identifies the start of the job
+MANAGER = "phalanx.dev/origin-manager"  # label of a copy; its value is the uid of the manager's namespace kube-system
+MADE = "phalanx.dev/origin-time"  # annotation of a copy: the time of its creation, by the manager's clock
 _NOT_COPIED = frozenset(
     {*labels.WRITTEN, labels.USER, labels.CLUSTER_CHOICE, "kubectl.kubernetes.io/last-applied-configuration"}
 )
@@ -191,7 +191,7 @@ def _emptied(value: object) -> Any:
 
 
 def _change(sendable: Sendable, job: Object, new: dict[str, object]) -> dict[str, object]:
-    """Return the merge patch that replaces the copied part of a status."""
+    """Return a merge patch for the job's status. It replaces the fields that are copied from the status of the copy."""
     old = sendable.status_of(job)
     gone = dict.fromkeys([name for name in old if name not in new])
     replaced = {name: _whole(old.get(name), value) for name, value in new.items() if old.get(name) != value}

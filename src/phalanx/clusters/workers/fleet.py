@@ -37,7 +37,7 @@ from phalanx.model.node import Node
 
 log = logging.getLogger(__name__)
 
-FIGURES_S = 30.0  # the shortest interval between two writes of the annotation with the figures
+FIGURES_S = 30.0  # the shortest interval between two writes of a worker's capacity figures
 CHANGES_S = 0.5  # changes of workers' pods are handled at most once in this time
 SPARE = 20  # at most about 1/SPARE of this process's time is spent on reading the nodes of workers
 
@@ -68,18 +68,19 @@ class Fleet:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._wrong: dict[str, ConnectionState] = {}  # cluster whose kubeconfig cannot be used -> its state
         self._told: dict[str, dict[str, Node]] = {}  # worker -> its nodes as last reported to the core
-        self._written_s: dict[str, float] = {}  # worker -> when its figures were written (clock of the event loop)
+        self._written_s: dict[str, float] = {}  # worker -> when its capacity figures were written (event loop's clock)
         self._out: list[Event] = []
         self._stale: dict[str, None] = {}  # the clusters to process in the next call of `_turn`
         self._news = asyncio.Event()
 
     def events(self) -> Sequence[Event]:
-        """Return the events since the last call."""
+        """Return the events about nodes of workers since the last call."""
         out, self._out = self._out, []
         return out
 
     async def run(self) -> None:
-        """Follow the MultiKueueClusters, until cancelled."""
+        """Create, replace and remove workers as the MultiKueueClusters change, and report the workers' nodes, until
+        cancelled."""
         cache = self._informers(MULTI_CLUSTERS)
         await cache.synced.wait()
         cache.subscribe(self._on_cluster)
@@ -117,7 +118,7 @@ class Fleet:
             except ApiError as error:
                 log.info("the status of cluster %s was not written: %s", name, error)
                 self._later(name)
-            except Exception:  # an invalid object, as above
+            except Exception:  # an invalid object in one worker must not affect other workers
                 log.exception("the figures of cluster %s cannot be read", name)
         await asyncio.sleep(max(CHANGES_S, SPARE * spent_s))
 
@@ -193,7 +194,8 @@ class Fleet:
             self.wake()
 
     async def _write(self, name: str) -> None:
-        """Write the condition Active and the figures, if they have changed. Raises ApiError."""
+        """Write the condition Active and the capacity figures to the MultiKueueCluster, if they have changed. Raises
+        ApiError."""
         known, worker = self._informers(MULTI_CLUSTERS).objects.get(name), self.workers.get(name)
         state = worker.state if worker is not None else self._wrong.get(name)
         if known is None or state is None:
@@ -240,7 +242,7 @@ class Fleet:
 
 
 AT_ONE = 6  # the maximum number of concurrent calls to one worker
-CALL_S = 15.0  # the timeout of a call
+CALL_S = 15.0  # the timeout of a call to a worker
 
 
 class WorkerBusy(Exception):

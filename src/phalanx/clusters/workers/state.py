@@ -16,7 +16,7 @@ import msgspec
 
 from phalanx.client.moment import write_moment
 
-FIGURES = "phalanx.dev/cluster-figures"  # an annotation that the scheduler writes
+FIGURES = "phalanx.dev/cluster-figures"  # the annotation to which the scheduler writes a worker's capacity and usage
 
 
 class Why(StrEnum):

@@ -32,7 +32,7 @@ from phalanx.model.node import Node
 log = logging.getLogger(__name__)
 
 LOOK_S = 10.0  # the interval between calls that show whether a worker answers
-CALL_S = 10.0  # the timeout of such a check
+CALL_S = 10.0  # the timeout of a call that checks whether a worker answers
 SOURCE_S = 60.0  # the interval between reads of the kubeconfig
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
 OLDEST = (1, 29)  # the oldest tested version of Kubernetes; in older versions, Jobs have no field managedBy
@@ -217,7 +217,7 @@ class Worker:
         if state.same(self.state):
             return
         if self.state is not None and not state.active and not self.state.active:
-            state = state._replace(since_s=self.state.since_s)  # still unreachable, only the reason has changed
+            state = state._replace(since_s=self.state.since_s)  # still not connected, only the reason has changed
         self.state = state
         log.warning("cluster %s: %s", self.name, state.message)
         self._changed(self)
@@ -235,7 +235,7 @@ class Worker:
         return mirrored(self.name, nodes, pods, sent_uids, reachable=self.active)
 
     def figures(self) -> WorkerCapacity:
-        """Return the figures of the worker, computed from its caches."""
+        """Return the capacity and the usage of the worker, computed from its caches."""
         nodes = [read_node(dict(obj)) for obj in self._objects(NODES).values()]
         ready = {node.name: node for node in nodes if takes_pods(node)}
         used = used_by_node(self._objects(PODS).values())
@@ -327,7 +327,7 @@ class _Unfit(PhalanxError):
 
 
 def _explained(error: BaseException, source: Source) -> Iterator[str]:
-    """Yield two texts: what is wrong, and how to correct it."""
+    """Yield two texts about an error: what is wrong, and how to correct it."""
     if isinstance(error, _Unfit):
         yield from (str(error), error.mend)
         return

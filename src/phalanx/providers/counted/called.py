@@ -75,7 +75,7 @@ async def run_program(argv: Sequence[str], body: bytes, timeout_s: float) -> tup
     has_ended = False
     try:
         async with asyncio.timeout(timeout_s):
-            with suppress(ConnectionError):  # the program may not read its input
+            with suppress(ConnectionError):  # the program may end without reading its input
                 process.stdin.write(body)
                 await process.stdin.drain()
             process.stdin.close()

@@ -23,7 +23,7 @@ Answer = TypeVar("Answer", bound=msgspec.Struct)
 VERSION = "phalanx.dev/v1"
 STARTING, RUNNING, FAILED, REMOVING = "starting", "running", "failed", "removing"
 STATES = (STARTING, RUNNING, FAILED, REMOVING)
-MOST_BYTES = 4 << 20  # the maximum length of an answer
+MOST_BYTES = 4 << 20  # the maximum length of an answer, in bytes
 MOST_NODES = 20_000
 _TEXT = 300  # the maximum number of characters of a provider's text in an error
 
@@ -41,7 +41,7 @@ class NodeState(msgspec.Struct, kw_only=True, frozen=True):
 
     def failed_after(self, at_s: float) -> bool:
         """Return whether this failed node may belong to a request that was made at `at_s` (seconds since the epoch)."""
-        return bool(self.since) and self.since_s() + 1.0 >= at_s  # times in RFC 3339 may lack fractions
+        return bool(self.since) and self.since_s() + 1.0 >= at_s  # `since` may have no fraction of a second
 
     def since_s(self) -> float:
         return read_moment(self.since) if self.since else time.time()
@@ -163,7 +163,7 @@ class CountedProvider:
         return {name: found.get(name, name) for name in names}
 
     def _unmatched(self, known: Sequence[NodeState]) -> list[str]:
-        """Return the starting nodes for which no request is known."""
+        """Return the starting nodes that belong to no known request."""
         names = self._names(known)
         own = (each.name for each in known if each.state == STARTING and names[each.name] == each.name)
         return [name for name in own if name not in self._requested]
@@ -191,7 +191,7 @@ class Caller(Protocol):
     name: str
 
     async def call(self, call: str, group: str, body: bytes) -> bytes:
-        """Return the answer to a call. Raises ProviderError."""
+        """Make the call to the provider, and return its answer. Raises ProviderError."""
 
 
 class Documents:

@@ -118,7 +118,7 @@ RUNNING, CREATING, DELETING = 1, 2, 3  # values of the field instanceState; 0 me
 
 
 class NotOffered(ProviderError):
-    """Raised if the provider does not offer a call."""
+    """Raised if the cloud provider does not implement a call."""
 
 
 class CloudService:

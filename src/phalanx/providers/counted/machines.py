@@ -155,7 +155,7 @@ def state_of(machine: Object, has_arrived: bool, is_leaving: bool) -> NodeState:
 
 
 def selector_of(owner: Object) -> str:
-    """Return the selector of the object's Machines. Raises ProviderError."""
+    """Return the label selector of the object's Machines. Raises ProviderError."""
     labels = ((owner.get("spec") or {}).get("selector") or {}).get("matchLabels") or {}
     if not labels:
         name = f"{owner['kind']} {owner['metadata']['name']}"

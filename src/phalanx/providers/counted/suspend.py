@@ -66,8 +66,8 @@ class PoweredNodes:
         self._settings, self._hostlist, self._connection = settings, hostlist, connection
         self._node, self._label, self._tasks = node, label, tasks
         self._on: dict[str, tuple[str, float]] = {}  # node that was switched on -> (its request, time of the request)
-        self._off: dict[str, float] = {}  # node that was switched off -> time
-        self._failed: dict[str, NodeState] = {}  # request -> the state of its node
+        self._off: dict[str, float] = {}  # node that was switched off -> time of the call
+        self._failed: dict[str, NodeState] = {}  # requested node -> why it failed, as a state
         self._restored = False
         self._calls: dict[str, deque[float]] = {}  # program -> call times of the last minute, one per node
 
@@ -128,7 +128,7 @@ class PoweredNodes:
         settings = self._settings
         while names:
             await asyncio.sleep(1.0)
-            names = [name for name in names if name in self._on]  # leave out nodes that were cancelled
+            names = [name for name in names if name in self._on]  # without nodes whose requests were cancelled
             now, names = self._allowed(settings.resume_program, settings.resume_rate, names)
             try:
                 if now:

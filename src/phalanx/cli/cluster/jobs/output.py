@@ -62,7 +62,7 @@ class LogWishes:
         return {key: text for key, text in found.items() if text}
 
 
-Line = tuple[str, ContainerLog, str]  # time (RFC 3339), container, text
+Line = tuple[str, ContainerLog, str]  # (time in RFC 3339, container, text)
 
 
 def sources_of(pods: Iterable[Object], job: FoundJob, container: str = "") -> list[ContainerLog]:

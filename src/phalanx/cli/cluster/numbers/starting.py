@@ -39,7 +39,7 @@ from phalanx.state.cluster import Cluster
 
 FORESEEN = 200  # with more live jobs, only the first cycle is simulated
 SPARE = 20
-_NAME: Final = "-start"  # no object can have this name
+_NAME: Final = "-start"  # the name of the job in question; no object can have it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

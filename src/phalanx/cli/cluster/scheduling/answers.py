@@ -26,7 +26,7 @@ AnswerOf: TypeAlias = "Callable[[tuple[str, ...], Mapping[str, str]], Ask | None
 
 
 class JobRows(Protocol):
-    """The rows and pages of jobs."""
+    """The interface of the object that answers requests for rows and pages of jobs."""
 
     def answer(self, path: tuple[str, ...], query: Mapping[str, str]) -> Ask | None: ...
 

@@ -22,7 +22,7 @@ from phalanx.state.cluster import Cluster
 
 
 def world_settings(policies: PolicySettings, alone: Callable[[Mapping[str, Any]], bool] | None) -> KubeSettings:
-    """Return the settings of the world. `alone`: see `schedule`."""
+    """Return the settings of the world, the scheduler's interface to the cluster. `alone`: see `schedule`."""
     settings = KubeSettings(default_queue=policies.policy.default_queue, dialects=policies.dialects)
     return settings if alone is None else replace(settings, alone=alone, sole=True)
 

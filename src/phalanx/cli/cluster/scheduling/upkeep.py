@@ -31,7 +31,7 @@ async def upkeep(
     lease: Lease,
     clock: Callable[[], float],
 ) -> AsyncIterator[None]:
-    """Run the tasks while the context is open."""
+    """Run the tasks that write statuses, usage and Events while the context is open."""
     sight = seen(world, glance, informers, lease)
     unattended = unattended_pods(
         settings, lambda: informers(PODS).objects, partial(world.effects.reporter.object_event, warning=True), clock

@@ -104,7 +104,7 @@ def _interval_s(every: str) -> float:
 
 
 def _print(picture: TopPicture) -> None:
-    """Print the whole picture once, with all rows."""
+    """Print the tables of nodes, queues and jobs once, with all rows."""
     print(header(picture))
     for columns, rows, gives_way in tables(picture):
         print(flush=True)

@@ -17,7 +17,7 @@ from phalanx.client.kind import Kind
 def companions(
     connection: Connection, informers: Callable[[Kind], Informer], directory: DataDirectory, machines: LocalMachines
 ) -> Iterator[Coroutine[object, object, None]]:
-    """Yield the coroutine of each part."""
+    """Yield a coroutine for each part of the control plane except the scheduler."""
     yield controllers(connection, informers, directory, machines)
     if machines.local_node:
         yield local_node(connection, informers, directory, machines)

@@ -54,7 +54,7 @@ class Cell:
     draw: bool = False  # True if the outcome contains a picture of the schedule, for a report
     state: bool = False  # True if the outcome contains a state file of the moment with the longest queue
     fair_starts: int = 0  # the number of jobs whose fair start time is computed
-    compactions: int = 0  # the number of random orders in which nodes are removed
+    compactions: int = 0  # for `compacted_cell_ratio`: the number of random orders in which nodes are removed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ def run(
     stopped: Callable[[], bool] = lambda: False,
 ) -> CellOutcome:
     workload, setup = workload_of(cell.source, cell.seed), setup_of(cell.policy)
-    loop.spare_the_book()  # otherwise the garbage collector would visit a million tasks in each collection
+    loop.spare_the_book()  # otherwise each garbage collection would visit a million tasks
     alike = partial(
         play,
         setup=setup,

@@ -57,7 +57,7 @@ async def copy_belongings(copier: Copier, found: Iterable[Belonging], images: Re
 
 
 def _body(one: Belonging, images: Replacement) -> Object:
-    """Return the content of the copy."""
+    """Return the object that is created at the target as the copy."""
     body = dict(one.obj)
     if one.kind is SECRETS:
         body["data"] = images.environment(body.get("data") or {})

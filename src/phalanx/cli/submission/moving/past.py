@@ -109,6 +109,6 @@ def _known(url: str, *, dry: bool) -> set[str]:
         with Ledger.open(url, read_only=dry) as there:
             return {one.uid for one in there.jobs(Selection())}
     except LedgerError:
-        if dry:  # the real move creates the tables
+        if dry:  # a dry run creates no tables
             return set()
         raise

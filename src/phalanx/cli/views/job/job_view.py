@@ -85,7 +85,7 @@ class JobTableRow:
 
 
 def short_row(row: JobTableRow, now_s: float, *, with_namespace: bool) -> list[str]:
-    """Return the cells of `COLUMNS`."""
+    """Return the cells of the job's row in the narrow table, one for each of `COLUMNS`."""
     return [
         row.title if with_namespace else row.name,
         row.queue,
@@ -97,7 +97,7 @@ def short_row(row: JobTableRow, now_s: float, *, with_namespace: bool) -> list[s
 
 
 def wide_row(row: JobTableRow, now_s: float, *, with_namespace: bool) -> list[str]:
-    """Return the cells of `WIDE`."""
+    """Return the cells of the job's row in the wide table, one for each of `WIDE`."""
     name, queue, state, pods, since, _ = short_row(row, now_s, with_namespace=with_namespace)
     start, left = row.expected.removeprefix("expected "), _left(row, now_s)
     return [name, row.user, queue, state, pods, str(row.gpus or ""), row.each, since, left, start, row.where]

@@ -33,7 +33,7 @@ from phalanx.simulator.run.forward import Assumptions, forward
 from phalanx.state.cluster import Cluster, JobRecord, time_limit_s
 
 FIRST_OF_QUEUE = 200  # the number of jobs of each queue for which a start is computed
-_LONGEST_S = 366 * 86_400.0  # the maximum length with which a run is drawn
+_LONGEST_S = 366 * 86_400.0  # the page draws a run with at most this length
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
