@@ -1,6 +1,6 @@
 """Pending requests. Equal requests form a request class. Request classes with equal demands on nodes share a placement
-class. Each cycle compares the classes with the free amounts. For that, both kinds of classes are stored as columns:
-arrays with one element for each class.
+class. Each cycle compares the demands of all classes with the free amounts of the nodes. To make this fast, both kinds
+of classes are stored as columns. A column is an array with one element for each class.
 
 Parts, lowest first:
 

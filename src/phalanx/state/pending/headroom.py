@@ -1,18 +1,19 @@
 """The *headroom*: the amounts that requests of a queue may still be charged before a limit or quota stops them.
 
-The headroom is stored for each *row*. A row is a queue. If a queue on its path to the root has limits for each user,
-group or job, there is a row for the queue together with each user, group or job. Each limit on the path is a `Bound`.
-`left` has the amount that a bound still admits; all rows to which the bound applies use the same element of `left`. The
-headroom of a row in a resource is the smallest amount on its path:
+The headroom is stored for each *row*. A row is a queue. But if this queue, or a queue above it, has limits for each
+user, group or job, there are several rows for the queue, one for each user, group or job. A limit of a queue on the
+path from the row's queue to the root is a `Bound` of the row. `left` has the amount that each bound still admits. If a
+bound applies to several rows, these rows use the same element of `left`. The headroom of a row in a resource is the
+smallest amount on its path:
 
     headroom(row, resource) = min( min of left(bound) over the path,
                                    left(pool) + sum of max(0, kept - claimed) over the path )
 
-The second term is the availability rule of Kueue's KEP-79 (`state.queues.tree` explains `kept` and `claimed`): a charge
-within the amounts that queues on the path keep for themselves takes nothing from the pool. A request that costs more
-than the headroom of its row cannot start. For all other requests, `core.quota.flavor_assignment` decides whether quota
-admits them; it also considers flavors, optional groups and borrowing. The number of started jobs is treated like a
-resource.
+The second term is the availability rule of Kueue's KEP-79 (`state.queues.tree` explains `kept` and `claimed`): a
+request first uses the amounts that the queues on its path do not lend, and only then the pool. A request that costs
+more than the headroom of its row cannot start. A request within the headroom may still exceed quota, because flavors,
+optional groups and borrowing are not considered here. `core.quota.flavor_assignment` checks it exactly. The number of
+started jobs is treated like the amount of a resource.
 
 `state.queues.bounds` computes the amount that each bound still admits."""
 
@@ -31,8 +32,8 @@ from phalanx.state.queues.branch import ROOT, Branch
 from phalanx.state.queues.quota import Charge, QueueUsage
 from phalanx.state.queues.tree import QueueTree
 
-RUNNING = ""  # the name under which the number of started jobs is treated like a resource
-UNBOUNDED, NOTHING = 0, 1  # the indexes in `left` of an infinite amount and of zero
+RUNNING = ""  # the name of the resource that stands for the number of started jobs
+UNBOUNDED, NOTHING = 0, 1  # `left[UNBOUNDED]` is infinite, `left[NOTHING]` is 0
 
 Floats: TypeAlias = NDArray[np.float64]
 AccountOf: TypeAlias = Callable[[Branch], QueueUsage]
@@ -42,9 +43,9 @@ QUEUE: Subject = ("", "")
 
 
 class HeadroomRow(NamedTuple):
-    """A row of the headroom. `user`, `group`, `job`: only set if the queue, or a queue above it, has a limit for each
-    user, group or job. `account`: only set if the order of the queue compares accounts. `preemptible`: True if its jobs
-    may be preempted; in some queues only such jobs may use more than the guarantee."""
+    """A row of the headroom. `user`, `group`, `job`, `account`: as in the `Terms` of the row's requests; empty if
+    decisions do not depend on them. `preemptible`: whether the jobs of the row may be preempted. In some queues only
+    preemptible jobs may use more than the guarantee."""
 
     queue: str
     user: str = ""
@@ -55,17 +56,17 @@ class HeadroomRow(NamedTuple):
 
 
 class Headroom:
-    """The headroom of all rows. `left[place]`: the amount that one bound still admits. `bounds[row]`: for each bound of
-    a row, the number of its resource (key), and the index in `left` at which its amount is (its place). `slack[row]`:
-    the same for each amount that a queue on the row's path keeps for itself."""
+    """The headroom of all rows. `left`: for each bound, the amount that it still admits; the index is called the
+    *place* of the bound. `bounds[row]`: a pair (key, place) for each bound of a row, where the key is the number of the
+    resource. `slack[row]`: such a pair for each amount that a queue on the row's path does not lend."""
 
     def __init__(self) -> None:
-        self.keys: dict[str, int] = {}  # resource -> number
+        self.keys: dict[str, int] = {}  # resource -> the number of the resource
         self.rows: list[HeadroomRow] = []
         self.build(QueueTree())
 
     def build(self, tree: QueueTree) -> None:
-        """Build the bounds of every row again, because the tree has changed. The numbers of the rows do not change."""
+        """Build the bounds of every row again, because the queue tree has changed. Each row keeps its number."""
         rows = self.rows
         self.tree = tree
         self.rows = []
@@ -73,11 +74,11 @@ class Headroom:
         self.left: list[float] = [np.inf, 0.0]
         self.bounds: list[list[tuple[int, int]]] = []
         self.slack: list[list[tuple[int, int]]] = []
-        self.pool: dict[int, int] = {}  # key -> its index in `left`
-        self.pooled: list[bool] = []  # for each row, True if the pool bounds it
+        self.pool: dict[int, int] = {}  # key -> the place of the pool's amount in `left`
+        self.pooled: list[bool] = []  # for each row, whether the amounts of the pool limit it
         self._bound_at: list[Bound] = [Bound("", Rule.LIMIT)] * 2
         self._place_of: dict[Bound, int] = {}
-        self._at: dict[tuple[str, Subject], list[int]] = {}  # (queue, subject) -> the indexes of their bounds in `left`
+        self._at: dict[tuple[str, Subject], list[int]] = {}  # (queue, subject) -> the places of their bounds
         self._tables: tuple[NDArray[np.intp], NDArray[np.intp]] | None = None
         for row in rows:
             self.row(row)
@@ -93,24 +94,26 @@ class Headroom:
         return number
 
     def key(self, resource: str) -> int:
-        """Return the number of a resource that a bound limits."""
+        """Return the key (the number) of a resource. A new resource gets the next number."""
         return self.keys.setdefault(resource, len(self.keys))
 
     def renew(self, queues: Iterable[str], subjects: Iterable[Subject] = ()) -> None:
-        """Compute `left` again for the bounds of these queues, and for the bounds of these subjects in these queues."""
+        """Compute `left` again for these queues: for their bounds on all jobs, and for their bounds on these users,
+        groups and jobs (`subjects`)."""
         for place, left in self._now(queues, subjects, attrgetter("account")):
             self.left[place] = left
 
     def charged(self, charge: Charge, account_of: AccountOf) -> None:
-        """Compute `left` again after a charge was added or released in a cycle. The amounts in `left` never grow within
-        a cycle, because other jobs may use released charges only in the next cycle (`renew`)."""
+        """Compute `left` again after a cycle has added or released a charge. But never increase an amount in `left`,
+        because other jobs may use a released amount only from the next cycle on (`renew`). `account_of`: returns the
+        usage of a queue."""
         path = [branch.name for branch in self.tree.branches[charge.queue].path] if self._at else ()
         for place, left in self._now(path, subjects_of(charge), account_of):
             self.left[place] = min(left, self.left[place])
 
     def of_rows(self, left_of: Sequence[float] | None = None) -> Floats:
-        """Return the headroom of each row in each resource, as an array [key, row]. `left_of`: a copy of `left` from
-        another time; None to use the present `left`."""
+        """Return the headroom of all rows in all resources, as an array [key, row]. `left_of`: an earlier copy
+        of `left` to use; None to use the present `left`."""
         if self._tables is None:
             self._tables = table(self.bounds, len(self.keys), UNBOUNDED), table(self.slack, len(self.keys), NOTHING)
         least, slack = self._tables
@@ -122,7 +125,8 @@ class Headroom:
         return found
 
     def allows(self, row: int, cost: Sequence[float]) -> bool:
-        """Return whether the cost is within the headroom of the row. `cost`: an amount for each key."""
+        """Return whether a cost is within the headroom of the row. `cost[key]`: the amount of the resource with this
+        key."""
         left = self.left
         for key, place in self.bounds[row]:
             if cost[key] > left[place]:
@@ -135,8 +139,8 @@ class Headroom:
         return True
 
     def _bind(self, row: HeadroomRow) -> None:
-        """Add the row, with the bounds on its path to the root, and with the amounts that queues on this path keep for
-        themselves."""
+        """Store the bounds of a new row: the limits of the queues on its path to the root, and the amounts that these
+        queues do not lend."""
         bounds: list[tuple[int, int]] = []
         slack: list[tuple[int, int]] = []
         self.bounds.append(bounds)
@@ -176,8 +180,8 @@ class Headroom:
     def _now(
         self, queues: Iterable[str], subjects: Iterable[Subject], account_of: AccountOf
     ) -> Iterator[tuple[int, float]]:
-        """Yield (index in `left`, the amount that the bound still admits) for the bounds of these queues, and for the
-        bounds of these subjects in these queues."""
+        """Yield (place of a bound, amount that it still admits) for the bounds of these queues on all jobs, and for
+        their bounds on these subjects."""
         if not self._at:
             return  # no queue has bounds
         subjects = [*subjects, QUEUE]
@@ -192,12 +196,14 @@ class Headroom:
 
     def _measured(self, branch: Branch, account: QueueUsage, bound: Bound) -> float:
         left: Amount = amount_left(branch, account, bound, self.tree.pool)
-        # 0 if the bound is exceeded, so that requests without this resource are still allowed
+        # If the bound is exceeded, return 0, and not a negative number. Otherwise requests without this resource would
+        # not be allowed.
         return upward(left) if left > 0 else 0.0
 
 
 def bounds_of(branch: Branch, row: HeadroomRow) -> Iterable[Bound]:
-    """Yield the bounds of the queue that apply to all of its jobs, except bounds for a single flavor."""
+    """Yield the bounds of the queue that apply to all of its jobs. Leave out limits on the amount of a single
+    flavor."""
     queue = branch.queue
     if queue is None:
         return
@@ -229,13 +235,13 @@ def bounds_of_subjects(branch: Branch, row: HeadroomRow) -> Iterable[tuple[Subje
 
 
 def subjects_of(charge: Charge) -> tuple[Subject, ...]:
-    """Return the user, the group and the job against whose limits the charge counts."""
+    """Return the user, the group and the job of the charge. Their limits apply to it."""
     return ("user", charge.user), ("group", charge.group), ("job", charge.job)
 
 
 def table(places: Sequence[Sequence[tuple[int, int]]], keys: int, filler: int) -> NDArray[np.intp]:
-    """Return an array [depth, key, row] of indexes in `left` (places). For one key and one row, the elements along the
-    first axis are all of their places, followed by `filler`. `places`: for each row, its pairs (key, place)."""
+    """Return an array [depth, key, row] of places in `left`. The elements [:, key, row] are all places of this key in
+    this row, followed by copies of `filler`. `places`: for each row, its pairs (key, place)."""
     columns: list[list[list[int]]] = []
     depth = 1
     for row in places:
@@ -252,6 +258,6 @@ def table(places: Sequence[Sequence[tuple[int, int]]], keys: int, filler: int) -
 
 
 def upward(amount: Amount) -> float:
-    """Return the amount as a float, rounded up if it is not exact, so that it is never smaller than the amount."""
+    """Return the amount as a float. If no float is equal to the amount, return the next larger one."""
     found = float(amount)
     return found if found >= amount else float(np.nextafter(found, np.inf))

@@ -1,18 +1,18 @@
-"""Pending requests. The values of their request classes are stored as columns, arrays with one element for each class.
+"""Store the pending requests, in classes of equal requests.
 
 A *request* (`state.pending.request_class.Request`) is a queued job, or an open slot of a started job. Requests with the
-same `RequestClassKey` always get the same decision; they form a *request class*. The requests of a class are in order
-(`RequestClass`), and only the values of the first one are in the columns (`RequestClassColumns`). Request classes with
-equal demands on nodes share a *placement class* (`state.pending.placement_class`). Each cycle compares all request
-classes with the free amounts and the quota, in a few operations on arrays (`core.cycle.candidates`). So every cycle
-considers all request classes, and no request in a class has to wait for an event.
+same `RequestClassKey` always get the same decision; they form a *request class*. A `RequestClass` keeps its requests in
+order. The values of its first request are stored in columns, which are arrays with one element for each
+class (`RequestClassColumns`). Request classes with equal demands on nodes share a *placement
+class* (`state.pending.placement_class`). Each cycle compares all request classes with the free amounts and the quota,
+by a few operations on arrays (`core.cycle.candidates`). So no request in a class has to wait until an event makes a
+cycle consider it.
 
-A cycle *receives* a request when it puts the request into its class. A request that is not received yet is in `fresh`.
-A request that is not eligible is in no class. If it becomes eligible at a certain time, it has a timer (`timers`). If
-it waits for an event, it is in none of these collections.
+A cycle *receives* a request: it adds the request to its class, or finds that the request is not eligible. A request
+that is not received yet is in `fresh`. A request that is not eligible is in no class. If it becomes eligible at a known
+time, it has a timer (`timers`). If it waits for an event, `Pending` does not store it at all.
 
-A decision may store results under the numbers of classes. These results are valid as long as `version` does not
-change."""
+A decision may have results for classes. These results are valid as long as `version` does not change."""
 
 from __future__ import annotations
 
@@ -40,24 +40,24 @@ from phalanx.state.pending.request_class import (
 from phalanx.state.queues.tree import QueueTree
 
 NEVER_S = float("inf")
-# a value of `PlacementClass.stale`: the reason is outdated, and must be computed again as soon as possible
+# the value of `PlacementClass.stale` for an outdated reason, which must be computed again as soon as possible
 STALE = 1 << 30
 
 
 class Deadline(NamedTuple):
-    """An item of `Pending.timers`: the deadline of a job, after which the job cannot start."""
+    """An item of `Pending.timers`. Its timer expires when the job can no longer start and end by its deadline."""
 
     job: str
 
 
 class Timers:
     """The timers, in one heap. A timer is the time (seconds since the epoch) at which a cycle examines an item again,
-    even if no event has come before.
+    even if no event has come until then.
 
-    An item is a request that is not eligible before that time, a job whose deadline passes at that time, or a request
-    class whose search for victims may succeed then. An item has at most one timer. The heap may also have old entries
-    of timers that were changed or removed. Old entries are skipped when they are due. If more than half of the entries
-    are old, the old ones are removed."""
+    There are three kinds of items: a request that is not eligible before this time; a job that cannot meet its deadline
+    from this time on (`Deadline`); and a request class whose search for victims may succeed from this time on. An item
+    has at most one timer. If a timer is changed or removed, its old entry stays in the heap and is skipped when its
+    time comes. If more than about half of the entries are old, they are removed."""
 
     __slots__ = ("_heap", "_number", "_of")
 
@@ -73,7 +73,7 @@ class Timers:
         return iter(self._of)
 
     def set(self, item: Hashable, at_s: float) -> None:
-        """Set the timer of the item to that time; `NEVER_S`: remove its timer."""
+        """Set the timer of the item to `at_s`. If `at_s` is `NEVER_S`, remove the timer."""
         if at_s == NEVER_S:
             self.drop(item)
             return
@@ -108,7 +108,7 @@ class Timers:
         return min((at_s for item, (at_s, _) in self._of.items() if item not in without), default=None)
 
     def copy(self) -> Timers:
-        """Return a copy. A change of the copy does not change this object."""
+        """Return an independent copy."""
         other = Timers()
         other._of, other._heap, other._number = dict(self._of), list(self._heap), self._number
         return other
@@ -117,16 +117,17 @@ class Timers:
 class Pending:
     """All pending requests.
 
-    `version`: the number of events that were applied to the cluster state.
+    `version`: how often `core.fold.fold.fold` has applied events to the cluster state.
     `fresh`: requests that are not received yet.
     `unreported`: received requests for which no reason was reported yet.
-    `changed`: True if a request may start because of an event since the last plan.
-    `changes`: the number of changes after which a failed search for victims could succeed.
-    `searched`: request class -> its last search for victims, which failed; the oldest search first.
-    `grown`: rows (nodes) whose free amounts have grown since placement classes were last examined.
-    `reserved`: the first reservation.
-    `hopeless`: requests of array jobs that cannot start unless the cluster changes.
-    `capacity`: the columns of the demands of `placement_classes`."""
+    `changed`: whether a request may start now because of an event since the last plan.
+    `changes`: a counter, which increases with each change after which a failed search for victims may succeed.
+    `searched`: request class -> its last search for victims, if that search failed. The oldest search is the first
+    entry.
+    `grown`: the rows of nodes whose free amounts have grown since the last cycle examined the placement classes.
+    `reserved`: the first backfill reservation of the last plan.
+    `hopeless`: requests of array jobs that are in a class, but can never start in the cluster as it is.
+    `capacity`: `placement_classes.capacity`, the numbers of pods that fit."""
 
     def __init__(self) -> None:
         self.version = self.changes = 0
@@ -144,16 +145,18 @@ class Pending:
         self.reserved: FirstReservation | None = None
         self.hopeless: dict[Request, None] = {}
         self.request_class_of: dict[Request, RequestClass] = {}
-        self.renews = False  # True if the reasons of all classes must be computed again
+        self.renews = False  # whether the reasons of all classes must be computed again
 
     def __bool__(self) -> bool:
-        """Return True if at least one request is in a class, is not received yet, or has a timer."""
+        """Return True if there is at least one request that does not wait for an event: it is in a class, is not
+        received yet, or has a timer."""
         return bool(self.fresh or self.request_classes) or any(isinstance(item, Request) for item in self.timers)
 
     # Requests
 
     def refresh(self, request: Request) -> None:
-        """Remove the request from its class, or remove its timer, so that the next cycle receives it again."""
+        """Make the next cycle receive the request again: add it to `fresh`, and remove it from its class or remove its
+        timer."""
         self.leave(request)
         self.fresh[request] = None
 
@@ -163,7 +166,7 @@ class Pending:
         self.timers.set(request, again_s)
 
     def leave(self, request: Request) -> None:
-        """Remove the request from its class or from the fresh requests, or remove its timer."""
+        """Remove the request. It is in `fresh` or in a class, or it only has a timer."""
         if request in self.fresh:
             del self.fresh[request]
             return
@@ -205,7 +208,7 @@ class Pending:
         return request_class
 
     def reason_of(self, request_class: RequestClass) -> Reason | None:
-        """Return the last reason why the requests of a request class wait."""
+        """Return the reason that the request class reported last; None if it has not reported one."""
         if request_class.reason is not None:
             return request_class.reason
         if self.columns.reported_blocker[request_class.number] == Blocker.NONE_REPORTED:
@@ -215,7 +218,7 @@ class Pending:
     # Request classes and placement classes
 
     def _open(self, key: RequestClassKey, first: QueuedRequest) -> RequestClass:
-        """Create the request class with its first request."""
+        """Create a request class with this first request."""
         branch, terms, is_job = self.headroom.tree.branches[key.queue], key.terms, key.kind == Kind.JOB
         placement_key = PlacementClassKey(
             key.gang,
@@ -232,7 +235,8 @@ class Pending:
         return request_class
 
     def _describe(self, request_class: RequestClass) -> None:
-        """Write the columns that depend on the first request of the class, on its queue, or on the queues above."""
+        """Update the columns of values that may change while the class exists. They depend on its first request, on its
+        queue, and on the queues above."""
         columns, key, number = self.columns, request_class.key, request_class.number
         branch = self.headroom.tree.branches[key.queue]
         columns.arrival_s[number] = request_class.first.arrival_s
@@ -252,8 +256,8 @@ class Pending:
     # Memory
 
     def note_report(self, key: RequestClassKey, blocker: int, reason: Reason | None) -> None:
-        """Store the last report to a request class. `blocker`: the kind of the reported reason. `reason`: None if the
-        reason of its placement class applies."""
+        """Store the last report about a request class. `blocker`: the kind of the reason (`Blocker`). `reason`: the
+        reason; None if the reason of the placement class applies."""
         request_class = self.request_classes.get(key)
         if request_class is not None:
             request_class.reason = reason
@@ -264,14 +268,14 @@ class Pending:
         if key in self.request_classes:
             if (known := self.searched.get(key)) is None or known.again_s != search.again_s:
                 self.timers.set(key, search.again_s)
-            self.searched.pop(key, None)  # so that the newest search is the last entry
+            self.searched.pop(key, None)  # moves the class to the end of `searched`
             self.searched[key] = search
 
     # Events
 
     def ring(self, item: object) -> None:
-        """Handle the item of a timer whose time has come. If the item is a request, or the deadline of a job, the next
-        cycle receives the request again."""
+        """Handle the item of a timer that has expired. For a request or the deadline of a job, make the next cycle
+        receive the request again. For a request class, the next cycle may search for victims again."""
         if isinstance(item, Deadline):
             self.refresh(Request(item.job))
         elif isinstance(item, Request):
@@ -279,15 +283,16 @@ class Pending:
         self.changed = True
 
     def has_due_search(self) -> bool:
-        """Return whether a change since the oldest failed search for victims could let this search succeed."""
+        """Return whether anything has changed since the oldest failed search for victims, so that this search may now
+        succeed."""
         return next((each.changes != self.changes for each in self.searched.values() if each.changes >= 0), False)
 
     def allow_new_searches(self) -> None:
-        """Record a change after which a failed search for victims could succeed."""
+        """Record a change after which a failed search for victims may succeed."""
         self.changes += 1
 
     def note_growth(self, row: int) -> None:
-        """Record that the free amounts of the row have grown."""
+        """Record that the free amounts of a node have grown. `row`: the row of the node in the node table."""
         self.grown[row] = None
         self.changes += 1
         self.changed = True
@@ -304,7 +309,7 @@ class Pending:
         self.changed = True
 
     def _look_at_never(self) -> None:
-        """Drop all stored reasons that say that a request can never start."""
+        """Drop all stored reasons with a code that means that the request can never start (`NEVER`)."""
         self._renew_turns()
         forgotten = []
         for found in self.placement_classes:
@@ -320,13 +325,13 @@ class Pending:
                 reported[request_class.number] = Blocker.NONE_REPORTED
 
     def _renew_turns(self) -> None:
-        """Make the next cycle receive the array jobs again that could never start. Such a job may only start if the cap
-        of its array allows it."""
+        """Make the next cycle receive the requests in `hopeless` again. It must check the cap of their arrays before it
+        tries them."""
         for request in list(self.hopeless):
             self.refresh(request)
 
     def look_at_all(self) -> None:
-        """Drop all stored results about requests, because the policy, the flavors or the reservations have changed."""
+        """Drop the stored results of all classes, because the policy, the flavors or the reservations have changed."""
         self._renew_turns()
         for found in self.placement_classes:
             found.reason = None
@@ -336,28 +341,28 @@ class Pending:
         self.changed = True
 
     def look_at_pods(self, kinds: Iterable[PodKind]) -> None:
-        """Record that pods of these affinity classes were added or removed. Placement classes whose affinity or spread
-        rules select such pods may fit now."""
+        """Record that pods were added or removed. A placement class may fit now if its affinity or spread rules select
+        these pods. `kinds`: the affinity classes of the pods."""
         if self.placement_classes.forget_failures(list(kinds)):
             self.changed = True
 
     def look_at_hopeless(self) -> None:
-        """Drop all results that say that requests can never start. This is done if the capacity of the cluster or the
-        queue tree has changed."""
+        """Drop all stored results that a request can never start, because the capacity of the cluster or the queue tree
+        has changed."""
         self._look_at_never()
         self.allow_new_searches()
         self.changed = True
 
     def arrange(self, tree: QueueTree) -> None:
-        """Adapt all classes to a changed queue tree."""
+        """Update the headroom and all request classes after a change of the queue tree."""
         self.headroom.build(tree)
         for request_class in self.request_classes.values():
             self._describe(request_class)
         self.look_at_hopeless()
 
     def copy(self, tree: QueueTree) -> Pending:
-        """Return a copy of this object. `tree`: the queue tree that the copy uses, itself a copy. The numbers of pods
-        that fit on the nodes are counted again for the copy."""
+        """Return an independent copy. `tree`: a copy of the queue tree, for use by the new object. The numbers of pods
+        that fit on the nodes are not copied; they are counted again."""
         other = Pending()
         other.headroom.build(tree)
         other.version, other.changes, other.changed = self.version, self.changes, True
@@ -368,7 +373,8 @@ class Pending:
             copied.take(request_class)
             other.columns.reported_blocker[copied.number] = self.columns.reported_blocker[request_class.number]
             other.request_class_of.update(dict.fromkeys(copied.requests(), copied))
-        # A placement class with flavor classes adds them to the copy itself, so such classes are copied first.
+        # Copy the placement classes with flavor classes first. Their flavor classes then exist in the new object when
+        # their turn comes.
         for found in sorted(self.placement_classes, key=lambda found: not found.flavor_classes):
             if (same := other.placement_classes.of_key.get(found.key)) is None:
                 continue

@@ -1,19 +1,18 @@
-"""Placement classes: the different demands of request classes on nodes. They are stored as columns, so that a cycle can
-compare all of them with the free amounts of nodes.
+"""Placement classes: the distinct demands of request classes on nodes. Their values are stored in columns (arrays with
+one element for each class), so that a cycle can compare all classes with the free amounts at once.
 
 Request classes with equal demands on nodes share a *placement class*, whichever queue they are in. The key of a
-placement class is a gang, or one role of a gang, and the flavors that it may get. A role of a gang has a demand. For
-each demand, `Capacity` has the number of its pods that fit on the nodes.
+placement class has a gang (or one role of a gang) and the flavors that it may get. Each role of a gang has a demand,
+which describes one of its pods. `Capacity` stores how many pods of each demand fit on the nodes.
 
-`core.placement.capacity` brings these numbers up to date. `room[demand]` is the exact number of pods that fit on all
-usable nodes together at that time. Only changes are counted again: `free` is a copy of the free amounts at the last
-count, and only the rows (nodes) to which pods were charged since then are compared with it. The room of a demand that
-was never counted is infinite, because there is no sign yet that its pods do not fit.
+`core.placement.capacity` counts these pods at the beginning of each cycle. `room[demand]` is the number of pods that
+fit on all usable nodes together. To save time, only nodes whose charges have changed since the last count are counted
+again; `free` is a copy of the free amounts at the last count. The room of a demand that was never counted is infinite,
+so the demand is assumed to fit.
 
-For some demands, a pod fits on a node if the amounts suffice and the node constraints (`where`) are met
-(`core.placement.draft` calls these demands exact). A request with such a demand can be placed if and only if the room
-is at least the number of needed pods. For all other demands the room is an upper bound of the number of pods that
-fit."""
+A demand is *exact* if its pods fit on each node with enough free amounts that meets the node constraints (`where`). A
+request with an exact demand can be placed if and only if the room is at least the number of needed pods. For all other
+demands, fewer pods than the room may fit, for example because of pod affinity."""
 
 from __future__ import annotations
 
@@ -32,13 +31,13 @@ from phalanx.state.pending.headroom import RUNNING, upward
 from phalanx.state.queues.rules import ResourceGroup
 
 FIRST_COLUMNS = 64  # the initial length of a column; its length doubles when it is full
-REMEMBERED = 1 << 16  # the largest number of stored results about pod affinity
+REMEMBERED = 1 << 16  # at most this many results of `change_may_help` are stored
 
 
 class PlacementClassKey(NamedTuple):
-    """The key of a placement class. `flavors`: the flavors that the queues of its requests allow, by resource group.
-    `whole`: True if all pods of a request are placed together. `counts`: True if the start of a request counts against
-    limits on running jobs."""
+    """The key of a placement class. `flavors`: the flavors that the queue allows for each resource group; empty if
+    there is no choice. `whole`: whether all pods of a request are placed together. `counts`: whether the start of a
+    request counts against limits on running jobs."""
 
     gang: Gang
     flavors: tuple[ResourceGroup, ...] = ()
@@ -48,7 +47,7 @@ class PlacementClassKey(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class PlacementClass:
-    """A placement class: the demand on nodes of all request classes, in any queue, that have the same key.
+    """The demands on nodes that all request classes with this key have, in all queues.
 
     `number`: the index of the class in every column.
     `demands`: for each role, the index of its demand in `Capacity`, and the number of pods that the role needs (0 for
@@ -78,9 +77,10 @@ class PlacementClass:
 
 
 class Capacity:
-    """The columns of demands. `asks[resource, number]`: the amount of the resource that one pod of the demand requests,
-    in units of the resource. `users`: for each demand, the number of placement classes that refer to it. `grown`: for
-    each demand, True if one of its pods fits on a row (node) whose free amounts have grown since the last count."""
+    """The demands, with their values in columns. `asks[resource, number]`: the amount that one pod of the demand
+    requests. `room`: for each demand, the number of pods that fit on the nodes. `users`: for each demand, the number of
+    placement classes that refer to it. `grown`: for each demand, whether one of its pods fits on a node whose free
+    amounts have grown since the last count."""
 
     def __init__(self) -> None:
         self.number_of: dict[Demand, int] = {}
@@ -92,14 +92,15 @@ class Capacity:
         self.grown: NDArray[np.bool_] = np.zeros(FIRST_COLUMNS, np.bool_)
         self.uncounted: dict[int, None] = {}  # demands that were never counted
         self.free: dict[str, NDArray[np.int64]] = {}
-        self.counted_at: Any = None  # a value that identifies the state of the last count (`core.placement.capacity`)
+        self.counted_at: Any = None  # set by `core.placement.capacity`; identifies the state of the last count
         self._vacant: list[int] = []
 
     def __len__(self) -> int:
         return len(self.demands)
 
     def refer(self, demand: Demand) -> int:
-        """Return the index of the demand, and record that one more placement class refers to it."""
+        """Return the index of the demand, and count one more placement class that refers to it. Store the demand if it
+        is new."""
         if (number := self.number_of.get(demand)) is not None:
             self.users[number] += 1
             return number
@@ -122,7 +123,8 @@ class Capacity:
         return number
 
     def release(self, number: int) -> None:
-        """Record that a placement class no longer refers to the demand. If it was the last one, remove the demand."""
+        """Record that one placement class no longer refers to the demand with this index. Remove the demand if no class
+        refers to it any more."""
         self.users[number] -= 1
         if not self.users[number]:
             demand = self.demands[number]
@@ -140,13 +142,14 @@ class Capacity:
 
 
 class PlacementClasses:
-    """The table of placement classes.
+    """All placement classes.
 
-    `by_number`, `of_key`: the classes. A class stays as long as a request class or another class refers to it.
-    `demand`, `need`: for the class with each number, its first demand, and the number of pods of this demand that the
-        class needs; -1: the class has no demand.
-    `composite`: the classes with several roles or flavors.
-    `failed`: classes whose last placement failed, although the counted capacity was enough."""
+    `by_number`, `of_key`: the classes by their numbers and keys. A class exists as long as a request class or another
+    placement class refers to it.
+    `demand`, `need`: columns with the index of the first demand of each class, and the number of pods of this demand
+        that the class needs (-1 if the class has no demand).
+    `composite`: the classes with several roles or with a choice of flavors.
+    `failed`: classes whose last trial placement failed, although the free amounts were enough."""
 
     def __init__(self) -> None:
         self.capacity = Capacity()
@@ -157,7 +160,7 @@ class PlacementClasses:
         self.composite: dict[PlacementClass, None] = {}
         self.failed: dict[PlacementClass, None] = {}
         self._costs: NDArray[np.float64] = np.zeros((0, 0))
-        self._costly: set[int] = set()  # numbers of classes whose costs are not computed yet
+        self._costly: set[int] = set()  # the numbers of the classes whose costs must be computed
         self._vacant: list[int] = []
         self._concerned: dict[tuple[Demand, PodKind], bool] = {}
 
@@ -165,8 +168,8 @@ class PlacementClasses:
         return iter(self.of_key.values())
 
     def refer(self, key: PlacementClassKey) -> PlacementClass:
-        """Return the placement class with this key, and count one more reference to it. Create the class if it does not
-        exist."""
+        """Return the placement class with this key, and count one more reference to it. Create the class if none
+        exists."""
         found = self.of_key.get(key)
         if found is None:
             number = self._vacant.pop() if self._vacant else len(self.by_number)
@@ -176,8 +179,8 @@ class PlacementClasses:
                     self.demand = np.concatenate((self.demand, np.zeros_like(self.demand)))
                     self.need = np.concatenate((self.need, np.zeros_like(self.need)))
             gang, needed = key.gang, set(key.gang.required_roles)
-            # A trial placement places a whole gang whose flavors are chosen. So a class with a choice of flavors has no
-            # demands and is not tried. Its flavor classes, which `core.cycle.known` finds, are tried instead.
+            # A trial placement needs a gang with fixed flavors. So a class with a choice of flavors has no demands and
+            # is not tried. Its flavor classes (one for each choice) are tried instead; `core.cycle.known` adds them.
             is_tried = key.whole and not key.flavors
             roles = range(len(gang.roles)) if is_tried else ()
             demands = tuple(
@@ -195,12 +198,12 @@ class PlacementClasses:
         return found
 
     def add_flavor_classes(self, found: PlacementClass, ways: Iterable[PlacementClassKey]) -> None:
-        """Store the flavor classes of the class `found`, one for each choice of flavors. They are not removed before
-        `found` is removed."""
+        """Store the flavor classes of a class, one for each choice of flavors. The class refers to them, so they exist
+        as long as the class exists. `ways`: the keys of the flavor classes."""
         found.flavor_classes = tuple(self.refer(way) for way in dict.fromkeys(ways))
 
     def release(self, found: PlacementClass) -> None:
-        """Record that the placement class has one reference less. If that was the last reference, remove the class."""
+        """Count one reference to the placement class less, and remove the class after its last reference."""
         found.references -= 1
         if found.references > 0:
             return
@@ -215,9 +218,9 @@ class PlacementClasses:
             self.release(way)
 
     def costs(self, keys: dict[str, int]) -> NDArray[np.float64]:
-        """Return the smallest amounts that a request charges to its queue, as an array [key of the headroom, placement
-        class]. The last element of the second axis belongs to no class and is 0; a read at the index -1 (no placement
-        class) returns it."""
+        """Return the smallest amounts that a request of each class charges to its queue, as an array [key of the
+        headroom, placement class]. An extra last column is 0. It is the result for the index -1, which stands for no
+        placement class."""
         if self._costs.shape != (len(keys), len(self.need) + 1):
             self._costs = np.zeros((len(keys), len(self.need) + 1))
             self._costly = set(range(len(self.by_number)))
@@ -229,13 +232,14 @@ class PlacementClasses:
         return self._costs
 
     def explain(self, key: PlacementClassKey, reason: Reason | None) -> None:
-        """Store the reason why requests of the placement class do not fit; None if the reason is not known."""
+        """Store the reason why requests of the placement class do not fit. `reason`: None to forget the stored
+        reason."""
         if (found := self.of_key.get(key)) is not None:
             found.reason, found.stale = reason, 0
 
     def forget_failures(self, kinds: Sequence[PodKind]) -> bool:
-        """Remove the placement classes from `failed` that may fit now, because pods of these affinity classes were
-        added or removed. Return whether at least one was removed."""
+        """Remove classes from `failed` that may fit now because pods were added or removed. Return whether a class was
+        removed. `kinds`: the affinity classes of these pods."""
         mended = [found for found in self.failed if found.depends_on_other_pods and self._depends_on(found, kinds)]
         for found in mended:
             del self.failed[found]
@@ -255,8 +259,8 @@ class PlacementClasses:
 
 
 def cost_of(key: PlacementClassKey, keys: dict[str, int]) -> tuple[float, ...]:
-    """Return the smallest amounts that a request of the class charges to its queue, for each key of the headroom. For
-    gangs with optional members, the amounts of resources are 0."""
+    """Return the smallest amounts that a request of the class charges to its queue: one for each key of the headroom.
+    For a gang with optional members, the amounts of resources are assumed to be 0. `keys`: resource -> its key."""
     gang, found = key.gang, [0.0] * len(keys)
     if RUNNING in keys:
         found[keys[RUNNING]] = float(key.counts)

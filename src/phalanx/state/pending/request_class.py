@@ -1,19 +1,20 @@
-"""Request classes. A class has equal requests of one queue, in order, and one decision applies to all of them.
+"""Request classes. A class has equal requests of one queue, in order. If its first request cannot be placed, none of
+them can.
 
 A *request* is a queued job, or one open slot of a started job. Requests of one queue with the same roles, shapes,
-counts, priority and terms form a *request class*. If the first request of the class cannot be placed, none of its
-requests can be placed. So a cycle examines classes instead of requests, and 100,000 equal jobs take as much time as
-one. Within a class, requests are ordered by arrival; `tie` decides between equal arrivals.
+counts, priority and terms form a *request class*. So a cycle examines classes instead of requests, and 100,000 equal
+jobs take as much time as one. Within a class, requests are ordered by arrival, and requests with equal arrivals
+by `QueuedRequest.tie`.
 
-The requests are in a heap with lazy deletion: to add one takes time proportional to log n, and to remove one takes
-almost no time. A decision reads the requests in order, and removes none. For this it walks down the heap with a second,
-small heap. In a cluster with many queues most classes have only one request. A class with one request has no heap, so
-it needs only a fifth of the memory.
+The requests are in a heap with lazy deletion. To add a request takes time proportional to log n. To remove a request
+takes almost no time. A cycle reads the requests in order without removing them; a second, small heap has the next
+entries to visit. In a cluster with many queues most classes have only one request. A class with one request has no
+heap, so it needs only a fifth of the memory.
 
-The values by which the first requests of the classes are compared are stored as columns (`RequestClassColumns`), arrays
-with one element for each class. The number of a request class is its index in every column. At an unused index, the
-column of placement classes has the value -1. If a mask over placement classes is read at -1, the result is its last
-element, which is always False. So no mask selects an unused index. The next new request class takes an unused index."""
+Each class has a number. The values of its first request are stored in columns (`RequestClassColumns`), which are arrays
+with one element for each class; the number is the index in each column. When a class is removed, its number becomes
+unused, and the next new class gets it. For an unused number, the number of the placement class is -1. At the index -1,
+a mask of placement classes has an extra last element, which is always False. So no mask selects an unused number."""
 
 from __future__ import annotations
 
@@ -30,13 +31,13 @@ from phalanx.model.reason import Reason
 from phalanx.state.classes import Gang
 from phalanx.state.pending.placement_class import PlacementClass
 
-BEHIND_ALL_S = float(2**53)  # later than any submission: seconds since the epoch
+BEHIND_ALL_S = float(2**53)  # in seconds since the epoch; later than all submissions
 FIRST_LENGTH = 64  # the initial length of a column; its length doubles when it is full
 
 
 class Blocker:
-    """The kinds of reasons that a request class may report. The values are plain integers, because a comparison of a
-    column of integers with a member of an enum takes ten times as long."""
+    """The kinds of reasons that a request class may report. The class is no enum, because the comparison of a column
+    with a member of an enum takes ten times as long as the comparison with an integer."""
 
     NONE_REPORTED: Final = 0
     CAPACITY: Final = 1
@@ -46,29 +47,29 @@ class Blocker:
 
 
 class Request(NamedTuple):
-    """A request for capacity. `slot`: the open slot for which a pod is requested; None if a whole queued job is
-    requested."""
+    """A request for capacity. `slot`: the open slot that needs a node; None for a queued job, whose pods need nodes."""
 
     job: str
     slot: Slot | None = None
 
 
 class Kind(IntEnum):
-    """The kind of the requests of a request class. Replacements of lost pods come before all other requests. Growth of
-    a job that has its minimum comes after all waiting jobs of the same priority. Growth requests more capacity than the
-    job was granted, so quotas and limits apply to it. They do not apply to replacements."""
+    """The kind of the requests of a request class. Replacements of lost pods come before all other requests. Growth,
+    that is, pods above the minimum of a job, comes after all waiting jobs of the same priority. Quotas and limits apply
+    to growth, because the job gets more capacity than before. They do not apply to replacements."""
 
     REPLACEMENT = 0  # an open slot of a started gang
     POD = 1  # an open slot of a job whose pods start one by one
-    JOB = 2  # a queued job, placed whole
-    GROWTH = 3  # an open slot of a started gang above its minimum
+    JOB = 2  # a queued job
+    GROWTH = 3  # an open slot of a started gang, above its minimum
 
 
 class Terms(NamedTuple):
-    """The terms of a request: the fields of `Job`, other than the queue and the gang, on which the decision about the
-    request depends. `user` and `group` are only set if the decision depends on them, because of a limit, an order by
-    factors or a reservation. `account` is only set if the queue is ordered by usage. `job` is only set if a limit
-    counts the pods that the job already has, or if there is a priority function, which may distinguish any two jobs."""
+    """The terms of a request: the fields of its `Job` that influence the decision, without the queue and the gang.
+    `user` and `group` are only set if they influence it, through a limit, an order by factors or a reservation.
+    `account` is only set if the queue is ordered by usage. `job` is set if each job must have a class of its own. This
+    is the case if a limit for each job applies, or if a priority function may give each job another priority. It is
+    also the case for the open slots of a job with a time limit."""
 
     user: str = ""
     group: str = ""
@@ -88,12 +89,11 @@ PLAIN = Terms()
 
 
 class RequestClassKey(NamedTuple):
-    """The key of a request class: all values on which the decision about a request depends. The gang of a request for a
-    single slot has one pod.
-    `queue`: the queue of the request; empty for replacements, because the quota of the queue already includes their
-    charges."""
+    """The key of a request class: all values that influence the decision about a request. For a single open slot, the
+    gang has one pod. `queue`: the queue of the request. It is empty for replacements, because they are already charged
+    to their queue."""
 
-    kind: int  # a `Kind`, stored as an int because keys are hashed often
+    kind: int  # a `Kind`, as an int, because an int is hashed faster
     priority: int
     gang: Gang
     queue: str = ""
@@ -101,11 +101,12 @@ class RequestClassKey(NamedTuple):
 
 
 class Search(NamedTuple):
-    """A search for victims (jobs to preempt) that failed.
+    """A failed search for victims (jobs to preempt).
 
-    `changes`: the value of `Pending.changes` at the time of the search; negative: the search was not allowed yet.
-    `again_s`: the time from which a new search may succeed even if no event comes (seconds since the epoch).
-    `reserved`: the first reservation at the time of the search."""
+    `changes`: the value of `Pending.changes` at the time of the search. Negative values
+    are `DELAYED` (`core.cycle.preempt.search`) and `UNTRIED` (`core.cycle.plan`).
+    `again_s`: the time (seconds since the epoch) from which a new search may succeed, even if nothing else changes.
+    `reserved`: identifies the reservations that limited the search (`core.cycle.reserve.Reserving.mark`)."""
 
     changes: int
     again_s: float
@@ -113,11 +114,11 @@ class Search(NamedTuple):
 
 
 class QueuedRequest(NamedTuple):
-    """A request with the values by which the requests of its class are ordered. `arrival_s`: the time at which the
-    request arrived. For a slot above a job's minimum (growth) it is `BEHIND_ALL_S`, but with `GangSize.IN_TURN` the
-    time at which the job was submitted. `tie`: the value that decides between equal arrivals. It is the job's id, or
-    the number of the open slot. For growth, it is the submission time and the id of the job, and the number of the
-    slot."""
+    """A request with the values that decide its place in its class. `arrival_s`: the time at which the request arrived.
+    For a slot above a job's minimum (growth), it is `BEHIND_ALL_S` instead, or the submission time of the job
+    with `GangSize.IN_TURN`. `tie`: decides between requests with equal arrivals. For a queued job it is the job's id,
+    and for an open slot a number that increases with each opened slot. For growth it is a tuple of the submission time,
+    the job's id and this number."""
 
     arrival_s: float
     tie: str | int | tuple[float, str, int]
@@ -129,11 +130,12 @@ NO_HEAP: Final[list[QueuedRequest]] = []
 
 
 class RequestClass:
-    """The requests of one request class, in order. It has at least one request, `first`.
+    """The requests of one request class, in order. A class has at least one request.
 
-    `reason`: the last reason why the first request was not placed; None if this is the reason of its placement class.
-    `number`, `row`: the numbers of the request class and of its headroom row.
-    `strict`: True if the queue, or a queue above it, is strict."""
+    `first`: the first request. `reason`: the last reason why the first request was not placed; None if this is the
+    reason of its placement class.
+    `number`, `row`: the number of the request class, and the number of its headroom row.
+    `strict`: whether the queue, or a queue above it, is strict."""
 
     __slots__ = ("_entries", "_heap", "first", "key", "number", "placement_class", "reason", "row", "strict")
 
@@ -143,7 +145,7 @@ class RequestClass:
         self.key, self.placement_class, self.row, self.first, self.number = key, placement_class, row, first, number
         self.reason: Reason | None = None
         self.strict = False
-        self._entries: dict[Request, QueuedRequest] = NOBODY  # all requests, if there are several
+        self._entries: dict[Request, QueuedRequest] = NOBODY  # all requests; empty if `first` is the only one
         self._heap: list[QueuedRequest] = NO_HEAP
 
     def __len__(self) -> int:
@@ -157,7 +159,7 @@ class RequestClass:
         self.first = self._heap[0]
 
     def remove(self, request: Request) -> None:
-        """Remove the request. Precondition: the class has further requests."""
+        """Remove the request. Precondition: it is not the only request of the class."""
         del self._entries[request]
         while not self._is_queued(self._heap[0]):
             heappop(self._heap)
@@ -170,7 +172,7 @@ class RequestClass:
         return self._entries.keys() or {self.first.request}
 
     def __iter__(self) -> Iterator[QueuedRequest]:
-        """Return the entries in order."""
+        """Return an iterator over the requests, in order."""
         return self._in_order() if self._entries else iter((self.first,))
 
     def _in_order(self) -> Iterator[QueuedRequest]:
@@ -184,7 +186,7 @@ class RequestClass:
                     heappush(frontier, (heap[child], child))
 
     def take(self, other: RequestClass) -> None:
-        """Copy the requests and the reason of the other class into this one."""
+        """Copy the requests and the reason of the class `other` into this class."""
         self.reason, self.first = other.reason, other.first
         if other._entries:
             self._entries, self._heap = dict(other._entries), list(other._heap)
@@ -194,15 +196,14 @@ class RequestClass:
 
 
 class RequestClassColumns:
-    """The columns of request classes.
+    """The columns of request classes: arrays with one element for each class, at the index of its number.
 
-    `placement_class`, `row`: the numbers of the placement class and of the headroom row; `qos`: the number of the
-        QOS, by `qos_numbers`.
+    `placement_class`, `row`, `qos`: the numbers of the placement class, of the headroom row and of the
+        QOS (`qos_numbers`).
     `arrival_s`: the time at which the first request arrived.
-    `limit_s`: the time limit; infinite without one.
+    `limit_s`: the time limit in seconds; infinite if there is none.
     `reported_blocker`: the kind of the last reported reason (`Blocker`).
-    `preempts`: True if the requests of the class may preempt; `replaces`: True if they replace lost pods; `strict`: as
-        in `RequestClass`."""
+    `preempts`, `replaces`: whether the requests of the class may preempt jobs, and whether they replace lost pods."""
 
     def __init__(self) -> None:
         self.request_classes: list[RequestClass | None] = []
@@ -218,7 +219,7 @@ class RequestClassColumns:
     def open(
         self, key: RequestClassKey, placement_class: PlacementClass, row: int, first: QueuedRequest
     ) -> RequestClass:
-        """Make a request class with a vacant number, and write its values into the columns."""
+        """Create a request class with an unused number, and write its values into the columns."""
         number, terms = self._vacant.pop() if self._vacant else len(self.request_classes), key.terms
         if number == len(self.request_classes):
             self.request_classes.append(None)
@@ -240,7 +241,7 @@ class RequestClassColumns:
                 setattr(self, name, np.concatenate((column, more)))
 
     def vacate(self, number: int) -> None:
-        """Make the number vacant, because the request class is empty."""
+        """Mark the number of a removed request class as unused."""
         self.request_classes[number] = None
         self.placement_class[number] = -1
         self.reported_blocker[number] = Blocker.NONE_REPORTED
@@ -249,8 +250,8 @@ class RequestClassColumns:
 
 
 class Candidate(NamedTuple):
-    """A request of a request class, as the tournament uses it. The tournament finds the next request to try
-    (`core.order.next_job`)."""
+    """A request that the cycle may try, with its request class. `core.order.next_job` decides which candidate is tried
+    next."""
 
     request_class: RequestClass
     entry: QueuedRequest
