@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from phalanx import loop
 from phalanx.model.job import Job
-from phalanx.model.policy import Backfill, Policy
+from phalanx.model.policy import Backfill, Policy, ScoringStrategy
 from phalanx.model.queue import Limits, Queue
 from phalanx.simulator.run.play import play
-from phalanx.simulator.run.setup import Setup
+from phalanx.simulator.run.setup import BUILT_IN, Setup, built_in
 from phalanx.simulator.workload import Task
 from tests.simulator.builders import ends, starts, task, workload
 from tests.simulator.driven import pods
+
+SCORES = {"spread", "fgd"} | {str(score) for score in ScoringStrategy} - {"pack", "load", "fragmentation"}
+
+
+def test_a_policy_for_each_score_has_the_name_of_the_score() -> None:
+    assert {name for name in BUILT_IN if BUILT_IN[name].policy.score is not ScoringStrategy.PACK} == SCORES
+    assert {name for name in SCORES if built_in(name).policy.score == name} == SCORES - {"fgd"}
+
+
+@pytest.mark.parametrize("score", [ScoringStrategy.DEVICE_PACKING, ScoringStrategy.DEVICE_CLUSTERING])
+def test_the_name_of_a_score_in_its_paper_is_an_alias(score: ScoringStrategy) -> None:
+    alias = score.replace("device", "gpu")
+    assert built_in(alias) == replace(built_in(score), name=alias)
 
 
 def test_a_queue_s_time_limit_stops_who_has_none() -> None:

@@ -7,7 +7,7 @@ not define, is created from a template (`of_each`) if the setup has one."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from phalanx.model.policy import Backfill, BackfillOrder, Policy, ScoringStrategy
 from phalanx.model.queue import Queue, QueueOrder
@@ -99,8 +99,8 @@ BUILT_IN: Mapping[str, Setup] = {
         ),
         scored("best-fit", "greedy, where least cpu and GPUs are left", ScoringStrategy.BEST_FIT),
         scored("dot-product", "greedy, where what is free is least like what is asked", ScoringStrategy.DOT_PRODUCT),
-        scored("gpu-packing", "greedy, shared GPUs first, then used nodes", ScoringStrategy.DEVICE_PACKING),
-        scored("gpu-clustering", "greedy, beside pods that ask as many GPUs", ScoringStrategy.DEVICE_CLUSTERING),
+        scored("device-packing", "greedy, shared GPUs first, then used nodes", ScoringStrategy.DEVICE_PACKING),
+        scored("device-clustering", "greedy, beside pods that ask as many GPUs", ScoringStrategy.DEVICE_CLUSTERING),
         scored("random", "greedy, any node that fits", ScoringStrategy.RANDOM),
         one_queue(
             "srtf",
@@ -128,12 +128,16 @@ BUILT_IN: Mapping[str, Setup] = {
 }
 
 
+# other names of built-in setups: the names of the scores in the paper about FGD
+_ALIASES = {"gpu-packing": "device-packing", "gpu-clustering": "device-clustering"}
+
+
 def built_in(name: str) -> Setup:
-    """Return the built-in setup of this name. Raises `TraceError`, which lists the valid names."""
-    setup = BUILT_IN.get(name)
+    """Return the built-in setup of this name or alias. Raises `TraceError`, which lists the valid names."""
+    setup = BUILT_IN.get(_ALIASES.get(name, name))
     if setup is None:
         known = ", ".join(BUILT_IN)
         raise TraceError(
             f"there is no policy {name!r}: a file of one ends in .yaml, .yml, .json or .py; built in are {known}"
         )
-    return setup
+    return replace(setup, name=name)
