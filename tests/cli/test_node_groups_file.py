@@ -93,7 +93,7 @@ def test_the_example_can_be_read() -> None:
         ("timeout: 20m", "timeout: 1m", "60 s is shorter than the delay, 240 s"),
         ("max: 8", "max: 0", "is not a whole number from 1 to 10000"),
         ("max: 8", "maximum: 8", "there is no such field; did you mean max?"),
-        ("effect: NoSchedule", "effect: Never", "'Never' is none of NoSchedule"),
+        ("effect: NoSchedule", "effect: Never", "'Never' is not one of NoSchedule"),
         ('{cpu: "16", pods: 30}', "{}", "the resources of a node are missing"),
         ("price: 30.5", "price: -1", "is not a number of at least 0"),
         (GOOD, "nodeGroups: []", "the file has no node group"),

@@ -279,7 +279,8 @@ def port_errors(ports: tuple[HostPort, ...]) -> Iterator[str]:
         if not 1 <= port.number <= MAX_PORT:
             yield f"host port {port.number} is not within 1 to {MAX_PORT}"
         if port.protocol not in PROTOCOLS:
-            yield f"host port {port.number} has the protocol {port.protocol!r}, which is none of {', '.join(PROTOCOLS)}"
+            known = ", ".join(PROTOCOLS)
+            yield f"host port {port.number} has the protocol {port.protocol!r}, which is not one of {known}"
     if len(set(ports)) < len(ports):
         yield "it requests the same host port twice"
 

@@ -159,6 +159,6 @@ def _taint(said: Fields) -> Taint:
         if why:
             raise Misread((*said.path, name), why)
     if found.effect not in EFFECTS:
-        raise Misread((*said.path, "effect"), f"{found.effect!r} is none of {', '.join(EFFECTS)}")
+        raise Misread((*said.path, "effect"), f"{found.effect!r} is not one of {', '.join(EFFECTS)}")
     said.done()
     return found

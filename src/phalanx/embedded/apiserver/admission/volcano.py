@@ -223,7 +223,7 @@ def _task(at: int, task: Object, job: Object) -> Iterator[str]:
         yield f"{problem} {where}"
     if task.get("topologyPolicy", "") not in _TOPOLOGY_POLICIES:
         listed = ", ".join(sorted(_TOPOLOGY_POLICIES - {""}))
-        yield f"the topologyPolicy {task['topologyPolicy']} is none of {listed} {where}"
+        yield f"the topologyPolicy {task['topologyPolicy']} is not one of {listed} {where}"
     yield from _policies(task.get("policies") or (), f"spec.tasks[{at}]")
     yield from _template(task.get("template"), f"spec.task[{at}].template")
 
