@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
 
-from phalanx.dialects.frame.dialect import Object
+from phalanx.dialects.frame.dialect import GangStage, Object
 from phalanx.dialects.kueue import kinds
-from phalanx.dialects.kueue.answers.pending import Lean, of_workloads
+from phalanx.dialects.kueue.answers.names import key_of
+from phalanx.dialects.kueue.answers.pending import Lean, of_workloads, visible
+from tests.dialects.kueue.test_workload_status import DEFINED, told
 from tests.dialects.kueue.written import cluster_queue, group, local_queue, objects
 
 OF_A = ("v1beta2", "clusterqueues", "a", "pendingworkloads")
@@ -84,6 +87,16 @@ def test_who_does_not_wait_is_not_listed() -> None:
         workload("waits", 6, active=True, priority=None),
     )
     assert rows(of_workloads(found, OF_A, {})) == [("waits", "l", 0, 0, 0)]
+
+
+def test_a_job_is_listed_from_the_moment_at_which_its_workload_exists() -> None:
+    first = told(GangStage.WAITING, placed=0)
+    owner = {**first.owners[0], "metadata": {**first.owners[0]["metadata"], "name": "k", "uid": "2"}}
+    jobs = [first, replace(first, id="default/k", owners=(owner,), created_s=1.0)]
+    found = {kinds.WORKLOADS: {key_of(DEFINED, jobs[1]): workload("k", 1)}}
+    assert rows(visible(DEFINED, jobs, found, OF_A, {})) == [("k", "l", 0, 0, 0)]
+    found[kinds.WORKLOADS][key_of(DEFINED, first)] = workload("j", 2)
+    assert rows(visible(DEFINED, jobs, found, OF_A, {})) == [("j", "l", 0, 0, 0), ("k", "l", 0, 1, 1)]
 
 
 @pytest.mark.parametrize(

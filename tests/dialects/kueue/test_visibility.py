@@ -40,8 +40,7 @@ async def filled(data: Path) -> None:
         for number, (name, queue, words) in enumerate(waiting, 1):
             await api.create(JOBS, job(name, {"kueue.x-k8s.io/queue-name": queue, **words}), "default")
             async with asyncio.timeout(120):
-                # a Job is in the list before its Workload is created; from then on the entry has an owner
-                while sum("ownerReferences" in one["metadata"] for one in await asked(api, OF_A)) < number:  # noqa: ASYNC110 (the server is waited for)
+                while len(await asked(api, OF_A)) < number:  # noqa: ASYNC110 (the server is waited for)
                     await asyncio.sleep(0.1)
 
 

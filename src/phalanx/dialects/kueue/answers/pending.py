@@ -1,5 +1,5 @@
 """Serve Kueue's visibility API. It lists the pending Workloads of a ClusterQueue or a LocalQueue in the order in which
-the scheduler tries them.
+the scheduler tries them. As in Kueue, a job is listed from the moment at which its Workload exists.
 
 
     /apis/visibility.kueue.x-k8s.io/VERSION/clusterqueues/NAME/pendingworkloads
@@ -187,7 +187,9 @@ def _of_jobs(
             continue
         if incomplete(told) or deactivated(told):
             continue
-        meta = (workloads.get(key_of(defined, told)) or {}).get("metadata") or {}
+        workload = workloads.get(key_of(defined, told))
+        if workload is None:  # it is created a moment after the job
+            continue
         name = str((told.owners[0]["metadata"].get("labels") or {}).get(kinds.QUEUE_LABEL, ""))
         local = f"{told.namespace}/{name}"
         yield PendingWorkload(
@@ -195,7 +197,7 @@ def _of_jobs(
             used=used.get(local, 0.0),
             priority=told.priority,
             arrived=(told.created_s, told.id),
-            metadata=meta,
+            metadata=workload["metadata"],
         )
 
 
