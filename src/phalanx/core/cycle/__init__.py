@@ -1,4 +1,5 @@
-"""Run one scheduling cycle. `core.decide` calls the steps in this package. They record each decision in a `CycleState`.
+"""Run one scheduling cycle. `core.decide` calls the steps in this package. The steps record each decision in
+a `CycleState`.
 
 Parts, lowest first:
 

@@ -95,15 +95,15 @@ class KnownFailures:
 
     def begin(self) -> None:
         """Let the cycle try every request class, and open each placement class for which the free amounts are enough.
-        The cycle calls `begin` when it begins. It calls `begin` again if it has removed placed pods, because free
-        capacity has then grown, and if the first reservation has changed."""
+        The cycle calls this method when it begins, and again in two cases: it has removed placed pods, so that the free
+        capacity has grown; or the first reservation has changed."""
         classes, room = self.classes, self.classes.capacity.room
         count, composite = len(classes.by_number), classes.composite
         self.is_done = bytearray(len(self.cluster.pending.columns.request_classes))
         self.open = bytearray((room[classes.demand[:count]] >= classes.need[:count]).tobytes() + b"\0")
         for each in composite:
             self.open[each.number] = all(room[demand] >= need for demand, need in each.demands)
-        for each in composite:  # only its flavor classes have demands
+        for each in composite:  # only their flavor classes have demands
             if each.flavor_classes:
                 self.open[each.number] = any(self.open[way.number] for way in each.flavor_classes)
         self.opened = bytes(self.open)

@@ -31,7 +31,7 @@ from phalanx.state.pending.request_class import Blocker, Candidate, Kind, Reques
 RENEWED = 100
 # After a node has changed, all reasons are computed again. One cycle computes at most this many reasons.
 RENEWED_AT_ONCE = 64
-NEXT = 4  # when a strict queue gets a new head, this many request classes behind it report it
+NEXT = 4  # when a strict queue gets a new head, this many request classes behind the head report it
 
 # For a request behind the head of a strict queue: (name of the head, code of the head's reason). Both are None for
 # other requests.
@@ -83,8 +83,8 @@ class ReasonReporter:
         return reason.code not in ALONE
 
     def short_of_quota(self, candidate: Candidate) -> Reason | None:
-        """Return the reason why quota does not allow the request class. Return None if quota allows it, also if it only
-        does so because victims of this cycle return quota."""
+        """Return the reason why quota does not allow the request class. Return None if quota allows it. Quota that
+        victims of this cycle return counts as free."""
         offers = self.state.offers(candidate)
         if any(offer.short is None for offer in offers):
             self.eased = True
@@ -175,9 +175,9 @@ class ReasonReporter:
 
     def report_untried(self) -> None:
         """Report a reason for each request class that was not tried because quota or capacity is missing. If both are
-        missing, report missing quota (rule R25). Leave out classes that have reported the same obstacle before. But if
-        such a class lost its quota or capacity to other jobs in this cycle, and is one of the first few of these
-        classes, report its reason with new numbers."""
+        missing, report missing quota (rule R25). Leave out classes that have reported the same obstacle before. But
+        some of these classes have lost quota or capacity to other jobs in this cycle. For the first few of them, report
+        the reason again, with new numbers."""
         state, columns, count = self.state, self.pending.columns, len(self.pending.columns.request_classes)
         placement_class, row = columns.placement_class[:count], columns.row[:count]
         reported, live = columns.reported_blocker[:count], placement_class >= 0
@@ -298,7 +298,7 @@ class ReasonReporter:
         for number in some.nonzero()[0].tolist():
             request_class = columns.request_classes[number]
             if request_class is None or request_class in state.denied or request_class.key.kind == Kind.REPLACEMENT:
-                continue  # no head blocks a class that was denied in this cycle, because it was tried first
+                continue  # a class denied in this cycle is not blocked: it was tried before the head
             if (strict := self.cluster.tree.strict_above(request_class.key.queue)) is not None:
                 found.setdefault(strict.name, []).append(request_class)
         return found

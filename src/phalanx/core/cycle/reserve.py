@@ -5,8 +5,8 @@ expected time on, for a request that finds no capacity now.
 reservation.
 
 - EASY: the first request that does not fit gets the only reservation.
-- CONSERVATIVE: each request that does not fit gets a reservation, up to `backfill_depth` reservations. The cycle stops
-  earlier if no other request can start any more, because a further reservation would then have no effect.
+- CONSERVATIVE: each request that does not fit gets a reservation, up to `backfill_depth` reservations. If no other
+  request can start any more, no further reservation is made, because it would have no effect.
 - Until all reservations are made, the cycle tries every request class within its limits. When all reservations are
   made, the cycle tries only classes that may start.
 - With `BackfillOrder.SHORTEST` (EASY-SJBF), the requests after the first reservation are tried in the order of their
@@ -42,9 +42,9 @@ class Reserving:
     `all_reserved`: set when the last reservation is made, and reset when the cycle has ranked the classes again.
     `unforeseen`: the numbers of placement classes that got no reservation because no start time could be computed for
     them. The set is emptied when this cycle evicts victims.
-    `further_requests`: for each request class with a reservation, an iterator over its further requests. `hopeful`: a
-    list of all request classes, from whose end the classes that cannot start now are removed step by
-    step (`is_anyone_hopeful`). It is None before the first use, and after each eviction."""
+    `further_requests`: for each request class with a reservation, an iterator over its further requests. `hopeful`:
+    request classes that may still start in this cycle. `is_anyone_hopeful` removes classes from the end of this list
+    until the last one may start. The list is None before the first use, and after each eviction."""
 
     def __init__(self, state: CycleState) -> None:
         self.state, self.cluster, self.policy = state, state.cluster, state.policy
@@ -142,7 +142,7 @@ class Reserving:
         return reserved
 
     def would_reserve(self, candidate: Candidate) -> bool:
-        """Return whether the request would get a reservation now if there was no capacity for it (rule R8)."""
+        """Return whether the request would get a reservation now if there were no capacity for it (rule R8)."""
         key, request = candidate.request_class.key, candidate.entry.request
         if not self.may_reserve or key.kind == Kind.GROWTH or not self.state.draft.free:
             return False

@@ -48,7 +48,7 @@ class CycleState:
     `known`: the placement classes that cannot start, and the reasons.
     `without_returns`: the ledger as it would be if the charges of this cycle's victims were still counted. `places`:
     started job -> the further pods that this cycle has placed for it.
-    `granted`: all requests that this cycle starts.
+    `granted`: all requests that this cycle has granted.
     `stopped`, `withdrawn`: jobs that this cycle preempts whole, and jobs whose nominations it withdraws.
     `remaining`: request class with a grant -> an iterator over its further requests.
     `starts`: the starts of queued jobs. `started`: (job, charged amounts) for each start in `starts`, and for further
@@ -56,13 +56,14 @@ class CycleState:
     `placed`: the gang, the job and the placements of each grant.
     `actions`: the preemptions and nominations. `victims`: as in `PreemptionContext`.
     `kept_nominations`: jobs whose nominations remain valid.
-    `searched`: request class -> its search for victims that failed in this cycle. `has_postponed`: True if the next
-    cycle must follow at once, because this cycle has left searches for victims or starts to it. `is_over`: True if this
-    cycle ends before all requests are tried, because the next cycle must first preempt pods that this cycle has placed
-    above minimums, or must first start a job that has taken over a nomination (rule R23). `waits`: waiting job -> the
-    reason why it waits.
-    `cleared`: array -> the number of its jobs that this cycle has admitted. `denied`: request classes of which this
-    cycle has denied a request.
+    `searched`: request class -> its search for victims that failed in this cycle. `has_postponed`: whether the next
+    cycle must follow at once, because it has to make searches for victims or starts that this cycle could not make.
+    `is_over`: whether this cycle must end before all requests are tried. In that case the next cycle must first preempt
+    pods that this cycle has placed above minimums, or must first start a job that has taken over a nomination (rule
+    R23).
+    `waits`: waiting job -> the reason why it waits.
+    `cleared`: job array -> the number of its jobs that may start, but do not count as active yet (`job_dependencies`).
+    `denied`: request classes of which this cycle has denied a request.
     `received`, `waiting_for_event`, `waiting_until`, `exceeding`: as in `Memory`.
 
     Attributes that `Candidates.refresh` sets when the cycle begins:
@@ -199,7 +200,7 @@ class CycleState:
             given = tuple(
                 record.flavors[role] for role in replacement.roles_together(self.cluster, record, request.slot)
             )
-        # Requests that may preempt can use the quota that victims return at once. All other requests can use it from
+        # Requests that may preempt can at once use the quota that victims return. All other requests can use it from
         # the next cycle on (rule R21).
         may_preempt = candidate.request_class.number in self.search_classes and key.kind != Kind.GROWTH
         if may_preempt and (delay_s := self.cluster.queues[key.queue].preemption.delay_s) > 0:

@@ -3,7 +3,7 @@
 A *request class* has equal requests of one queue; a *placement class* has requests of any queue with equal demands on
 nodes. A request class is a candidate if quota allows it, and if its placement class fits *by counting*, that is, if a
 count of the free amounts shows enough capacity before any placement is tried. `core.cycle.known`
-and `core.cycle.candidates` find all candidates in the cluster at once. To do so, they only check the first request of
+and `core.cycle.candidates` find all candidates in the cluster at once. These modules only check the first request of
 each class. `core.order.next_job` chooses the next request. Slots that replace lost pods of started gangs come before
 all other requests. A request passes through these methods (`offers` is a method of `CycleState`, and `receive` a
 function of `core.cycle.intake`):
@@ -22,8 +22,8 @@ limits, because the first class that finds no capacity must get a reservation.
 
 Within a cycle the set of classes that may start only shrinks. There are three reasons. First, grants reduce the
 headroom of queues. Second, quota that victims return is not available to other requests before the next cycle. Third, a
-placement class is closed when one of its requests fails. So the cycle may skip a class that cannot start earlier or
-later, and its decisions are the same."""
+placement class is closed when one of its requests fails. So it has no influence on decisions when the cycle skips a
+class that cannot start."""
 
 from __future__ import annotations
 

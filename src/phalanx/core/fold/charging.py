@@ -134,8 +134,8 @@ def mark_leaving(cluster: Cluster, record: JobRecord, slots: Iterable[Slot], gra
 
 
 def note_holdings_changed(cluster: Cluster, record: JobRecord) -> None:
-    """Record that the job now holds other nodes or amounts. Searches for victims that failed before may now succeed, so
-    allow new searches."""
+    """Record that the nodes or the amounts that the job holds have changed. Searches for victims that failed before may
+    now succeed, so allow new searches."""
     if cluster.running_pods is not None:
         cluster.running_pods.touch(record.job.id)
         cluster.pending.allow_new_searches()
@@ -234,15 +234,16 @@ def backdate(cluster: Cluster, record: JobRecord) -> None:
 
 
 def enter_start(cluster: Cluster, record: JobRecord) -> None:
-    """If the job's queue is ordered by usage, add the job's usage for a fixed time (`UsageTerms.entry_s`) to the past
-    usage of its account."""
+    """If the job's queue is ordered by usage, add the job's usage for a fixed run time (`UsageTerms.entry_s`) to the
+    past usage of its account."""
     job, entry_s = record.job, cluster.entry_s(record.job)
     if entry_s:
         cluster.usage.enter_start(job.queue, job.association, used_resources(record), entry_s, cluster.now_s)
 
 
 def used_resources(record: JobRecord) -> dict[str, Amount]:
-    """Return a mapping: resource -> the amount that the job's pods hold, in the units of past usage."""
+    """Return a mapping: resource -> the amount that the job's pods hold, in the units in which past usage is
+    recorded."""
     held: dict[str, Amount] = {}
     for slot in record.placements:
         for resource, amount in record.gang.demands[slot.role].costs:

@@ -59,7 +59,7 @@ def node_seen(cluster: Cluster, event: NodeSeen) -> None:
 
 def refresh_open_slots(cluster: Cluster, node: str) -> None:
     """For each gang with pods on the node, make the next cycle check the open slots again. The node was removed or has
-    other labels now, so the slots may belong in another topology domain."""
+    other labels now, so the slots may now need another topology domain."""
     if not cluster.columns.charges[cluster.columns.row_of[node]]:
         return
     for job, record in cluster.jobs.items():

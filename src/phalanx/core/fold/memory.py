@@ -36,12 +36,13 @@ class Memory(NamedTuple):
     `waiting_until`: requests that wait until a given time. `reports`: the obstacle and reason that each request class
     has reported.
     `explained`: the reason of each placement class without capacity. `disproved`: placement classes whose stored reason
-        is no longer true. `stale`: placement class -> the new value of `PlacementClass.stale`. `renewed`: True if the
+        is no longer true. `stale`: placement class -> the new value of `PlacementClass.stale`. `renewed`: whether the
         reasons of all classes are up to date.
-    `failed`: placement classes that were closed because placing a gang failed, although the free amounts were enough.
+    `failed`: placement classes that were closed because a trial placement failed, although the free amounts were
+    enough.
     `first`: the first backfill reservation.
-    `searched`: failed searches for victims. `has_postponed`: True if searches for victims were postponed to the next
-    cycle.
+    `searched`: failed searches for victims. `has_postponed`: whether searches for victims or starts were postponed to
+    the next cycle.
     `exceeding`: queue -> the time since which its usage exceeds its limit (seconds since the epoch). Pods of such a
         queue may be evicted."""
 

@@ -68,11 +68,11 @@ NOBODY: Draws = iter(())
 
 class QueueCursor:
     """A cursor represents an arena (queues with one common order) in the tournament. If an arena contains other arenas,
-    the jobs that belong to no inner arena have a cursor of their own below it. In USAGE order, the jobs of each account
-    have one.
+    the arena's own jobs (those in no inner arena) have a separate cursor below the cursor of the arena. In USAGE order,
+    there is a separate cursor for the jobs of each account.
 
     `own`: None for the cursor of a whole arena. Otherwise the cursor only has the arena's own jobs, and `own` is their
-    account; it is empty if accounts do not matter.
+    account (empty if the order does not compare accounts).
     `candidates`: a heap of request classes, each with its next request. `children`: a heap of the cursors directly
     below.
     `draws`: an iterator over further candidates, in order. `drawn`: the class that was last taken from `draws`, as long
@@ -88,7 +88,7 @@ class QueueCursor:
         self.drawn: RequestClass | None = None
 
     def last(self) -> QueueCursor:
-        """Go down from this cursor to the best child again and again, and return the last cursor."""
+        """From this cursor, go down to the best child repeatedly, and return the lowest cursor."""
         cursor = self
         while cursor.children:
             cursor = cursor.children[0][-1]
@@ -96,7 +96,7 @@ class QueueCursor:
 
 
 class Field(Protocol):
-    """The methods that the tournament needs to know of `core.cycle.candidates`. `usage`: the past usage of accounts,
+    """The methods of `core.cycle.candidates.Candidates` that the tournament calls. `usage`: the past usage of accounts,
     for USAGE order."""
 
     @property

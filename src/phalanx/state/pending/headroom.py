@@ -1,10 +1,10 @@
 """The *headroom*: the amounts that requests of a queue may still be charged before a limit or quota stops them.
 
-The headroom is stored for each *row*. A row is a queue. But if this queue, or a queue above it, has limits for each
-user, group or job, there are several rows for the queue, one for each user, group or job. A limit of a queue on the
-path from the row's queue to the root is a `Bound` of the row. `left` has the amount that each bound still admits. If a
-bound applies to several rows, these rows use the same element of `left`. The headroom of a row in a resource is the
-smallest amount on its path:
+The headroom is stored for each *row*. Usually each queue has one row. If the queue, or a queue above it, has limits for
+each user, group or job, the queue has a separate row for each user, group or job. The limits of the queues on the path
+from the row's queue to the root are the bounds of the row (`Bound`). `left` has the amount that each bound still
+admits. If a bound applies to several rows, these rows use the same element of `left`. The headroom of a row in a
+resource is the smallest amount on its path:
 
     headroom(row, resource) = min( min of left(bound) over the path,
                                    left(pool) + sum of max(0, kept - claimed) over the path )
@@ -98,8 +98,8 @@ class Headroom:
         return self.keys.setdefault(resource, len(self.keys))
 
     def renew(self, queues: Iterable[str], subjects: Iterable[Subject] = ()) -> None:
-        """Compute `left` again for these queues: for their bounds on all jobs, and for their bounds on these users,
-        groups and jobs (`subjects`)."""
+        """Compute `left` again for the bounds of these queues. A bound for a single user, group or job is only included
+        if it is in `subjects`."""
         for place, left in self._now(queues, subjects, attrgetter("account")):
             self.left[place] = left
 
@@ -180,8 +180,8 @@ class Headroom:
     def _now(
         self, queues: Iterable[str], subjects: Iterable[Subject], account_of: AccountOf
     ) -> Iterator[tuple[int, float]]:
-        """Yield (place of a bound, amount that it still admits) for the bounds of these queues on all jobs, and for
-        their bounds on these subjects."""
+        """Yield (place of a bound, amount that it still admits) for the bounds of these queues. A bound for a single
+        user, group or job is only included if it is in `subjects`."""
         if not self._at:
             return  # no queue has bounds
         subjects = [*subjects, QUEUE]
@@ -240,8 +240,8 @@ def subjects_of(charge: Charge) -> tuple[Subject, ...]:
 
 
 def table(places: Sequence[Sequence[tuple[int, int]]], keys: int, filler: int) -> NDArray[np.intp]:
-    """Return an array [depth, key, row] of places in `left`. The elements [:, key, row] are all places of this key in
-    this row, followed by copies of `filler`. `places`: for each row, its pairs (key, place)."""
+    """Return an array [depth, key, row] of places in `left`. The elements [:, key, row] are the places of this key in
+    this row; the remaining elements are `filler`. `places`: for each row, its pairs (key, place)."""
     columns: list[list[list[int]]] = []
     depth = 1
     for row in places:

@@ -5,14 +5,15 @@ same `RequestClassKey` always get the same decision; they form a *request class*
 order. The values of its first request are stored in columns, which are arrays with one element for each
 class (`RequestClassColumns`). Request classes with equal demands on nodes share a *placement
 class* (`state.pending.placement_class`). Each cycle compares all request classes with the free amounts and the quota,
-by a few operations on arrays (`core.cycle.candidates`). So no request in a class has to wait until an event makes a
-cycle consider it.
+by a few operations on arrays (`core.cycle.candidates`). So each cycle considers every request class, even if no event
+concerns it.
 
 A cycle *receives* a request: it adds the request to its class, or finds that the request is not eligible. A request
 that is not received yet is in `fresh`. A request that is not eligible is in no class. If it becomes eligible at a known
 time, it has a timer (`timers`). If it waits for an event, `Pending` does not store it at all.
 
-A decision may have results for classes. These results are valid as long as `version` does not change."""
+A decision may have results for classes (`core.fold.memory`). These results are valid as long as `version` does not
+change."""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ STALE = 1 << 30
 
 
 class Deadline(NamedTuple):
-    """An item of `Pending.timers`. Its timer expires when the job can no longer start and end by its deadline."""
+    """An item of `Pending.timers`. The timer expires when the job can no longer start and still end by its deadline."""
 
     job: str
 
@@ -54,10 +55,10 @@ class Timers:
     """The timers, in one heap. A timer is the time (seconds since the epoch) at which a cycle examines an item again,
     even if no event has come until then.
 
-    There are three kinds of items: a request that is not eligible before this time; a job that cannot meet its deadline
-    from this time on (`Deadline`); and a request class whose search for victims may succeed from this time on. An item
-    has at most one timer. If a timer is changed or removed, its old entry stays in the heap and is skipped when its
-    time comes. If more than about half of the entries are old, they are removed."""
+    An item is a request that is not eligible before this time, or a job that cannot meet its deadline from this time
+    on (`Deadline`), or a request class whose search for victims may succeed from this time on. An item has at most one
+    timer. If a timer is changed or removed, its old entry stays in the heap and is skipped when its time comes. If more
+    than about half of the entries are old, they are removed."""
 
     __slots__ = ("_heap", "_number", "_of")
 
@@ -325,8 +326,8 @@ class Pending:
                 reported[request_class.number] = Blocker.NONE_REPORTED
 
     def _renew_turns(self) -> None:
-        """Make the next cycle receive the requests in `hopeless` again. It must check the cap of their arrays before it
-        tries them."""
+        """Make the next cycle receive the requests in `hopeless` again. The cap of their arrays must be checked before
+        a cycle tries them."""
         for request in list(self.hopeless):
             self.refresh(request)
 
@@ -373,8 +374,8 @@ class Pending:
             copied.take(request_class)
             other.columns.reported_blocker[copied.number] = self.columns.reported_blocker[request_class.number]
             other.request_class_of.update(dict.fromkeys(copied.requests(), copied))
-        # Copy the placement classes with flavor classes first. Their flavor classes then exist in the new object when
-        # their turn comes.
+        # Copy the placement classes with flavor classes first. This also creates their flavor classes in the new
+        # object, so that the loop finds them there.
         for found in sorted(self.placement_classes, key=lambda found: not found.flavor_classes):
             if (same := other.placement_classes.of_key.get(found.key)) is None:
                 continue

@@ -203,7 +203,7 @@ class PlacementClasses:
         found.flavor_classes = tuple(self.refer(way) for way in dict.fromkeys(ways))
 
     def release(self, found: PlacementClass) -> None:
-        """Count one reference to the placement class less, and remove the class after its last reference."""
+        """Reduce the number of references to the placement class by one, and remove the class if none is left."""
         found.references -= 1
         if found.references > 0:
             return

@@ -13,8 +13,9 @@ heap, so it needs only a fifth of the memory.
 
 Each class has a number. The values of its first request are stored in columns (`RequestClassColumns`), which are arrays
 with one element for each class; the number is the index in each column. When a class is removed, its number becomes
-unused, and the next new class gets it. For an unused number, the number of the placement class is -1. At the index -1,
-a mask of placement classes has an extra last element, which is always False. So no mask selects an unused number."""
+unused, and the next new class gets it. At an unused number, the column of placement classes contains -1. A mask of
+placement classes has an extra last element, which is always False; the index -1 selects this element. So no mask
+selects an unused number."""
 
 from __future__ import annotations
 

@@ -121,8 +121,8 @@ class Surplus:
         return True
 
     def comes_before(self, growing: Growing, contest: Tournament, head: Candidate) -> bool:
-        """Return whether the job's next pod comes before the request `head`, by the order of the lowest queue that
-        contains both."""
+        """Return whether the job's next pod comes before the request `head`, by the order of the lowest queue in the
+        tree that contains both."""
         theirs = contest.at.branch
         above = next(each for each in growing.branch.path if each in theirs.path)
         mine = rank(growing, above.order)[:2]
@@ -135,7 +135,7 @@ class Surplus:
         if above.order not in (QueueOrder.FILL, QueueOrder.FAIR) or cursor is None or growing.branch is above:
             return mine <= other
         child = growing.branch.path[growing.branch.path.index(above) - 1]
-        first = int(above.order is QueueOrder.FAIR)  # in FAIR order the key has no `borrows`
+        first = int(above.order is QueueOrder.FAIR)  # FAIR order ignores the first element, `borrows`
         return self.standing(above, child, growing)[first:2] <= contest.standing(cursor)[: 2 - first]
 
     def is_behind_head(self, growing: Growing) -> bool:

@@ -86,7 +86,7 @@ class CyclePreemption:
     # Existing nominations
 
     def nominations(self) -> Iterator[tuple[JobRecord, NominationState]]:
-        """Yield (nominated job, the next step of its nomination), the oldest nomination first."""
+        """Yield (nominated job, state of its nomination), the oldest nomination first."""
         for job in list(self.cluster.nominated):
             record = self.cluster.jobs[job]
             found = NominationState.KEPT
@@ -171,7 +171,7 @@ class CyclePreemption:
     def first_ready(self, request_class: RequestClass) -> Iterator[tuple[QueuedRequest, float]]:
         """Yield (waiting request, end of its preemption delay) for the requests of the class in order, up to the first
         request whose job was never preempted. The delay of a job starts again when the job is preempted. So the delay
-        of an earlier request in this order may end later."""
+        of an earlier request may end later than that of a later request."""
         for each in self.state.all_waiting(request_class):
             yield each, self.ready_s(request_class.key, each.request)
             if not self.cluster.jobs[each.request.job].preempted:
