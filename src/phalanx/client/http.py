@@ -2,9 +2,9 @@
 streams.
 
 A scheduler sends thousands of small writes a second, and a general HTTP client would use most of the scheduler's
-processor time (docs/decisions/0012-http-of-the-client.md). This client does little work for each call: it sends the
-request with one write to an `asyncio.Protocol`, and parses the response. httptools parses the responses, and the
-standard library provides TLS.
+processor time (docs/decisions/0012-http-of-the-client.md). This client does little work for each call: an
+`asyncio.Protocol` sends the request with one write, httptools parses the response, and the standard library provides
+TLS.
 
 - A connection carries one call at a time. If it carried several calls, one lost response would make the outcomes of the
   following calls unknown as well. If `limit` calls are in progress, further calls wait for a connection.

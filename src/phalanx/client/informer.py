@@ -130,8 +130,8 @@ class Informer:
             self._tell_one(subscriber, Change(kind=self.kind, old=None, new=obj))
 
     async def follow(self, subscriber: Subscriber, most_s: float = 0.02) -> None:
-        """Do the same as `subscribe`, but let other tasks run after each `most_s` seconds. An object that changes
-        before it was reported is reported once, as an addition with its new state."""
+        """Do the same as `subscribe`, but let other tasks of the event loop run every `most_s` seconds. An object that
+        changes before it was reported is reported once, as an addition with its new state."""
         clock = asyncio.get_running_loop().time
         untold = set(self.objects)
 
@@ -281,8 +281,8 @@ class Informer:
         self.synced.set()
 
     def _turn_back(self, listed: dict[str, Object]) -> None:
-        """Replace the cache by the list. The server was restored from a backup, so its versions are lower than the
-        cached ones."""
+        """Replace the cache by the list. The caller does this if the server was restored from a backup, so that its
+        resource versions are lower than the cached ones."""
         log.warning("the server's %s are older than those it sent before; all of them are replaced", self.kind.plural)
         for key, known in list(self.objects.items()):
             self._remove(key, known, 0)
@@ -354,8 +354,8 @@ class Informer:
             self._tell_one(subscriber, change)
 
     def _tell_one(self, subscriber: Subscriber, change: Change) -> None:
-        """Report a change to one subscriber. Its exception is logged, because it must not stop the watch or other
-        subscribers."""
+        """Report a change to one subscriber. If the subscriber raises an exception, log it, so that it stops neither
+        the watch nor other subscribers."""
         try:
             subscriber(change)
         except Exception:  # a bug in the subscriber

@@ -238,7 +238,7 @@ class Choices:
             self._changed(gang)
 
     def on_cluster(self, change: Change) -> None:
-        """Choose the clusters of waiting gangs again, if the offer of this cluster has changed."""
+        """Choose the clusters of waiting gangs again, if the prices or the data of this cluster have changed."""
         before, after = (None if one is None else offer_of(one) for one in (change.old, change.new))
         if before != after:
             self.renew()
@@ -351,8 +351,8 @@ class Choices:
 
 
 class FiguredClusters:
-    """The other clusters of a snapshot. The class implements `OtherClusters` of `kube.world`. `clusters`: a function
-    that returns the MultiKueueClusters by name."""
+    """The other clusters, for a command that works on a snapshot. The class implements `OtherClusters` of `kube.world`.
+    `clusters`: a function that returns the MultiKueueClusters by name."""
 
     def __init__(self, clusters: Callable[[], Mapping[str, dict[str, Any]]]) -> None:
         self._clusters = clusters
@@ -363,8 +363,8 @@ class FiguredClusters:
         """Do nothing, because the objects of a snapshot never change."""
 
     def saw(self, gang: GangLifecycle) -> None:
-        """Add the requests of a gang that was sent to a worker. The caller calls this method once for each gang of a
-        snapshot."""
+        """Add the requests of a gang that was sent to a worker to the sum of this worker. The caller calls this method
+        once for each gang of a snapshot."""
         if (record := gang.elsewhere) is None or gang.spec is None:
             return
         total = self._sent.setdefault(record.cluster, {})
@@ -374,8 +374,8 @@ class FiguredClusters:
 
     def events(self) -> Sequence[Event]:
         """Return one node for each worker. The used amounts in a worker's figures include the jobs that this manager
-        has sent. The core charges these jobs to the node as well. So that they do not count twice, their requests are
-        added to the capacity of the node."""
+        has sent. The core charges these jobs to the node as well. To avoid counting these jobs twice, their requests
+        are added to the capacity of the node."""
         found = list[Event]()
         for name, obj in self._clusters().items():
             figures, sent = read_figures(obj), self._sent.get(name, {})

@@ -3,7 +3,7 @@ outdated copies.
 
 The scheduler writes its choice of a cluster to the start record of the Job before this module writes anything (decision
 73). So after a crash between two writes, the remaining steps can be derived from the objects. A missing copy is
-created, a copy of the present start is followed, and any other copy is deleted (`job_reconciler`)."""
+created, a copy of the latest start is followed, and any other copy is deleted (`job_reconciler`)."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Dispatcher:
         return self.fleet.events()
 
     def saw(self, gang: GangLifecycle) -> None:
-        """Store the present start of a gang, and reconcile those of its jobs whose start has changed."""
+        """Store the latest start of a gang, and reconcile those of its jobs whose start has changed."""
         if not gang.waits or gang.done:
             self.choices.forget(gang.id)
         self.sent.see(gang)

@@ -66,7 +66,7 @@ class ViewerConnection(Protocol):
         empty if usage is not measured. Raises PhalanxError."""
 
     async def act(self, job: str, action: Action, value: int) -> str:
-        """Carry out an action on a job, and return a sentence about it. `value`: the new nice value. Raises
+        """Carry out an action on a job, and return a sentence about the result. `value`: the new nice value. Raises
         PhalanxError."""
 
     async def close(self) -> None:
@@ -91,9 +91,10 @@ class LoginSession:
     `asked`: the time at which the viewer's rights were last read, and the namespaces for which they were read. `board`:
     the state of the page without the names that this viewer may not see; None if the viewer may see all names.
     `streams`: the number of streams that the session has open. `unseen`: the number of states that were published since
-    the session last had an open stream. `reading`: whether the output of a job is being read. `asking`: whether a
-    question about a possible change is being answered. `acting`: whether an action is being carried out. `measuring`:
-    whether the resource usage of a job is being read."""
+    the session last had an open stream. `reading`: whether the server reads the output of a job for this session.
+    `asking`: whether the server computes the answer to a what-if question of this session. `acting`: whether the server
+    carries out an action of this session on a job.
+    `measuring`: whether the server reads the resource usage of a job for this session."""
 
     viewer: Viewer
     used_s: float
@@ -288,8 +289,8 @@ class Doorkeeper:
 
 
 def foreign(request: web.Request, origins: Collection[str]) -> str:
-    """Return why the request counts as a request from a page of another site; "" if it does not. `origins`: the origins
-    of this server."""
+    """Return why the request seems to come from a page of another site; "" if it does not. `origins`: the origins of
+    this server."""
     origin = request.headers.get("Origin")
     if origin is not None and origin not in origins:
         return "the request comes from a page of another origin"

@@ -2,7 +2,7 @@
 
 A state consists of rows with keys, so a change can be sent as the rows that differ. All times are seconds since the
 epoch. The *unit* is the resource whose amounts the page draws: GPUs if a node has any, else CPU cores. Fields with
-their default value are not sent. Each reason is a row of its own, because equal jobs share a reason.
+their default value are not sent. Each reason is a row of its own, because many jobs may wait for the same reason.
 
 Each published state has an id, `NONCE-NUMBER`. A page that has the state `a` gets the changes since `a`, if the server
 still has all of them. Otherwise, for example after a restart of the server, the page gets the whole state."""
@@ -137,10 +137,10 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `namespaces`: the namespaces that the viewer may see; None stands for all namespaces. `alive_s`: when the scheduler
     last showed that it runs; None if this is not known.
     `forecast_s`: the time of the forecast; None if there is none.
-    `head`, `head_s`: the job with the first backfill reservation, and its latest start.
+    `head`, `head_s`: the job with the first backfill reservation, and the latest start of this job.
     `past`: True if there is a ledger (accounting database) with ended jobs.
     `study`: the name of the simulation or recording that is shown; empty for a running cluster. `terminal`: the options
-    by which commands name the cluster (`--kubeconfig FILE`)."""
+    with which a command in a terminal reaches this cluster (`--kubeconfig FILE`)."""
 
     at_s: float = 0
     cluster: str = ""

@@ -2,8 +2,8 @@
 changes.
 
 A stream sends at most one change a second. It sends a line at least every 15 seconds, so that proxies and the page
-notice a broken connection. A page that connects again names its last state. It then receives the changes since this
-state, or a message that it must load the whole state.
+notice a broken connection. A page that connects again sends the id of the last state that it received. It then receives
+the changes since this state, or a message that it must load the whole state.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ class Question(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(slots=True)
 class Page:
-    """The server of one page. `board`: the state for viewers who may see all names. `acts`: True if viewers may change
-    jobs. `read`: a cache of the files, each with its version."""
+    """The server of one page. `board`: the state of the page for viewers who may see all names. `acts`: True if viewers
+    may change jobs. `read`: a cache of the page's files, each with its version."""
 
     source: StateSource
     door: Door

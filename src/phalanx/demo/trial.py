@@ -296,7 +296,7 @@ async def run_trial(
     """Submit six drivers to `queue`, and watch until they have all ended or are stuck. `show` is called a few times a
     second.
 
-    Raises PhalanxError if neither happens within `LIMIT_S`."""
+    Raises PhalanxError if the drivers neither end nor are stuck within `LIMIT_S`."""
     names = [f"app-{number}" for number in range(1, APPLICATIONS + 1)]
     trial = Trial(name=name, queue=queue, cpus=cpus, applications={one: TrialApplication(name=one) for one in names})
     informer = Informer(connection, PODS, namespace=NAMESPACE, labelSelector=f"{TRIAL_LABEL}={name}")

@@ -263,7 +263,7 @@ class Accountant:
 
     def _allocated(self, entry: JobEntry, placements: Sequence[Placement], *, replaces: bool) -> JobEntry:
         """Return the entry after the nodes and amounts of these placements are recorded in its last start. `replaces`:
-        True if they replace the earlier nodes and amounts of the start, False if they are added to these."""
+        True to replace the earlier nodes and amounts of the start, False to add to them."""
         sizes, start = self._sizes.get(entry.job, ()), entry.starts[-1]
         placed = [one for one in placements if one.role < len(sizes)]
         found = _sum((tuple(sizes[one.role].items()), 1) for one in placed)
@@ -302,7 +302,8 @@ class Accountant:
 
 def _is(entry: JobEntry, facts: JobFacts) -> bool:
     """Return True if the entry and the facts are about the same job. For a gang of several objects, the uid is not
-    compared. It is the uid of the gang's oldest object, which may be deleted before the other objects."""
+    compared. The uid in the entry is that of the gang's oldest object, which may be deleted before the other
+    objects."""
     return entry.uid == facts.uid or entry.kind == facts.kind == GANG
 
 

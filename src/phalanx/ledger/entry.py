@@ -67,11 +67,12 @@ class ReasonEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartEntry:
-    """A start of a job. `at_s`, `end_s`: seconds since the epoch; `end_s` is None while the start lasts. `nodes`: the
-    node of each pod, sorted. `allocated`: the requests of all its pods (cpu in millicores, other resources in whole
-    units). `by`, `rule`: the job that preempted this start, and the rule that allowed it; empty if the start was not
-    preempted, or if the preemptor is not known. `backfilled`: True if the start was a backfill, that is, the job
-    started before an earlier job without delaying the reservation of that job."""
+    """A start of a job. `at_s`, `end_s`: when the start was decided, and when it ended, in seconds since the epoch;
+    `end_s` is None while the job runs. `nodes`: the node of each pod, sorted. `allocated`: the sum of the requests of
+    its pods (cpu in millicores, other resources in whole units). `by`, `rule`: the job that preempted this start, and
+    the rule that allowed it; empty if the start was not preempted, or if the preemptor is not known. `backfilled`: True
+    if the start was a backfill, that is, the job started before an earlier job without delaying the reservation of that
+    job."""
 
     at_s: float
     state: State
@@ -92,11 +93,12 @@ class JobEntry:
     submitted, from the root: `company/research/vision`. `requested`: the requests of all its pods. `limit_s`: its time
     limit. `exit_code`: the highest exit code of its pods (0 to 255). `signal`: the signal that ended the pod with that
     exit code, if a signal ended it. `cause`: why the job ended, as text. `waits_for`: the code of the last reason why
-    it waited.
+    the job waited.
     `exact_end`: False if the job ended while no scheduler ran; then `end_s` is the time at which this was noticed.
     `number`: Slurm's job number, if the job has one. `words`: further facts from its submitter (partition, comment,
-    command line), by name. `reasons`: the last changes of the reason why it waits, at most `MOST_REASONS`, in order.
-    `starts`: its starts in order; the last one is the present or final start."""
+    command line), by name. `reasons`: the last changes of the reason why the job waits, at most `MOST_REASONS`, in
+    order.
+    `starts`: the starts of the job in order; the last one is the current or final start."""
 
     uid: str
     job: str

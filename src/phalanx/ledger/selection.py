@@ -15,7 +15,7 @@ class Selection:
     `since_s`, `until_s`: the job was live at some time between these two times (seconds since the epoch).
     `ended_before_s`: the job ended before this time.
     `users`, `queues`, `states`, `jobs` (`namespace/name`), `numbers`: the job has one of these values.
-    `made`: the user made the job as one of these objects (`namespace/name`).
+    `made`: the object that the user created for the job has one of these names (`namespace/name`).
     `arrays`: the job is a task of one of these arrays (`namespace/name`).
     `accounts`: the job's queue is one of these queues, or is below one of them."""
 

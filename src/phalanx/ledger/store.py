@@ -260,7 +260,7 @@ def _json(value: object) -> str:
 
 
 class _database_errors:  # noqa: N801 - used as a statement
-    """Turn the database's error into a LedgerError that names the database, without its password."""
+    """Convert an error of the database to a LedgerError that names the database without its password."""
 
     def __init__(self, url: str) -> None:
         self._url = url

@@ -1,8 +1,8 @@
 """Sum the resources that jobs held, per user, account, queue or day.
 
-Each start of a job is one row of the ledger, with the times of its beginning and its end. Only the part of a start
-within the requested period counts. A start that lasts over midnight (UTC) counts in each of its days. The sums are of
-allocated amounts, whether or not the pods used these amounts.
+Each start of a job is one row of the ledger, with the times of its beginning and its end. Only the part of this time
+within the requested period counts. If a job runs past midnight (UTC), each day gets its part. The sums are of allocated
+amounts, whether or not the pods used these amounts.
 
 `past_runs` returns the run times of ended jobs. The scheduler receives them from the ledger when it starts.
 
@@ -111,8 +111,8 @@ def past_runs(entries: Iterable[JobEntry]) -> Iterator[RunTold]:
 
 def with_past_runs(events: Sequence[Event], runs: Sequence[RunTold]) -> Sequence[Event]:
     """Return the first events of a world (a cluster or the simulator), with past runs inserted. The runs come after all
-    queues, because the queues' time limits matter, and before the world's own `RunTold` events, which are newer. Runs
-    of jobs that the world itself reports are left out."""
+    queues, because a job may have its time limit from its queue, and before the world's own `RunTold` events, which are
+    newer. Runs of jobs that the world itself reports are left out."""
     known = {event.job.id for event in events if isinstance(event, RunTold)}
     at = max((at for at, event in enumerate(events, 1) if isinstance(event, QueueSeen)), default=0)
     return [*events[:at], *(run for run in runs if run.job.id not in known), *events[at:]]

@@ -1,8 +1,8 @@
 """All metrics of the scheduler: the name, the help text and the source of each.
 
 The scheduler never writes to a registry. `client.tally` and `metrics.decisions` count in plain numbers, and the metrics
-of a queue come from its last computed status. Each scrape converts these numbers to the exposition format, so metrics
-cost time only during a scrape.
+of a queue are taken from the status of the queue that was computed last. Each scrape converts these numbers to the
+exposition format, so metrics cost time only during a scrape.
 
 Labels are verbs, kinds, queues, flavors, resources and codes, never the names of jobs, pods, nodes or users. If the
 dialect of another scheduler is enabled, its metrics (`Leader.others`) have that scheduler's names and labels.

@@ -140,7 +140,7 @@ class AutoscalerProvider:
                 raise found
 
     def _note(self, here: AutoscalerGroup, meta: Object) -> None:
-        """Store the request that the pod represents: one pod requests one node. `meta`: the pod's metadata."""
+        """Store the node request that this pod stands for (one pod requests one node). `meta`: the pod's metadata."""
         name = meta["name"]
         self._firsts[name] = str((meta.get("labels") or {}).get(REQUEST, name))
         self._requests[here.group.name][name] = Requested(name, read_moment(meta["creationTimestamp"]))

@@ -51,16 +51,16 @@ MOST_LATER = 256  # the maximum number of jobs that are submitted during one pla
 
 
 def later_jobs(cluster: Cluster, now_s: float, plays: int) -> Iterator[Iterator[Job]]:
-    """Yield, for each play, the jobs that are submitted in the play after `now_s` (seconds since the epoch), the
-    earliest first."""
+    """Yield, for each play (simulation), the jobs that are submitted in the play after `now_s` (seconds since the
+    epoch), the earliest first."""
     window = cluster.ends.run_times.recent.window((record.job for record in cluster.jobs.values()), now_s)
     for play in range(plays):
         yield iter(()) if window is None else once_more(window, play / plays)
 
 
 def once_more(window: Window, part: float) -> Iterator[Job]:
-    """Yield copies of the jobs of the window, submitted after its end. `part`: the point of the window at which the
-    copies begin, as a fraction of the window's length."""
+    """Yield copies of the jobs of the window. The copies are submitted after the end of the window. `part`: the point
+    of the window at which the copies begin, as a fraction of the window's length."""
     since_s, until_s, jobs = window
     length_s = until_s - since_s
     begin_s = since_s + part * length_s
@@ -96,7 +96,7 @@ def resubmitted(job: Job, number: int, at_s: float) -> Job:
 STEPS = 2_000  # the maximum number of scheduling cycles in one play (simulation)
 PLAYS, FEWEST_PLAYS = 15, 5
 FEW_JOBS = 1000  # with more live jobs, a forecast makes fewer simulations
-# Reasons that stay the same in every play, because queues and nodes do not change in it.
+# Reasons that never change in a simulation, because its queues and nodes do not change.
 LASTING = NEVER | {
     ReasonCode.QUEUE_UNKNOWN,
     ReasonCode.QUEUE_HELD,
@@ -116,8 +116,8 @@ def forecast(
     """Return job -> the forecast of its start. No start is before `now_s` (seconds since the epoch). A job without a
     known start is left out.
 
-    `plays`: the number of plays after the first one, if run times are known. With None, this number depends on the
-    number of jobs."""
+    `plays`: the number of plays (simulations) after the first one, if run times are known; None: the number depends on
+    the number of jobs."""
     asked = [job for job in jobs if job in cluster.jobs and cluster.jobs[job].phase is Phase.QUEUED]
     if not asked:
         return {}
@@ -133,8 +133,8 @@ def forecast(
     for job in asked:
         starts = sorted(play[job][0] for play in likely if job in play)
         latest_s, after = latest.get(job, (inf, ""))
-        # If a play stopped before the job started, the other plays are a biased sample, because in these plays the job
-        # started early.
+        # If a simulation stopped before the job started, the other simulations are a biased sample, because the job
+        # started early in them.
         sample = starts if starts and len(starts) == plays and starts[0] < inf else [latest_s]
         if sample[0] < inf:
             found[job] = of_plays(sample, latest_s, after, now_s)
@@ -143,7 +143,7 @@ def forecast(
 
 def typical_starts(cluster: Cluster, policy: Policy, now_s: float, jobs: Collection[str]) -> dict[str, float]:
     """Return job -> its start (seconds since the epoch) if every job runs for its median run time, or up to its limit
-    if no run times are known. The function needs only one play. A job without a known start is left out."""
+    if no run times are known. The function needs only one simulation. A job without a known start is left out."""
     [run_time] = drawn_run_times(cluster, 1) if cluster.ends.run_times else [up_to_limits(cluster)]
     asked = [job for job in jobs if job in cluster.jobs and cluster.jobs[job].phase is Phase.QUEUED]
     found = ForecastRun(cluster.copy(), policy, now_s, asked, run_time).run()
@@ -151,9 +151,9 @@ def typical_starts(cluster: Cluster, policy: Policy, now_s: float, jobs: Collect
 
 
 def of_plays(starts: Sequence[float], latest_s: float, after: str, now_s: float) -> StartForecast:
-    """Return the forecast of a job's start. `starts`: the starts of the job in the plays, sorted. `latest_s`,
-    `after`: the job's start in the first play, and the job whose end made this start possible. `now_s`: the time of
-    the forecast (seconds since the epoch)."""
+    """Return the forecast of a job's start. `starts`: the starts of the job in the simulations, sorted. `latest_s`,
+    `after`: the job's start in the first simulation, and the job whose end made this start possible. `now_s`: the time
+    of the forecast (seconds since the epoch)."""
     earliest_s, last_s = nearly_sure(starts, now_s)
     if starts[-1] <= latest_s:  # later submissions delay this job in no simulation
         last_s = min(last_s, latest_s)
@@ -169,9 +169,10 @@ def of_plays(starts: Sequence[float], latest_s: float, after: str, now_s: float)
 def nearly_sure(starts: Sequence[float], now_s: float) -> tuple[float, float]:
     """Return the interval that contains the start with a probability of about 90 %: from the first to the last of the
     sorted `starts`. The next value of n exchangeable ones lies between their first and last with the probability
-    (n - 1) / (n + 1), which is 88 % for `PLAYS` plays and 67 % for `FEWEST_PLAYS`. So with fewer plays the interval is
-    stretched to the interval that `PLAYS` plays would have given. For this, the logarithm of the wait is assumed to
-    have a logistic distribution: the first of n values is expected at the level 1 / (n + 1), whose logit is -log(n)."""
+    (n - 1) / (n + 1), which is 88 % for `PLAYS` plays and 67 % for `FEWEST_PLAYS`. So with fewer plays (simulations),
+    the interval is widened to the size that it would have with `PLAYS` plays. For this, the logarithm of the wait is
+    assumed to have a logistic distribution: the first of n values is expected at the level 1 / (n + 1), whose logit is
+    -log(n)."""
     wait_s = quantile(starts, 0.5) - now_s
     if not 1 < len(starts) < PLAYS or not 0.0 < wait_s < inf:
         return starts[0], starts[-1]
@@ -232,7 +233,7 @@ def drawn(user: str, number: int) -> bytes:
 class ForecastRun:
     """A single play. `found`: job -> its start, and the job whose end made the start possible. `ended`: the job that
     ended last at the simulated time `now_s`; "" if no job ended then. `later`: the jobs that are submitted during the
-    play, soonest first."""
+    simulation, soonest first."""
 
     def __init__(
         self,
@@ -272,8 +273,9 @@ class ForecastRun:
         return self.found
 
     def never_starts(self, job: str) -> bool:
-        """Return True if the job cannot start in any play, so that no play needs to go on for this job. In a play only
-        jobs change, unless requested nodes are expected or an advance reservation closes nodes for some time."""
+        """Return True if the job cannot start in any simulation, so that no simulation needs to go on for this job. In
+        a simulation only jobs change, unless requested nodes are expected or an advance reservation closes nodes for
+        some time."""
         record = self.book.jobs[job]
         if record.phase is not Phase.QUEUED or self.book.columns.groups.coming or self.book.reservations:
             return False

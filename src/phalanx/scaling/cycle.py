@@ -43,8 +43,8 @@ from phalanx.state.cluster import Cluster, nominated_placements
 from phalanx.state.pending.request_class import Kind, Request, RequestClass
 
 # Requested nodes of a provider that removes empty nodes itself are cancelled when no job has waited for them for
-# UNWANTED_S seconds. This is longer than the time for which requests are collected. So after a restart, jobs can still
-# use the nodes that were requested for them.
+# UNWANTED_S seconds. This is longer than the time for which new requests are collected. So after a restart of the
+# scheduler, jobs can still use the nodes that were requested for them.
 UNWANTED_S = 30.0
 
 
@@ -104,7 +104,7 @@ def nodes_of(cluster: Cluster, group: NodeGroup, names: Iterable[str]) -> list[s
     return [node.name for node in nodes if node is not None and node.group == group.name]
 
 
-HOPELESS = 32  # after this number of gangs that fit on no nodes, a cycle tries no further gangs
+HOPELESS = 32  # a cycle tries no further gangs after this number of gangs that fit on no nodes
 
 
 def with_nodes(cluster: Cluster, policy: Policy, now_s: float, plan: Plan) -> Plan:
@@ -212,7 +212,7 @@ class Scaling:
         return bool(every)
 
     def request_on_demand(self, each: Served) -> None:
-        """Request the nodes of a job from its group on demand, and nominate the job to the placeholder."""
+        """Request the nodes of a job from its group on demand, and nominate the job to a placeholder node."""
         assert each.group is not None
         request = growth.request_of(each.group, [each.placements[0].node], each.request.job, self.now_s)
         self.do(request)

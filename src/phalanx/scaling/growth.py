@@ -48,7 +48,8 @@ class Offer(NamedTuple):
 
 
 class GrowthSearch:
-    """The search for one gang. `fits`: a function that returns whether the gang fits with these numbers of nodes."""
+    """The search for the cheapest nodes for one gang. `fits`: a function that returns whether the gang fits with these
+    numbers of nodes."""
 
     def __init__(self, offers: Sequence[Offer], fits: Callable[[Counts], bool]) -> None:
         self.offers, self._fits = offers, fits
@@ -86,7 +87,8 @@ class GrowthSearch:
         return high
 
     def take_away(self) -> None:
-        """Start from the largest numbers and reduce one group after the other, in several orders."""
+        """Start from the largest numbers of nodes, and reduce the number of one group after the other, in several
+        orders of the groups."""
         most = tuple(offer.most for offer in self.offers)
         groups = sorted(range(len(most)), key=lambda at: -self.offers[at].price)
         for order in islice(permutations(groups), ORDERS):
@@ -146,7 +148,8 @@ LEAST = 1e-9  # prices with a smaller difference count as equal
 class GrowingCluster:
     """The cluster in one cycle, together with the nodes that could be requested.
 
-    `sizes`: the number of nodes of each group. `most`: at most this many nodes of a group are requested in a cycle.
+    `sizes`: the number of nodes of each group. `most`: the maximum number of nodes of a group that are requested in a
+    cycle.
 
     `coming`: the nodes that were requested before this cycle. `new`: the nodes that may be requested, with their
     groups. `bought`: the new nodes that are requested in this cycle."""

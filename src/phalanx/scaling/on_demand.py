@@ -1,7 +1,7 @@
 """Handle node groups *on demand*. Another program chooses the nodes for the pods of one job when it gets a
 ProvisioningRequest.
 
-Such a group has no template. The pods of a job are nominated to one placeholder node that is as large as all of them,
+Such a group has no template. The pods of a job are nominated to one placeholder node that has capacity for all of them,
 so the job holds its quota while it waits. When the job fits on present nodes, the nomination is withdrawn, and the core
 starts the job. When it is certain that the nodes will arrive, the nodes that have already arrived are reserved for the
 job.

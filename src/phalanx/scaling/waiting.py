@@ -148,9 +148,10 @@ class PendingRequests:
 
 
 def admitted_together(cluster: Cluster, policy: Policy, now_s: float, jobs: Collection[str]) -> frozenset[str]:
-    """Return those of the waiting `jobs` that their quotas admit together. They are in the order in which nodes would
-    be requested for them. Of each request class of a strict queue, only the first job is considered. A job that delays
-    its request (`Job.nodes_after_s`) is left out until that time has passed. `now_s`: seconds since the epoch."""
+    """Return those of the waiting `jobs` that their quotas admit together, in the order in which nodes would be
+    requested for these jobs. Of each request class of a strict queue, only the first job is considered. A job that
+    delays its request (`Job.nodes_after_s`) is left out until that time has passed. `now_s`: seconds since the
+    epoch."""
     waiting, found = PendingRequests(cluster, policy, now_s, classes_of(cluster, jobs)), set[str]()
     for request_class in sorted(waiting.request_classes, key=waiting.rank):
         asking = (entry for entry in request_class if entry.request.job in jobs)

@@ -115,8 +115,9 @@ class Objects:
             self._lose(job, meta["uid"])
 
     def _is_bare(self, obj: Object, owner: Object | None) -> bool:
-        """Return True if the job of the pod is read from the pod, and not from its controller. This is so in two
-        cases: no controller created the pod, or the pod's labels name a gang of another scheduler, such as Volcano."""
+        """Return True if Phalanx reads the pod's job from the pod itself and not from its controller. There are two
+        such cases: no controller created the pod, or the pod's labels name a gang of another scheduler, such as
+        Volcano."""
         scheduler = obj["spec"].get("schedulerName")
         if owner is None:
             return scheduler in OURS
@@ -145,8 +146,8 @@ class Objects:
             seen.words[TASK_OF] = array
 
     def _lose(self, job: str, uid: str) -> None:
-        """Remove a deleted object from the facts about its job. With the last object, move the facts to `_gone`, which
-        keeps them for a while."""
+        """Remove a deleted object from the facts about its job. If it was the job's last object, move the facts to
+        `_gone`, which keeps them for a while."""
         seen = self._seen[job]
         if len(seen.members) == 1:
             self._gone[job] = _facts(seen)
@@ -216,8 +217,8 @@ def _counts(obj: Object) -> bool:
 
 
 def _exit(obj: Object) -> tuple[int, int, float | None] | None:
-    """Return (the highest exit code of the pod's containers, the signal of this container, the time when the last
-    container ended); None while a container runs."""
+    """Return (the highest exit code of the pod's containers, the signal that ended the container with this exit code,
+    the time when the last container ended); None while a container runs."""
     statuses: list[Any] = (obj.get("status") or {}).get("containerStatuses") or []
     ends = [one["state"]["terminated"] for one in statuses if (one.get("state") or {}).get("terminated")]
     if not ends or len(ends) < len(statuses):

@@ -13,9 +13,9 @@ from phalanx.client.kind import Kind
 
 class Informers:
     """Creates one cache for each kind: `informers(kind)` returns the cache of this kind. Caches run as tasks of
-    `group`; if a cache fails, the group ends with its error. `lean`: kind -> a type; to save memory, the cache of this
-    kind keeps only those fields of the objects that the type has. `namespace`: the namespace in which namespaced kinds
-    are listed; "" for all namespaces."""
+    `group`; if a cache fails, the group ends with its error. `lean`: kind -> a type; the cache of this kind keeps only
+    the fields that the type has, to save memory. `namespace`: the namespace in which namespaced kinds are listed; ""
+    for all namespaces."""
 
     def __init__(
         self,

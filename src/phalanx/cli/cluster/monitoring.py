@@ -37,7 +37,7 @@ async def monitored(
     connection: Connection, lease: Lease, where: tuple[str, int] | None
 ) -> AsyncIterator[Scheduler | None]:
     """Serve the metrics of a scheduler at the address `where` while the context is open, and yield the object that
-    counts them. If `where` is None, count and serve no metrics, and yield None."""
+    counts the scheduler's decisions. If `where` is None, count and serve no metrics, and yield None."""
     if where is None:
         yield None
         return

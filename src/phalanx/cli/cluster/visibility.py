@@ -115,7 +115,7 @@ def _reader(ledger: LedgerRows) -> Callable[[web.Request], Awaitable[web.Respons
 async def _followed(
     request: web.Request, lines: AsyncIterator[Sequence[Object]], streaming: set[asyncio.Task[None]]
 ) -> web.StreamResponse:
-    """Write one line for each object of the stream to the client. A slow client delays only its own stream.
+    """Write each object of the stream to the client, as one line. A slow client delays only its own stream.
     `streaming`: the set to which this task belongs while the stream is open."""
 
     async def tell() -> None:

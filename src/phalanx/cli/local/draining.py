@@ -114,8 +114,8 @@ async def _owners(connection: Connection) -> Ancestors:
 
 
 def _job_of(pod: Object, owners: Ancestors) -> tuple[JobAdapter, str] | None:
-    """Return the object that must be suspended so that the pod ends, as its adapter and its name: the training job that
-    Phalanx started, or the pod's Job. Return None if the pod has neither."""
+    """Return the object that must be suspended to end the pod: the training job that Phalanx started, or the pod's Job.
+    The result has the adapter of the object and its name. Return None if the pod has neither."""
     meta = pod["metadata"]
     above = owners.of(meta)
     if above is not None and ADMITTED in (above.obj["metadata"].get("annotations") or {}):

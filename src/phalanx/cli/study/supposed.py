@@ -1,10 +1,11 @@
 """Convert the new objects of `phalanx whatif` to events for a copy of the cluster state.
 
 The objects are read as if they existed, with the code by which the scheduler reads a cluster. The manifests are added
-to the listed objects (or to nothing, if the state comes from a snapshot) in caches without a server. A `KubeWorld` on
-these caches returns its first events, and is never run. So a Job is read as in the cluster: with its limits, priority
-and labels, with the LimitRanges and quotas of its namespace, and with the other members of its gang. Before it is read,
-a Job gets the fields that `phalanx submit` adds, and the defaults of the API server."""
+to the listed objects (or to nothing, if the state comes from a snapshot) in caches without a server. A `KubeWorld` (the
+scheduler's interface to a cluster) on these caches returns its first events, and is never run. So a Job is read as in
+the cluster: with its limits, priority and labels, with the LimitRanges and quotas of its namespace, and with the other
+members of its gang. Before it is read, a Job gets the fields that `phalanx submit` adds, and the defaults of the API
+server."""
 
 from __future__ import annotations
 

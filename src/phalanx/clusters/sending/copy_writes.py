@@ -22,7 +22,7 @@ Object = dict[str, Any]
 
 
 class CopyWrites:
-    """Creates and deletes copies. `sent`: the jobs and their present starts. `keys`: the queue to which a job is added
+    """Creates and deletes copies. `sent`: the jobs and their latest starts. `keys`: the queue to which a job is added
     after its copy was created."""
 
     def __init__(

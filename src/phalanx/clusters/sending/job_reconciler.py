@@ -1,4 +1,4 @@
-"""Reconcile jobs with their copies in other clusters: create a missing copy, follow the copy of the present start, and
+"""Reconcile jobs with their copies in other clusters: create a missing copy, follow the copy of the latest start, and
 delete all other copies.
 
 The writes about one job are made one after the other. Each step depends only on the job and its copies, so the work
@@ -91,8 +91,8 @@ class JobReconciler:
             raise in_the_way
 
     async def _remove_others(self, key: Key, job: Object | None, sent: Sent | None) -> NotYet | WorkerBusy | None:
-        """Delete the copies that do not belong to the present start. If one of them cannot be deleted now, return the
-        exception instead of raising it, so that the present copy is still followed."""
+        """Delete the copies that do not belong to the latest start. If one of them cannot be deleted now, return the
+        exception instead of raising it, so that the copy of the latest start is still followed."""
         in_the_way: NotYet | WorkerBusy | None = None
         for worker in list(self._workers.values()):
             copied = worker.job(key)

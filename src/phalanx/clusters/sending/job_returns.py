@@ -23,7 +23,7 @@ Object = dict[str, Any]
 
 class NotYet(Exception):
     """Raised if a job can be neither sent nor followed now. The caller tries again soon. The text states the reason.
-    `cluster`: the cluster that causes the wait; "" for the cluster of the present start."""
+    `cluster`: the cluster that causes the wait; "" for the cluster of the latest start."""
 
     def __init__(self, text: str = "", cluster: str = "") -> None:
         super().__init__(text)
@@ -43,7 +43,7 @@ class JobReturns:
 
     def endure(self, key: Key, sent: Sent | None, why: str, cluster: str = "") -> None:
         """Record that a job could be neither sent nor followed now. If this lasts for `PATIENCE_S`, the job returns to
-        the queue with the reason `why`. But if its cluster still has the copy of the present start, the job only gets
+        the queue with the reason `why`. But if its cluster still has the copy of the latest start, the job only gets
         an Event with `why`. `cluster`: see `NotYet`."""
         now_s = self._now_s()
         if now_s - self._waits_s.setdefault(key, now_s) < PATIENCE_S or sent is None or not why:
@@ -92,7 +92,7 @@ class JobReturns:
 
     def back(self, sent: Sent, text: str, cluster: str = "") -> None:
         """Return the job to the queue. If other clusters are ready, the job is not sent to `cluster` again for
-        `AVOID_S`. An empty `cluster` means the cluster of the job's present start."""
+        `AVOID_S`. An empty `cluster` means the cluster of the job's latest start."""
         why, cluster = Reason(code=ReasonCode.BACKOFF, text=text), cluster or sent.cluster
         avoid_s = {cluster: AVOID_S} if self._others(cluster) else {}
         self._manager.world.give_back(sent.gang, sent.record.attempt, why, avoid_s)

@@ -24,7 +24,7 @@ Object = dict[str, Any]
 
 class SendingCluster:
     """The manager and its jobs. `api`, `informers`: the manager's API and its caches. `uid`: the uid by which copies
-    name the manager, known after `begin`. `world`: the interface of the manager's world to which events about sent jobs
+    name the manager, known after `begin`. `world`: the manager's scheduler interface, to which events about sent jobs
     are reported."""
 
     def __init__(self, api: Connection, informers: Callable[[Kind], Informer]) -> None:
@@ -71,7 +71,7 @@ class SendingCluster:
         return content.is_of(copied, self.uid)
 
     def is_present(self, copied: Object, sent: Sent) -> bool:
-        """Return whether this manager made the copy, and made it for the present start."""
+        """Return whether this manager made the copy, and made it for the latest start."""
         return self.has_made(copied) and content.is_of_start(copied, sent.uid, sent.start)
 
     async def write_status(self, key: Key, job: Object, status: Object) -> None:

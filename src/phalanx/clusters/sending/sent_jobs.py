@@ -1,4 +1,4 @@
-"""The jobs that are meant for other clusters, each with its present start."""
+"""The jobs that are meant for other clusters, each with its latest start."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class SentJobs:
         return key in self._starts
 
     def get(self, key: Key) -> Sent | None:
-        """Return the present start of the job; None if the job is not meant for another cluster."""
+        """Return the latest start of the job; None if the job is not meant for another cluster."""
         return self._starts.get(key)
 
     def see(self, gang: GangLifecycle) -> None:
-        """Store the jobs of a gang that are meant for other clusters, with their present start."""
+        """Store the jobs of a gang that are meant for other clusters, with their latest start."""
         now = {} if (record := gang.elsewhere) is None else dict(sent_of(gang, record))
         before = self._of_gang.pop(gang.id, frozenset())
         if now:

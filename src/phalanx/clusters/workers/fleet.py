@@ -1,9 +1,10 @@
 """The workers of a manager, one for each MultiKueueCluster. The module writes the states of the workers to the
 MultiKueueClusters, and reports the nodes of the workers to the core.
 
-A worker is created for each MultiKueueCluster, and replaced if its source changes. The state of a worker is written as
-the condition Active of its MultiKueueCluster, and its figures as an annotation. Events report the nodes of a worker to
-the core. When the worker is removed, further events remove these nodes.
+A worker is created for each MultiKueueCluster, and replaced if the place of its kubeconfig changes. The state of a
+worker is written as the condition Active of its MultiKueueCluster. Its *figures* (capacity and usage) are written as an
+annotation. Events report the nodes of a worker to the core. When the worker is removed, further events remove these
+nodes.
 
 The module also limits the number of concurrent calls to each worker, so that a slow worker does not delay the jobs of
 other workers.

@@ -1,5 +1,5 @@
-"""Represent the nodes of a worker as nodes of the manager, so that the core can place jobs on them like on the
-manager's own nodes.
+"""Represent the nodes of a worker as nodes of the manager, so that the core can place jobs on them as on the manager's
+own nodes.
 
 A node of a worker has the name `CLUSTER:NODE`, which is not a valid name of a Node in Kubernetes. It has the labels and
 taints of the worker's node, and in addition the label and the taint `phalanx.dev/cluster`. Only pods that tolerate this

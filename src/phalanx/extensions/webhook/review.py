@@ -8,8 +8,8 @@ A response depends only on the review; the webhook reads and stores nothing else
 allowed and not changed. Source of the format: k8s.io/api/admission/v1.
 
 The response has a JSON patch (RFC 6902) with only those operations that change the object. The patch is computed by
-comparing mappings field by field. Any other value, such as a list, is replaced as a whole, because the policies change
-only fields."""
+comparing mappings field by field. Any other value, such as a list, is replaced as a whole, because the policies only
+change fields of mappings."""
 
 from __future__ import annotations
 

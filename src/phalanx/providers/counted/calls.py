@@ -3,8 +3,8 @@ The module also defines the JSON documents of these calls for programs and web s
 
 The arguments of `scale` are the number of nodes that the group should have, the names of the nodes to add, and the
 names of the nodes to remove. `status` returns the nodes of the group with their states. A provider that chooses the
-names of its nodes itself uses only the number. Each node that then starts is matched to one of the requested names, in
-their order. The page docs/guide/autoscaling.md shows both documents with examples."""
+names of its nodes itself uses only the number. The nodes that start after the call are matched to the requested names,
+in the order of the names. The page docs/guide/autoscaling.md shows both documents with examples."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ class Scale(NamedTuple):
 
 
 class Backend(Protocol):
-    """A provider that lists its nodes, and that is called with the number of nodes that it should have. `counted`: the
-    states in which a node counts towards this number."""
+    """A provider that lists its nodes, and is told by a call how many nodes it should have. `counted`: the states in
+    which the provider counts a node towards this number."""
 
     counted: frozenset[str]
 
@@ -104,8 +104,8 @@ class CountedProvider:
         self._arrived = 0  # the number of nodes that have begun to run since the last `status`
 
     async def scale(self, group: str, add: Sequence[str], remove: Sequence[str]) -> Mapping[str, str]:
-        """Call `scale`. A repeated call has the same number of nodes. If the answer to a call was lost, the nodes that
-        the call requested can still be removed: they are the nodes that started after the call."""
+        """Call `scale`. A repeated call requests the same number of nodes. If the answer to a call was lost, the nodes
+        that the call requested can still be removed: they are the nodes that started after the call."""
         key, known = (tuple(add), tuple(remove)), await self._nodes(group)
         listed = self._listed(known, remove)
         if self._last is None or self._last[:2] != key:

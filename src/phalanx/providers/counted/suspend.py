@@ -1,8 +1,9 @@
 """A backend whose nodes Slurm's ResumeProgram and SuspendProgram switch on and off.
 
-Each program is called as slurmctld calls it: with one argument, a hostlist expression of the nodes, as the user of
-slurmctld. If a program still runs after `ANSWER_S` seconds, the backend does not wait for the end of the program, but
-only for its nodes. The nodes have fixed names. Each request for a node gets the first node that is switched off."""
+Each program is called as slurmctld calls it: it runs as the user of slurmctld, and its only argument is a hostlist
+expression of the nodes. If a program still runs after `ANSWER_S` seconds, the backend does not wait for the end of the
+program, but only for its nodes. The nodes have fixed names. Each request for a node gets the first node that is
+switched off."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ log = logging.getLogger(__name__)
 ANSWER_S = 20.0  # how long to wait for a program; later failures are not reported to the job
 MINUTE_S = 60.0
 SITE, SITE_NAMESPACE = "phalanx-slurm", "kube-system"  # the ConfigMap that sinfo reads
-POWER = "power."  # prefix of the keys in this ConfigMap: power.NODE = `resuming SINCE REQUEST` or `suspending UNTIL`
+POWER = "power."  # key prefix in this ConfigMap: power.NODE is `resuming SINCE REQUEST` or `suspending UNTIL`
 _GONE = 404
 
 

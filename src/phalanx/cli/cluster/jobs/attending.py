@@ -79,8 +79,7 @@ def pod_failure(pod: Object) -> str:
 
 
 def obstacles(pod: Object) -> list[str]:
-    """Return the reasons, reported by the kubelet, for which containers of a scheduled pod cannot start: one text for
-    each container that cannot start."""
+    """Return one text for each container of a scheduled pod that cannot start: the reason that the kubelet reports."""
     status = pod.get("status") or {}
     if not pod["spec"].get("nodeName") or "deletionTimestamp" in pod["metadata"]:
         return []
@@ -119,7 +118,7 @@ def with_events(pod: Object, events: Iterable[Object]) -> Object:
 
 
 def _event_time(event: Object) -> str:
-    """Return the time of an Event as a text in RFC 3339. The order of such texts is the order of the times."""
+    """Return the time of an Event as a text in RFC 3339. Sorting such texts sorts the times."""
     series = event.get("series") or {}
     times = (series.get("lastObservedTime"), event.get("lastTimestamp"), event.get("eventTime"))
     return next((at for at in times if at), event["metadata"].get("creationTimestamp") or "")

@@ -52,7 +52,8 @@ async def _delete(connection: Connection, member: Member) -> None:
 
 def takes_words(member: Member) -> bool:
     """Return True if Phalanx reads labels and annotations of this object itself. In this cluster, a Volcano Job is
-    scheduled through its PodGroup. So Phalanx reads the Volcano Job itself only if another cluster runs it."""
+    scheduled through its PodGroup. So Phalanx reads labels and annotations of the Volcano Job itself only if another
+    cluster runs the Job."""
     return member.kind in _KINDS and (member.kind != VOLCANO_JOB.kind or is_sent(member.obj))
 
 

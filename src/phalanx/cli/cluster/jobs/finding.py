@@ -171,8 +171,8 @@ class Finder:
             return None
 
     async def _labelled(self, label: str, reading: _Reading) -> tuple[Member, ...]:
-        """Return the Jobs whose label `label` has the typed name as its value. For the label of gangs, return also the
-        pods with this label that no Job controls."""
+        """Return the Jobs whose label `label` has the typed name as its value. If it is the label of gangs, also return
+        the pods with this label that no Job controls."""
         if not _LABEL_VALUE.fullmatch(reading.name):
             return ()
         found: list[Member] = []

@@ -28,7 +28,7 @@ from phalanx.kube.read.wire import epoch_s
 # the maximum number of logs that are merged by time, because each log needs a connection; more logs are shown one after
 # the other
 _MERGED = 32
-_KEPT = "-"  # this name instead of a pod's name requests the logs of all deleted pods (embedded API server only)
+_KEPT = "-"  # used instead of a pod's name, it requests the logs of all deleted pods (embedded API server only)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,8 +28,8 @@ class Snapshot:
     NAMESPACE/NAME. `wrong`: queue -> the errors in its definition. `now_s`: the time of the snapshot, in seconds since
     the epoch. `partial`: True if the user may read only one namespace. Then no decision is computed, and the reasons
     are those that the scheduler wrote into the objects. `numbers`: in a partial snapshot, job id -> the numbers that
-    the scheduler publishes for the job's owner. `starts`: the known expected starts; None if they are computed on
-    request. `reading`: the settings for reading Jobs in this cluster."""
+    the scheduler publishes for the job's owner. `starts`: the expected starts of jobs, if they are already computed;
+    None if they are computed on request. `reading`: the settings for reading Jobs in this cluster."""
 
     cluster: Cluster
     events: tuple[Event, ...]

@@ -161,8 +161,8 @@ class JobSum:
 class JobNumbers:
     """The numbers about one job. `position`: the job's position among the `waiting` jobs of its queue, from 1; 0 if the
     job does not wait.
-    `ahead`: the sum of the jobs that wait before this job. `own_running`, `own_waiting`: the sums of the running and of
-    the waiting jobs of the same user in the queue."""
+    `ahead`: the number, pods and requests of the jobs that wait before this job, as sums. `own_running`, `own_waiting`:
+    the sums of the running and of the waiting jobs of the same user in the queue."""
 
     job: str
     queue: str

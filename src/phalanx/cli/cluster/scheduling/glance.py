@@ -1,4 +1,5 @@
-"""The last computed statuses of queues, for Queue objects and metrics, and the numbers for users."""
+"""The statuses of queues that were computed last, for Queue objects and metrics, and the numbers that users may
+read."""
 
 from __future__ import annotations
 
@@ -12,14 +13,14 @@ from phalanx.model.status import ClusterStatus, QueueStatus
 from phalanx.report.status import cluster_status, queue_statuses, with_expected_starts
 from phalanx.state.cluster import Cluster
 
-_NUMBERS_S = 1.0  # numbers for users are computed again after this time, or later if the computation is slow
+_NUMBERS_S = 1.0  # numbers that users may read are computed again after this time, or later if the computation is slow
 FORESEEN_JOBS = 200  # with more live jobs, queue statuses have no expected starts
 
 
 class Glance:
-    """The last computed statuses of queues, for Queue objects and for metrics. The time to compute them is proportional
-    to the number of jobs. So only the writer of statuses (`queue_status`) calls `look`, which computes them. A scrape
-    of the metrics reads the last computed statuses."""
+    """The statuses of queues that were computed last, for Queue objects and for metrics. The time to compute them is
+    proportional to the number of jobs. So only the writer of statuses (`queue_status`) calls `look`, which computes
+    them. A scrape of the metrics reads the last computed statuses."""
 
     def __init__(self, cluster: Cluster, now_s: Callable[[], float]) -> None:
         self.cluster, self._now_s = cluster, now_s
@@ -29,8 +30,8 @@ class Glance:
         self._numbers_until_s = 0.0  # on the monotonic clock
 
     def numbers(self) -> NumbersSource:
-        """Return the numbers for users. Compute them again on a request, but use at most a twentieth of the time of the
-        process for this."""
+        """Return the numbers that users may read about queues and jobs. A request computes them again, but such
+        computations take at most a twentieth of the process's time."""
         began_s = time.monotonic()
         if self._numbers is None or began_s >= self._numbers_until_s:
             self._numbers = answering.source_of(self.cluster, self.standings, self._reason)

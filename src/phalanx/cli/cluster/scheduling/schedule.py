@@ -49,8 +49,8 @@ async def schedule(
     prepares new Jobs for their queue. `ledger`: the URL of the ledger that records every job. `alone`: a function that
     takes the spec of a pod with the default scheduler's name, and returns True if Phalanx binds this pod too; None if
     another scheduler binds such pods. `views`: the folder of the socket on which API groups are served. `nodes`: the
-    node groups. `rows`: creates the rows and pages of jobs that this socket serves. Raises LeaseLost if another process
-    may have become the leader, and LedgerError."""
+    node groups. `rows`: a function that creates the rows and pages of jobs for this socket. Raises LeaseLost if another
+    process may have become the leader, and LedgerError."""
     async with leading(lease):
         leads()
         await _lead(connection, informers, lease, policies, record, metrics, admits, ledger, alone, views, nodes, rows)

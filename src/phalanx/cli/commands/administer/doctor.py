@@ -126,8 +126,8 @@ async def _of_rivals(connection: Connection, now_s: float) -> list[Finding]:
 
 
 async def _of_admission(connection: Connection) -> list[Finding]:
-    """Return a finding that states whether new Jobs with Phalanx's queue label are suspended at creation. Without this,
-    they do not wait in their queue."""
+    """Return a finding that states whether new Jobs with Phalanx's queue label are suspended at creation. Jobs that are
+    not suspended do not wait in their queue."""
     wanted = [(kind, obj["metadata"]["name"]) for kind, obj in INSTALLED]
     try:
         there = [await _is_there(connection, kind, name) for kind, name in wanted]

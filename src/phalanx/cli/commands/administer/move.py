@@ -155,8 +155,8 @@ async def moved(ends: Ends, tally: MoveTally, way: MoveOptions, ledger: str | No
 
 
 async def take_back(ends: Ends, tally: MoveTally, way: MoveOptions) -> None:
-    """Undo an unfinished move. If the original of a job no longer exists, the job has already moved completely. Release
-    its copy in the target then."""
+    """Undo an unfinished move. If the original of a job no longer exists, the job has already moved completely, so
+    release its copy in the target."""
     jobs = [job for job in await live_jobs(ends.source, "") if is_marked(job)]
     row = tally.row("job taken back")
     row.found = row.moved = len(jobs)

@@ -200,6 +200,6 @@ def _gone(row: JobTableRow) -> JobTableRow:
 
 
 def _told(row: JobTableRow) -> JobTableRow:
-    """Return the row without its expected start. The estimate changes all the time, so a change of it must not
-    count."""
+    """Return the row without its expected start. The expected start changes all the time, so it must not count as a
+    change of the row."""
     return replace(row, record={**row.record, "expected_start": None})

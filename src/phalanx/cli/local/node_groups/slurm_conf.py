@@ -1,5 +1,5 @@
 """Read the power saving settings of a slurm.conf: the nodes that programs power up and down (`State=CLOUD`), and the
-times at which they do so.
+times and rates for this.
 
 `phalanx slurm node-groups` converts these nodes to node groups for `phalanx scheduler --node-groups`."""
 

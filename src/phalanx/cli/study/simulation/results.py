@@ -119,8 +119,8 @@ def combined(rows: Sequence[Row], of: Callable[[Sequence[float]], float]) -> Row
 
 
 def _paired(of_seeds: Sequence[Row], first: Sequence[Row]) -> Row:
-    """Return, for each measure of both policies, the mean difference to the first policy and the half width of its 95 %
-    confidence interval."""
+    """Return, for each measure that both policies have, the mean difference to the first policy, and the half width of
+    the 95 % confidence interval of this difference."""
     by_seed = {each["seed"]: each for each in first}
     pairs = [(each, by_seed[each["seed"]]) for each in of_seeds if each["seed"] in by_seed]
     found: Row = {"policy": f"{first[0]['policy']} ({first[0]['estimates']})"}

@@ -5,8 +5,8 @@ of jobs, or `generate`, a recipe for generated jobs, or both. A file may describ
 seconds or texts such as `1h30m`; points in time count from the beginning of the workload.
 
 The fields of jobs are named after the annotations in Kubernetes (`kube.read.labels`): `phalanx.dev/role-closeness` is
-the field `closeness` of a role. Values with their own syntax (slices, groups, parts of a GPU) are parsed by the same
-code. A recipe has distributions, and the requests that are equal for all generated jobs."""
+the field `closeness` of a role. Values with their own syntax (slices, groups, parts of a GPU) are parsed by the code
+that parses these annotations. A recipe has distributions, and the requests that are equal for all generated jobs."""
 
 from __future__ import annotations
 

@@ -40,7 +40,8 @@ _AGAIN = 10  # a response is reused for this multiple of its computing time
 
 
 class _Known(NamedTuple):
-    """A response. `at_s`: the time of its computation, on the monotonic clock. `newest`: the newest job in it.
+    """A response. `at_s`: the time of its computation, on the monotonic clock. `newest`: the newest job when it was
+    computed.
     `took_s`: the time that the computation took."""
 
     answer: Object

@@ -26,8 +26,8 @@ _RELOAD_S = 60.0  # the pause between two reads of run times, past usage and the
 
 
 class UnwatchedFacts:
-    """These data of one cluster, as they were last read. `usage`, `runs`: past usage and the run times of past jobs, as
-    events. `backfilled`: the job and the start time of each backfilled start."""
+    """The data of one cluster that no watch delivers, as they were last read. `usage`, `runs`: past usage and the run
+    times of past jobs, as events. `backfilled`: the job and the start time of each backfilled start."""
 
     def __init__(self, connection: Connection, facts: Facts, ledger: str | None) -> None:
         self._connection, self._facts, self._ledger = connection, facts, ledger
