@@ -80,7 +80,7 @@ class Http:
             try:
                 answer = await channel.call(request, timeout_s)
             except ConnectionError:
-                # The server had closed the idle connection. A read is sent again; a write has an unknown outcome.
+                # The server had closed the idle connection. A read is sent again; the outcome of a write is unknown.
                 if fresh or last_try or method != "GET" or channel.heard:
                     raise
                 continue

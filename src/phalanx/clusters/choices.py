@@ -76,8 +76,8 @@ Gist: TypeAlias = tuple[str, bool, float]
 
 
 def gist(outlook: StartOutlook | None, now_s: float) -> Gist:
-    """Return the part of an outlook that affects the order of the clusters. While this part stays the same, the order
-    stays the same."""
+    """Return the part of a worker's answer that affects the order of the clusters. While this part stays the same, the
+    order stays the same."""
     if outlook is None:
         return "", False, 0.0
     off_s = max(0.0, outlook.start_s - now_s)
@@ -363,7 +363,7 @@ class FiguredClusters:
         """Do nothing, because the objects of a snapshot never change."""
 
     def saw(self, gang: GangLifecycle) -> None:
-        """Add the requests of a gang that was sent to a worker to the sum of this worker. The caller calls this method
+        """If the gang was sent to a worker, add its requests to the sum of this worker. The caller calls this method
         once for each gang of a snapshot."""
         if (record := gang.elsewhere) is None or gang.spec is None:
             return

@@ -159,8 +159,8 @@ class Door(Protocol):
 
 
 class Sessions:
-    """The sessions of a server, by secret. If there are too many, a new session replaces the session that was used
-    least recently."""
+    """The sessions of a server: secret -> session. If there are too many, a new session replaces the session that was
+    used least recently."""
 
     def __init__(self, clock: Callable[[], float], idle_s: float = _IDLE_S) -> None:
         self._clock, self._idle_s = clock, idle_s

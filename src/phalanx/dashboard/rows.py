@@ -24,9 +24,10 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A job that is pending, runs, or has ended and is not deleted yet.
 
     `state`: the state as in `phalanx jobs`.
-    `units`, `each`: the amount of the unit that all pods request, and that one pod of the largest role requests.
+    `units`: how many GPUs (or CPU cores, see the module) all its pods request together. `each`: how many one pod of the
+    largest role requests.
     `cpu`, `memory`: cores and GiB that all pods request.
-    `places`: (node, amount of the unit) for each node of its pods, or of its nomination if the job is nominated.
+    `places`: (node, GPUs or CPU cores) for each node of its pods, or of its nomination if the job is nominated.
     `end_s`: the expected end, according to the run times of similar jobs.
     `reason`: the key of its reason.
     `start_s`: six times, of which None stands for a time after the end of the forecast. The job starts before the first
@@ -66,8 +67,8 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class NodeRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A node. `group`: its rack; without a rack, its pool. `state`: ready, cordoned or not ready. `cpu`, `memory`: used
-    and allocatable, in cores and GiB. `units`: the allocatable amount of the unit. `foreign`: the amount of the unit
-    that pods of other schedulers hold."""
+    and allocatable, in cores and GiB. `units`: its allocatable GPUs (or CPU cores, see the module). `foreign`: how many
+    of them pods of other schedulers hold."""
 
     name: str
     group: str = ""
@@ -80,8 +81,9 @@ class NodeRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class QueueRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A queue, with amounts of the unit. `guaranteed`, `limit`: None if there is no such bound. `share`: its weighted
-    dominant share; None stands for an infinite share. `fault`: why the queue starts no jobs."""
+    """A queue. All amounts are numbers of GPUs (or CPU cores, see the module). `guaranteed`, `limit`: None if the queue
+    has no such bound. `share`: its weighted dominant share; None stands for an infinite share. `fault`: why the queue
+    starts no jobs."""
 
     name: str
     parent: str = ""
@@ -160,7 +162,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class PastRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A run of a job that is over. `outcome`: the state in the ledger (COMPLETED, FAILED, TIMEOUT, CANCELLED,
     PREEMPTED, REQUEUED, LAUNCH_FAILED). `why`: the reason for the end, as text. `by`: the preemptor. `places`: (node,
-    amount of the unit) for each node. `backfilled`: whether the start was a backfill."""
+    GPUs or CPU cores) for each node of the run. `backfilled`: whether the start was a backfill."""
 
     job: str
     user: str

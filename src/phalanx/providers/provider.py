@@ -144,8 +144,8 @@ class EmptyNodes:
 
 
 def keeps_node(pod: Object) -> bool:
-    """Return True if the pod prevents the removal of its node. Ended pods, static pods and pods of DaemonSets do
-    not."""
+    """Return True if the pod prevents the removal of its node. Ended pods, static pods and pods of DaemonSets do not
+    prevent it."""
     meta = pod["metadata"]
     owners = meta.get("ownerReferences") or ()
     resident = any(one.get("kind") == "DaemonSet" for one in owners) or MIRROR in (meta.get("annotations") or {})

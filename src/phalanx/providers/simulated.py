@@ -68,7 +68,8 @@ class SimulatedProvider:
         self._failed[name] = group.group.name, REFUSED
 
     async def _arrive(self, group: SimulatedGroup, name: str, delay_s: float) -> None:
-        """Create the node after its delay. A node with a mean lifetime is lost some time later."""
+        """Create the node after its delay. If the group's nodes have a mean lifetime, the node is lost after a random
+        time."""
         await asyncio.sleep(delay_s)
         while True:
             try:

@@ -35,7 +35,7 @@ from phalanx.state.cluster import Cluster
 
 Counts: TypeAlias = tuple[int, ...]  # the number of nodes of each group, in the order of the groups
 
-ORDERS = 24  # the number of orders of the groups in which nodes are removed
+ORDERS = 24  # the number of different orders of the groups in which nodes are removed
 TRIALS = 400  # the maximum number of combinations that are tried for one gang
 
 

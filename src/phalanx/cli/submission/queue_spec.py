@@ -115,7 +115,7 @@ def _leaves(value: object, path: str = "") -> Iterator[tuple[str, str]]:
                 yield from _leaves(inner, f"{path}.{key}" if path else str(key))
         case list():
             for number, inner in enumerate(value):
-                if isinstance(inner, Mapping):  # the path has the flavor of the item instead of its position
+                if isinstance(inner, Mapping):  # the path names the flavor of the item instead of its index
                     own = {key: one for key, one in inner.items() if key != "flavor"}
                     yield from _leaves(own, f"{path}[{inner.get('flavor') or 'all nodes'}]")
                 else:

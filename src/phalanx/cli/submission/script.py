@@ -19,7 +19,7 @@ from phalanx.errors import PhalanxError
 
 MARK = "#PHALANX"
 _SHORT = {"-p": "--pods", "-q": "--queue", "-t": "--time-limit", "-n": "--namespace"}
-# options that the script and the command line may both have
+# options that may be given both in the script and on the command line
 _REPEATED = frozenset({"--env", "--after", "--depends-on"})
 _MOST_BYTES = 1 << 20
 

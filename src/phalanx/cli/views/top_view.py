@@ -182,8 +182,8 @@ def text_screen(text: str, width: int, height: int, *, from_end: bool = False) -
 
 def _rooms(rows: Sequence[int], room: int) -> list[int]:
     """Divide the lines of the screen among the tables, and return the numbers of rows for nodes, queues and jobs. Jobs
-    get at least half of the lines if they need that many. `rows`: the numbers of existing rows. `room`: the number of
-    lines."""
+    get at least half of the lines if they need that many. `rows`: the number of rows of each table. `room`: the number
+    of lines."""
     nodes, queues, jobs = rows
     beside = max(2, room - min(jobs, max(_LEAST_JOBS, room // 2)))
     queues_shown = min(queues, max(beside // 2, beside - nodes))

@@ -163,7 +163,7 @@ def made_s(copied: Object, start: StartRecord) -> float:
 
 def status_to_write(sendable: Sendable, job: Object, copied: Object) -> dict[str, object] | None:
     """Return a merge patch for the job's status if its copy has started or ended; otherwise None. Other changes are not
-    written, so that a job needs few writes."""
+    written, so that few writes are made for each job."""
     if sendable.is_over(job):
         return None
     if not sendable.is_over(copied) and (not sendable.has_started(copied) or sendable.runs(job.get("status") or {})):

@@ -23,9 +23,9 @@ Object = dict[str, Any]
 
 
 class SendingCluster:
-    """The manager and its jobs. `api`, `informers`: the manager's API and its caches. `uid`: the uid by which copies
-    name the manager, known after `begin`. `world`: the manager's scheduler interface, to which events about sent jobs
-    are reported."""
+    """The manager and its jobs. `api`, `informers`: the manager's API and its caches. `uid`: the uid of this cluster,
+    by which copies refer to their manager; it is known after `begin`. `world`: the manager's scheduler interface, to
+    which events about sent jobs are reported."""
 
     def __init__(self, api: Connection, informers: Callable[[Kind], Informer]) -> None:
         self.api, self.informers, self.uid, self.world = api, informers, "", ManagerWorld()

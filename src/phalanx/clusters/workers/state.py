@@ -53,9 +53,9 @@ class ConnectionState(NamedTuple):
 
 class WorkerCapacity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The figures of a worker: its capacity and how much of it is used. `nodes`: the number of nodes. `ready`: the
-    number of nodes that take pods. `has`, `used`: resource -> the sum of the allocatable amounts of these nodes, and of
-    the requests of the pods on these nodes. `jobs`: the number of received jobs that have not ended. `version`: the
-    worker's version of Kubernetes.
+    number of nodes that take pods. `has`: resource -> the sum of the allocatable amounts of these nodes. `used`:
+    resource -> the sum of the requests of the pods on these nodes. `jobs`: the number of received jobs that have not
+    ended. `version`: the worker's version of Kubernetes.
     `scheduler`: the schedulers whose queues the worker serves. `note`: a reason why these numbers are incomplete.
     `lacks`: the kinds of jobs that the manager has, but that the worker does not define or does not allow the manager
     to list."""

@@ -46,9 +46,10 @@ class MachineSet(NamedTuple):
 
 
 class Machines:
-    """The Machines of one object. `connection`: the connection to the cluster that has the object. `nodes`: the
-    connection to the cluster that the nodes join. `node`: a function that returns the Node object with the given name,
-    or None if there is none. Without this function, no Node is labelled."""
+    """The backend for the Machines of one object (a MachineDeployment or MachineSet). `connection`: the connection to
+    the cluster that has the object. `nodes`: the connection to the cluster that the nodes join. `node`: a function that
+    returns the Node object with the given name, or None if there is none. Without this function, no Node is
+    labelled."""
 
     counted = frozenset((STARTING, RUNNING, FAILED))
 

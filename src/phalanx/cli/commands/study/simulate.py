@@ -214,7 +214,8 @@ def _at_once(processes: int | None) -> int:
 
 def _report(outcomes: Sequence[CellOutcome], results: Results, *, missing: int, lost: str) -> int:
     """Print the results, and write the files afterwards, so that an error of a file does not hide the results. Return
-    the exit code. `missing`: the number of runs without an outcome. `lost`: the error of `_play`."""
+    the exit code. `missing`: the number of runs without an outcome. `lost`: the error that stopped the simulations; ""
+    if there was none."""
     rows = rows_of(outcomes)
     if results.json:
         for row in rows:

@@ -20,7 +20,7 @@ async def prepare(connection: Connection, machines: LocalMachines) -> None:
     more."""
     await install(connection)
     await install_policy(connection)
-    await install_operators(connection)  # before the scheduler reads the list of kinds from the API server
+    await install_operators(connection)  # this must end before the scheduler reads the list of kinds
     await install_offered(connection, offered(machines.kinds or ""))
     await asyncio.gather(*(install_dialect(connection, dialect) for dialect in FRAMED.values()))
     await retire(connection, machines.simulate_nodes)

@@ -1,6 +1,6 @@
 """Read the cluster that a workload file describes: its nodes, its topologies and its reservations.
 
-The code for policies reads the topologies, and the code for Reservation objects reads the reservations. There are two
+The topologies are parsed by the code for policies, and the reservations by the code for Reservation objects, with two
 differences: times count from the beginning of the workload, and a reservation may name an entry of `nodes` instead of
 all nodes of this entry."""
 
