@@ -67,8 +67,8 @@ def decide(cluster: Cluster, policy: Policy, now_s: float) -> Decision:
             if offer.flavors and cycle.prefers_preemption(candidate, offer) and cycle.make_room(candidate, [offer]):
                 break
         else:
-            # 6. Otherwise preempt other jobs, if that is allowed and frees enough, and nominate the job to the victims'
-            # nodes.
+            # 6. Otherwise preempt other jobs, if this is allowed and frees enough capacity, and nominate the job to the
+            # victims' nodes.
             if not cycle.make_room(candidate, offers):
                 # 7. Otherwise deny all requests of the class, and store the reason why the request does not start.
                 cycle.deny(candidate, offers, lacks)

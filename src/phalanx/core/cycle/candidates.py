@@ -37,7 +37,7 @@ FEW = 64  # for at most this many request classes, a loop is faster than operati
 Numbers = NDArray[np.intp]
 Floats = NDArray[np.float64]
 Mask: TypeAlias = NDArray[np.bool_]
-# (arena, its request classes in order). In the pair for slots that replace lost pods, the arena is None.
+# A pair: (arena, its request classes in order). In the pair for slots that replace lost pods, the arena is None.
 ArenaDraws: TypeAlias = tuple[Arena | None, Draws]
 
 
@@ -47,7 +47,7 @@ class Candidates:
     def __init__(self, state: CycleState, reserving: Reserving) -> None:
         self.state, self.pending, self.reserving = state, state.pending, reserving
         self.columns, self.branches = state.pending.columns, state.cluster.tree.branches
-        # True if there are several arenas. If so, an attempt to start a class in vain may change decisions about other
+        # True if there are several arenas. If so, a failed attempt to start a class may change decisions about other
         # queues.
         self.several_arenas = state.cluster.tree.root.split
 

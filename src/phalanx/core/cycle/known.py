@@ -45,9 +45,9 @@ from phalanx.state.pending.request_class import Kind, RequestClass
 Mask: TypeAlias = NDArray[np.bool_]
 Placed: TypeAlias = tuple[Gang, str, Sequence[Placement]]  # a granted request: (gang, job, placements)
 
-# after this many failed requests in a cycle, stored reasons are reported, and only missing reasons are computed
+# once this many requests have failed in a cycle, it reports stored reasons, and only computes missing reasons
 EXPLAINED = 4
-NO_MORE = -1.0  # the value of `Live.needs` for a class that was closed later
+NO_MORE = -1.0  # replaces the value in `Live.needs` when a class is closed, so that it is not closed again
 
 
 class Live(NamedTuple):
@@ -103,7 +103,7 @@ class KnownFailures:
         self.open = bytearray((room[classes.demand[:count]] >= classes.need[:count]).tobytes() + b"\0")
         for each in composite:
             self.open[each.number] = all(room[demand] >= need for demand, need in each.demands)
-        for each in composite:  # only their flavor classes have demands
+        for each in composite:  # a class with flavor classes has no demands of its own
             if each.flavor_classes:
                 self.open[each.number] = any(self.open[way.number] for way in each.flavor_classes)
         self.opened = bytes(self.open)
@@ -288,7 +288,8 @@ class KnownFailures:
                 reason = next(lacking)
             else:
                 reason = self.never(request_class, offer) or no_quota.why_not(self.cluster, self.ledger, queue, offer)
-            # The gang may fit with fewer optional members. Then report why quota does not allow this smaller gang.
+            # This gang can never fit, but a gang with fewer optional members may. Report why quota does not allow such
+            # a gang.
             if reason.code in NEVER:
                 ledger = self.ledger
                 others = (no_quota.why_not(self.cluster, ledger, queue, each) for each in offer.besides[::-1])

@@ -113,8 +113,8 @@ def wake_times_s(cycle: Cycle, memory: Memory) -> Iterator[float]:
 
 def may_search_again(cycle: Cycle, growing: set[str]) -> bool:
     """Return True if a search for victims has failed, but may succeed in the next cycle. `growing`: the running jobs
-    that get further pods in this cycle. With these pods, a job in `growing` has more pods than its minimum, so a search
-    may choose some of its earlier pods as victims."""
+    that get further pods in this cycle. A job in `growing` then has more pods than its minimum. So a search may choose
+    some of its other pods as victims."""
     pending = cycle.pending
     failed = [key for key, each in {**pending.searched, **cycle.state.searched}.items() if each.changes >= 0]
     waiting = (entry.request.job for key in failed for entry in pending.request_classes.get(key, ()))

@@ -74,8 +74,9 @@ class Reserving:
         return self.forecast.place(request, gang)
 
     def could_reserve(self) -> bool:
-        """Return whether a request may get a reservation at all. This is only possible if at least one end is known:
-        the end of a running, nominated, terminating or waiting job, or the end of an advance reservation."""
+        """Return whether a request may get a reservation at all. This is only possible if it is known when some
+        capacity will be released: by the end of a running, nominated, terminating or waiting job, or by the end of an
+        advance reservation."""
         columns, cluster = self.state.pending.columns, self.cluster
         if self.greedy or (self.conservative and self.policy.backfill_depth <= 0):
             return False

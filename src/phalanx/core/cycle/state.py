@@ -137,8 +137,8 @@ class CycleState:
             self.waiting_for_event.pop(Request(request.job, beside), None)
 
     def charge(self, charge: Charge, job: Job | None) -> None:
-        """Charge a request that this cycle has granted to its queue, and count the grant. `job`: if the grant starts a
-        job or adds pods to it, the job, whose usage counts from now on (`core.order.account_usage`); otherwise None."""
+        """Charge a request that this cycle has granted to its queue, and count the grant. `job`: the job that the grant
+        starts or gives pods to, if its usage must count from now on (`core.order.account_usage`); otherwise None."""
         self.grants += 1
         self.ledger.grant(charge)
         if self.without_returns is not self.ledger:

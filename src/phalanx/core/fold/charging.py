@@ -234,8 +234,8 @@ def backdate(cluster: Cluster, record: JobRecord) -> None:
 
 
 def enter_start(cluster: Cluster, record: JobRecord) -> None:
-    """If the job's queue is ordered by usage, add the job's usage for a fixed run time (`UsageTerms.entry_s`) to the
-    past usage of its account."""
+    """If the job's queue is ordered by usage, charge the start of the job to the past usage of its account, as if the
+    job had run for a fixed time (`UsageTerms.entry_s`)."""
     job, entry_s = record.job, cluster.entry_s(record.job)
     if entry_s:
         cluster.usage.enter_start(job.queue, job.association, used_resources(record), entry_s, cluster.now_s)

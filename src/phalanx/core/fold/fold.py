@@ -271,9 +271,9 @@ def watch_deadline(cluster: Cluster, job: Job) -> None:
 
 
 def add_open_slots(cluster: Cluster, record: JobRecord, slots: Sequence[Slot]) -> None:
-    """Open these slots of the job. An open slot waits for a node for a new pod. If a slot still has a node, release the
-    node. A slot that was already open keeps its arrival time. If the size of the job was fixed when it started, ignore
-    slots beyond this size."""
+    """Open these slots of the job. An open slot needs a new pod and a node for it. If a slot still has a node, release
+    the node. A slot that was already open keeps its arrival time. If the size of the job was fixed when it started,
+    ignore slots beyond this size."""
     check_roles(record, slots)
     record.make_ready()
     for slot in slots:

@@ -94,9 +94,8 @@ def affected_jobs(cluster: Cluster, job: Job) -> Iterator[str]:
 
 
 def displaced_by(cluster: Cluster, job: Job) -> str | None:
-    """Return the queued job that `job` displaces as the first job of their singleton; None if there is none. Jobs with
-    the same singleton start in the order of their submission. So `job` displaces another job if it was submitted
-    earlier, but is reported later."""
+    """Return the queued job that is no longer the first job of its singleton, because `job` was submitted earlier; None
+    if there is no such job. Jobs with the same singleton start in the order of their submission."""
     members = cluster.dependencies.singletons[job.user, job.singleton]
     if len(members) > 1 and members[0][1] == job.id and queued(cluster, members[1][1]):
         return members[1][1]
@@ -225,8 +224,8 @@ def dependency_text(cluster: Cluster, dependency: Dependency) -> str:
 
 def dependency_cycle(cluster: Cluster, job: Job) -> tuple[str, ...]:
     """Return the jobs of a circle of dependencies: each job depends on the next one, and the last one is `job` again.
-    Return an empty tuple if there is no circle. Jobs for which one of several dependencies is enough (`requires_any`)
-    are not part of a circle."""
+    Return an empty tuple if there is no circle. If one of several dependencies is enough for a job (`requires_any`),
+    the search does not follow its dependencies."""
     came_from: dict[str, str] = {}
     reached = [] if job.requires_any and len(job.after) > 1 else [(each.job, job.id) for each in job.after]
     while reached and len(came_from) < CIRCLE_STEPS:

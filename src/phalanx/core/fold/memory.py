@@ -112,7 +112,7 @@ class Decision(NamedTuple):
 def note_arrays(cluster: Cluster, memory: Memory) -> None:
     """Record which waiting jobs are now candidates for a start and so count against the cap of their array. If a job
     stops being a candidate, the next job of its array may become one. A nominated job remains a candidate, although it
-    is in no request class. So does a job that has just started on its nominated nodes."""
+    is in no request class. A job that has just started on its nominated nodes remains a candidate, too."""
     relations = cluster.dependencies
     for request in memory.received:
         if request.job not in cluster.jobs or request not in cluster.pending.request_class_of:

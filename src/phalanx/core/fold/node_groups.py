@@ -118,8 +118,8 @@ def note_failure(cluster: Cluster, group: str, nodes: Sequence[str], text: str) 
 
 
 def note_failed(cluster: Cluster, group: str, coming: Sequence[ComingNode], text: str) -> None:
-    """Record that these requests have failed, and start a pause for the group. `coming`: the requested nodes. `text`:
-    the provider's reason."""
+    """Record that these requests for nodes have failed, and start a pause for the group. `coming`: the requested nodes.
+    `text`: the provider's reason."""
     before = cluster.columns.groups.failed.get(group)
     times = 1 if before is None else before.times + (before.retry_s <= cluster.now_s)
     pause_s = min(FIRST_PAUSE_S * 2.0 ** min(times - 1, 8), LONGEST_PAUSE_S)

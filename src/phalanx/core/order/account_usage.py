@@ -3,9 +3,9 @@ least usage comes first.
 
 The usage of an account is its decayed usage (`state.usage`), divided by its shares. The usage of a child queue is the
 sum of the usage of all accounts in this queue and in the queues below it, divided by the queue's weight. An account
-with 0 shares comes last. When a job starts in a cycle, its usage for a fixed run time (`UsageTerms.entry_s`) is added
-at once. This usage is also stored in the cluster state (`core.fold.charging`). So if two accounts have equal usage and
-many jobs, their jobs start alternately."""
+with 0 shares comes last. When a job starts in a cycle, its account is charged at once, as if the job had run for a
+fixed time (`UsageTerms.entry_s`). This charge is also stored in the cluster state (`core.fold.charging`). So if two
+accounts have equal usage and many jobs, their jobs start alternately."""
 
 from __future__ import annotations
 

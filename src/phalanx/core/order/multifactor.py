@@ -15,8 +15,9 @@
 - *own*: the priority that the user gave to the job. Slurm has its site factor instead.
 
 Slurm rounds the sum to a whole number, at least 1. Phalanx does not round it, so even small weights have an effect. A
-job requests pods, not nodes, so the number of requested nodes is an estimate. The estimate is the smallest number of
-nodes that could hold the job's minimum, if each node had the largest amount of each resource that any node has.
+job requests pods, not nodes, so the number of requested nodes is an estimate. To compute it, assume that each node has
+the largest amount of each resource that occurs on a node. The estimate is the smallest number of such nodes that could
+hold the job's minimum.
 
 With a priority function (`Policy.priority_function`), the value of the function replaces the sum.
 

@@ -115,7 +115,7 @@ class Tournament:
     def __init__(self, tree: QueueTree, ledger: QuotaLedger, field: Field) -> None:
         self.tree, self.ledger, self.field = tree, ledger, field
         self.by_estimate = False
-        self.out_of_turn = False  # True after `head_of` has chosen a request out of order, until `renew`
+        self.out_of_turn = False  # True from a call of `head_of` until the next call of `renew`
         self.closed: dict[str, Candidate] = {}  # closed strict queue -> its head, which cannot start
         self.left: dict[str, Draws] = {}  # closed strict queue -> an iterator over the candidates behind its head
 
@@ -297,9 +297,9 @@ class Tournament:
         return shares.fill(cursor.branch, account.own if own else account.total, self.tree.pool, own=own)
 
     def borrows(self, cursor: QueueCursor, contested: set[Key], extra: Cost) -> bool:
-        """Return whether the cursor's queue would have to borrow quota to start the head. The own jobs of a queue with
-        children have no guarantee, so they borrow if the head requests a resource in `contested`. `contested`: the
-        resources for which the guarantees of the children matter. `extra`: the cost of the head."""
+        """Return whether the cursor's queue would have to borrow quota to start the head. A queue's own jobs have no
+        guarantee if the queue has children. So they borrow if the head requests a resource in `contested`. `contested`:
+        the resources of which at least one child has a guarantee. `extra`: the cost of the head."""
         if cursor.own is not None:
             return any(key in contested for key, _ in extra)
         return not within_guarantee(self.ledger, cursor.branch, contested, extra)

@@ -1,4 +1,4 @@
-"""The *headroom*: the amounts that requests of a queue may still be charged before a limit or quota stops them.
+"""The *headroom*: the amount of each resource that may still be charged to a queue before a limit or quota is reached.
 
 The headroom is stored for each *row*. Usually each queue has one row. If the queue, or a queue above it, has limits for
 each user, group or job, the queue has a separate row for each user, group or job. The limits of the queues on the path

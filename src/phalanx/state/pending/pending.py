@@ -57,8 +57,8 @@ class Timers:
 
     An item is a request that is not eligible before this time, or a job that cannot meet its deadline from this time
     on (`Deadline`), or a request class whose search for victims may succeed from this time on. An item has at most one
-    timer. If a timer is changed or removed, its old entry stays in the heap and is skipped when its time comes. If more
-    than about half of the entries are old, they are removed."""
+    timer. If a timer is changed or removed, its old entry stays in the heap and is skipped when its time comes. If most
+    entries of the heap are old, the old entries are removed."""
 
     __slots__ = ("_heap", "_number", "_of")
 
@@ -118,7 +118,7 @@ class Timers:
 class Pending:
     """All pending requests.
 
-    `version`: how often `core.fold.fold.fold` has applied events to the cluster state.
+    `version`: the number of times that `core.fold.fold.fold` has applied events to the cluster state.
     `fresh`: requests that are not received yet.
     `unreported`: received requests for which no reason was reported yet.
     `changed`: whether a request may start now because of an event since the last plan.
@@ -167,7 +167,7 @@ class Pending:
         self.timers.set(request, again_s)
 
     def leave(self, request: Request) -> None:
-        """Remove the request. It is in `fresh` or in a class, or it only has a timer."""
+        """Remove the request from `fresh`, from its class, or from the timers."""
         if request in self.fresh:
             del self.fresh[request]
             return
@@ -348,8 +348,8 @@ class Pending:
             self.changed = True
 
     def look_at_hopeless(self) -> None:
-        """Drop all stored results that a request can never start, because the capacity of the cluster or the queue tree
-        has changed."""
+        """Record that the capacity of the cluster or the queue tree has changed. Drop all stored reasons that state
+        that a request can never start."""
         self._look_at_never()
         self.allow_new_searches()
         self.changed = True

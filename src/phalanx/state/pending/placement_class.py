@@ -10,9 +10,10 @@ fit on all usable nodes together. To save time, only nodes whose charges have ch
 again; `free` is a copy of the free amounts at the last count. The room of a demand that was never counted is infinite,
 so the demand is assumed to fit.
 
-A demand is *exact* if its pods fit on each node with enough free amounts that meets the node constraints (`where`). A
-request with an exact demand can be placed if and only if the room is at least the number of needed pods. For all other
-demands, fewer pods than the room may fit, for example because of pod affinity."""
+A demand is *exact* if only two conditions decide whether one of its pods fits on a node: the free amounts are enough,
+and the node meets the constraints (`where`). A request with an exact demand can be placed if and only if the room is at
+least the number of needed pods. For all other demands, fewer pods than the room may fit, for example because of pod
+affinity."""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ from phalanx.state.pending.request_class import Request
 
 
 def start_nominated(state: CycleState, preempting: CyclePreemption) -> None:
-    """Start nominated jobs whose nodes are free. But if at least one nomination must be withdrawn or moved to other
-    nodes, only do that, and start no nominated job in this cycle."""
+    """Withdraw nominations, or move them to other nodes, where this is necessary. If it is necessary for no nomination,
+    start the nominated jobs whose nodes are free."""
     found = [*preempting.nominations()]
     for record, next_step in found:
         if next_step is NominationState.BROKEN or is_hindered(state, record):

@@ -70,8 +70,8 @@ class CyclePreemption:
         a reservation, when the results were stored. If one of the two has changed, the results are no longer valid.
     `behind_growth`: the searches in `known` that would succeed if this cycle had placed no pods above the minimums of
         jobs. Only the next cycle can preempt these pods. So this cycle ends when it tries a request with such a search.
-    `has_taken_back`: whether requests that failed before may now start, for one of two reasons. A victim had got pods
-        in this cycle, which were removed again; or the first reservation has changed."""
+    `has_taken_back`: whether requests that failed before may now start. There are two possible reasons: this cycle has
+        preempted a job and removed pods that it had placed for this job; or the first reservation has changed."""
 
     def __init__(self, state: CycleState) -> None:
         self.state, self.cluster, self.ledger, self.now_s = state, state.cluster, state.ledger, state.now_s
@@ -137,7 +137,7 @@ class CyclePreemption:
     def make_room(
         self, candidate: Candidate, offers: Sequence[FlavorAssignment], forecast: BackfillForecast | None
     ) -> bool:
-        """Search for victims whose eviction lets the request start by one of the offers. If the search finds victims,
+        """Search for victims whose eviction lets the request start with one of the offers. If the search finds victims,
         preempt them and nominate the request. Return whether the request was nominated or started. `forecast`: the
         forecast with the reservations that must not be delayed; None if the policy makes no reservations."""
         if self.is_delayed(candidate):
