@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import Any
 from zlib import crc32
@@ -276,14 +277,14 @@ class ExpectedEnds:
         return other
 
 
+@dataclass(eq=False)
 class LargestConsumers:
     """The amounts that jobs hold of each resource. The class finds the jobs that hold most.
 
     `held`: resource -> job -> amount that the job holds."""
 
-    def __init__(self) -> None:
-        self.held: dict[str, dict[str, Amount]] = {}
-        self._heaps: dict[str, list[tuple[Amount, str]]] = {}
+    held: dict[str, dict[str, Amount]] = field(default_factory=dict)
+    _heaps: dict[str, list[tuple[Amount, str]]] = field(default_factory=dict, init=False, repr=False)
 
     def change(self, job: str, costs: Iterable[tuple[str, Amount]], pods: int) -> None:
         """Add the costs of `pods` pods to the amounts of the job; a negative number subtracts them. `costs`: the costs

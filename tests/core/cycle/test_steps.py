@@ -95,8 +95,15 @@ def test_a_request_that_cannot_start_blocks_no_other() -> None:
 
 
 def test_if_the_first_of_a_class_fails_no_other_of_it_is_tried() -> None:
-    jobs = [asks(f"j{at}", 9, at=at) for at in range(5)]
+    # a count shows capacity for each of the two roles, but they do not fit together
+    jobs = [job(f"j{at}", role("one", cpu=3), role("two", cpu=3), at=at) for at in range(5)]
     assert tried(node("a", cpu=4), *jobs) == ["j0"]
+
+
+def test_a_class_without_capacity_by_counting_is_not_tried_and_each_job_has_the_reason() -> None:
+    news = [node("a", cpu=4), *(asks(f"j{at}", 9, at=at) for at in range(5))]
+    assert tried(*news) == []
+    assert reasons(*news) == {f"j{at}": ReasonCode.NEVER_FITS for at in range(5)}
 
 
 def test_a_strict_queue_waits_behind_its_first_request() -> None:

@@ -199,12 +199,6 @@ class KnownFailures:
     def reason_of_placement_class(self, found: PlacementClass) -> Reason | None:
         return self.explained.get(found.key) or (None if found.key in self.disproved else found.reason)
 
-    def is_hopeless(self, found: PlacementClass) -> bool:
-        """Return whether the stored reason states that the class would not even fit on empty nodes. Such a class gets
-        no reservation."""
-        reason = self.reason_of_placement_class(found)
-        return reason is not None and reason.code in NEVER
-
     def never_starts(self, found: PlacementClass) -> bool:
         """Check again whether a closed class would not even fit on empty nodes, and return the result. A class that can
         never start does not block a strict queue. If the stored reason states the opposite, drop the stored reason."""

@@ -91,17 +91,19 @@ class ReasonReporter:
             return None
         return self.known.why_not(candidate.request_class, offers, ())
 
-    def report_no_capacity(self, candidate: Candidate) -> None:
-        """Report that there is no capacity for the request's placement class. Do nothing if the request class has
-        already reported missing capacity."""
+    def report_no_capacity(self, candidate: Candidate) -> Reason | None:
+        """Report why there is no capacity for the request's placement class, unless the request class has already
+        reported it. Return the reason; None if it depends on flavors that are not tried yet."""
         request_class = candidate.request_class
-        found = self.reports.get(request_class)
-        if (
-            found.blocker if found else self.pending.columns.reported_blocker[request_class.number]
-        ) != Blocker.CAPACITY:
-            reason = self.known.explain_placement_class(request_class.placement_class)
-            if reason is not None:
-                self.report(candidate, reason, Blocker.CAPACITY)
+        found, report = request_class.placement_class, self.reports.get(request_class)
+        blocker = report.blocker if report else self.pending.columns.reported_blocker[request_class.number]
+        reason = self.known.reason_of_placement_class(found)
+        if reason is None and not found.flavor_classes:
+            self.known.failures += 1
+            reason, blocker = self.known.explain_anew(found), Blocker.NONE_REPORTED
+        if reason is not None and blocker != Blocker.CAPACITY:
+            self.report(candidate, reason, Blocker.CAPACITY)
+        return reason
 
     def report(self, candidate: Candidate, reason: Reason, blocker: int) -> None:
         """Report `reason` as the reason why the requests of a class wait. The first request always gets the new reason.

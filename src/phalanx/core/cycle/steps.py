@@ -213,11 +213,10 @@ class Cycle:
         if self.may_search(request_class) or self.known.explains(found):
             return True
         never = request_class.strict and self.known.never_starts(found)
-        anew = not found.flavor_classes or self.reserving.may_reserve or self.reporter.has_no_report(request_class)
-        if anew and self.known.reason_of_placement_class(found) is None:
-            return True
-        self.reporter.report_no_capacity(head)
-        if never or self.known.is_hopeless(found):
+        if found.flavor_classes and (self.reserving.may_reserve or self.reporter.has_no_report(request_class)):
+            return True  # the reason depends on the flavors that quota allows, so each of them is tried
+        reason = self.reporter.report_no_capacity(head)
+        if never or (reason is not None and reason.code in NEVER):
             self.lose(head, holds_up=False)
         else:
             self.reserve_or_block(head)

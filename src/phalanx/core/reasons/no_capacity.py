@@ -15,6 +15,7 @@ expected end."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from heapq import merge
 from itertools import islice
 from math import inf
@@ -42,15 +43,14 @@ NOTHING: Amount = 0
 PODS_EXAMINED = 4096
 
 
+@dataclass(eq=False)
 class CycleGrants(LargestConsumers):
     """The grants of a cycle so far: jobs and their placements. `given`: job -> (gang, placements) of each of its
     grants. `found_on`: a cache: (resource, node constraints) -> job -> the amount that the job holds on the matching
     nodes. Each new grant empties the cache."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.given: dict[str, list[tuple[Gang, Sequence[Placement]]]] = {}
-        self.found_on: dict[tuple[str, NodeConstraints], dict[str, Amount]] = {}
+    given: dict[str, list[tuple[Gang, Sequence[Placement]]]] = field(default_factory=dict)
+    found_on: dict[tuple[str, NodeConstraints], dict[str, Amount]] = field(default_factory=dict)
 
     def note(self, gang: Gang, job: str, placements: Sequence[Placement]) -> None:
         """Record a grant of this cycle: the job and its placements."""
