@@ -306,7 +306,7 @@ class Cycle:
     def grants_surplus(self, head_priority: int | None) -> bool:
         """Place pods above the minimums of jobs with a higher priority than `head_priority`. A job only gets these pods
         if no request with its priority or a higher one is left to try. `head_priority`: the priority of the next
-        request; None if no request is left. Unless it is None, leave out jobs with `GangSize.IN_TURN`,
+        request; None if no request is left. As long as requests are left, leave out jobs with `GangSize.IN_TURN`,
         because `grow_in_turn` places their pods. Return whether there was a job that may get pods."""
         due = self.surplus.priorities(in_turn=head_priority is None)
         if head_priority is not None:

@@ -369,7 +369,7 @@ def nominate_job(cluster: Cluster, action: Nominate) -> None:
         cluster.dependencies.work(record.job)
     if record.phase is Phase.QUEUED:
         cluster.pending.refresh(Request(action.job))
-    # the open slots of a started job whose nomination is new or was withdrawn
+    # open slots of a started job that are newly nominated, or that have lost their nomination
     for slot in record.open.keys() & {*before, *record.nominated}:
         cluster.pending.refresh(Request(action.job, slot))
     if grows_partly(record):

@@ -83,8 +83,8 @@ def latest_start_s(job: Job) -> float:
 
 
 def affected_jobs(cluster: Cluster, job: Job) -> Iterator[str]:
-    """Yield the other pending jobs that the next cycle must check again after a change of `job`. A change is that `job`
-    is new, has started, has ended, or waits again."""
+    """Yield the other pending jobs that the next cycle must check again, because `job` is new, has started, has ended,
+    or waits again."""
     relations = cluster.dependencies
     yield from (name for name in relations.dependents.get(job.id, ()) if queued(cluster, name))
     if members := relations.singletons.get((job.user, job.singleton)) if job.singleton else None:

@@ -25,7 +25,7 @@ class AccountUsage:
 
     def __init__(self, cluster: Cluster, now_s: float, started: Sequence[tuple[Job, Cost]] = ()) -> None:
         self.cluster, self.now_s, self.started = cluster, now_s, started
-        self._known = 0  # `_entered` has the usage of this many entries of `started`
+        self._known = 0  # the number of entries of `started` whose usage is in `_entered`
         self._entered: dict[tuple[str, str], float] = {}
         self._shares: dict[str, dict[str, float]] = {}  # queue -> account -> the account's shares
 

@@ -3,14 +3,14 @@
 The headroom is stored for each *row*. Usually each queue has one row. If the queue, or a queue above it, has limits for
 each user, group or job, the queue has a separate row for each user, group or job. The limits of the queues on the path
 from the row's queue to the root are the bounds of the row (`Bound`). `left` has the amount that each bound still
-admits. If a bound applies to several rows, these rows use the same element of `left`. The headroom of a row in a
-resource is the smallest amount on its path:
+admits. If a bound applies to several rows, these rows use the same element of `left`. For each resource, the headroom
+of a row is the smallest amount on its path:
 
     headroom(row, resource) = min( min of left(bound) over the path,
                                    left(pool) + sum of max(0, kept - claimed) over the path )
 
-The second term is the availability rule of Kueue's KEP-79 (`state.queues.tree` explains `kept` and `claimed`): a
-request first uses the amounts that the queues on its path do not lend, and only then the pool. A request that costs
+The second term is the availability rule of Kueue's KEP-79: a request first uses the amounts that the queues on its path
+do not lend, and only then the pool. The module `state.queues.tree` explains `kept` and `claimed`. A request that costs
 more than the headroom of its row cannot start. A request within the headroom may still exceed quota, because flavors,
 optional groups and borrowing are not considered here. `core.quota.flavor_assignment` checks it exactly. The number of
 started jobs is treated like the amount of a resource.

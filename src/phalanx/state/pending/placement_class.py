@@ -220,8 +220,8 @@ class PlacementClasses:
 
     def costs(self, keys: dict[str, int]) -> NDArray[np.float64]:
         """Return the smallest amounts that a request of each class charges to its queue, as an array [key of the
-        headroom, placement class]. An extra last column is 0. It is the result for the index -1, which stands for no
-        placement class."""
+        headroom, placement class]. The array has an extra last column of zeros, for the index -1 (no placement
+        class)."""
         if self._costs.shape != (len(keys), len(self.need) + 1):
             self._costs = np.zeros((len(keys), len(self.need) + 1))
             self._costly = set(range(len(self.by_number)))

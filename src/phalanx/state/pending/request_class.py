@@ -37,8 +37,8 @@ FIRST_LENGTH = 64  # the initial length of a column; its length doubles when it 
 
 
 class Blocker:
-    """The kinds of reasons that a request class may report. The class is no enum, because the comparison of a column
-    with a member of an enum takes ten times as long as the comparison with an integer."""
+    """The kinds of reasons that a request class may report. The values are integers and not members of an enum. To
+    compare a column with a member of an enum would take ten times as long."""
 
     NONE_REPORTED: Final = 0
     CAPACITY: Final = 1
