@@ -152,9 +152,9 @@ _MOST_NAMES = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterOffer:
-    """The prices and the data that a cluster offers. `prices`: resource -> the price of a unit for an hour. `data`: the
-    names of the data that the cluster has. `wrong`: the values that cannot be read, and how to correct them; empty if
-    all values can be read."""
+    """The prices and the data that a cluster offers. `prices`: resource -> the price of one unit (one CPU, one GiB or
+    one device) for an hour. `data`: the names of the data sets that the cluster has. `wrong`: the values that cannot be
+    read, and how to correct them; empty if all values can be read."""
 
     prices: Mapping[str, float] = field(default_factory=dict)
     data: frozenset[str] = frozenset()

@@ -35,7 +35,7 @@ FILES = {
     "fonts/inter.woff2": "@fontsource-variable/inter/files/inter-latin-wght-normal.woff2",
     "fonts/jetbrains-mono.woff2": ("@fontsource-variable/jetbrains-mono/files/jetbrains-mono-latin-wght-normal.woff2"),
 }
-# package name in an import -> the installed file that the import names instead
+# package name in an import -> the path of the installed file, which replaces the name
 _IMPORTS = {
     "preact/hooks": "./hooks.mjs",
     "preact": "./preact.mjs",

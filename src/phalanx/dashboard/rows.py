@@ -30,9 +30,9 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `places`: (node, GPUs or CPU cores) for each node of its pods, or of its nomination if the job is nominated.
     `end_s`: the expected end, according to the run times of similar jobs.
     `reason`: the key of its reason.
-    `start_s`: six times, of which None stands for a time after the end of the forecast. The job starts before the first
-    five with a probability of 5, 25, 50, 75 and 95 %; the sixth is its latest start. `position`: its place among the
-    pending jobs of its queue. `soon`: whether the next cycle starts the job.
+    `start_s`: six times; a time is None if it is after the end of the forecast. The job starts before the first five
+    with a probability of 5, 25, 50, 75 and 95 %; the sixth is its latest start. `position`: its place among the pending
+    jobs of its queue. `soon`: whether the next cycle starts the job.
     `backfilled`: whether the job runs and its start was a backfill."""
 
     id: str

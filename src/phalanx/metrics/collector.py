@@ -35,8 +35,8 @@ _QUOTA = ("queue", "flavor", "resource")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leader:
-    """The figures that only the leading scheduler process has. All fields except `decisions` are functions that return
-    a figure.
+    """The data for metrics that only the leading scheduler process has. All fields except `decisions` are functions
+    that return a current value.
     `standings`, `overview`: the last computed status of the queues and of the cluster. `unanswered`: the number of
     objects with a write that has no response yet. `unsent`: how many of these writes still wait for a free connection.
     `breaches`: the number of decisions that violated an invariant. `others`: metrics under the names of the other

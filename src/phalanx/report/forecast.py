@@ -155,7 +155,7 @@ def of_plays(starts: Sequence[float], latest_s: float, after: str, now_s: float)
     `after`: the job's start in the first simulation, and the job whose end made this start possible. `now_s`: the time
     of the forecast (seconds since the epoch)."""
     earliest_s, last_s = nearly_sure(starts, now_s)
-    if starts[-1] <= latest_s:  # later submissions delay this job in no simulation
+    if starts[-1] <= latest_s:  # no simulation has a later submission that delays this job
         last_s = min(last_s, latest_s)
     return StartForecast(
         start_s=quantile(starts, 0.5),

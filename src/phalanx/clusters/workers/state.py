@@ -75,8 +75,8 @@ class WorkerCapacity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 def read_figures(cluster: Mapping[str, Any]) -> WorkerCapacity:
-    """Return the figures in the annotation of a MultiKueueCluster; empty figures if there is no annotation, or it
-    cannot be read."""
+    """Return the capacity and the usage in the annotation of a MultiKueueCluster; empty values if there is no
+    annotation, or it cannot be read."""
     said = (cluster["metadata"].get("annotations") or {}).get(FIGURES)
     try:
         return WorkerCapacity() if said is None else msgspec.json.decode(said, type=WorkerCapacity)

@@ -69,8 +69,8 @@ class Scale(NamedTuple):
 
 
 class Backend(Protocol):
-    """A provider that lists its nodes, and is told by a call how many nodes it should have. `counted`: the states in
-    which the provider counts a node towards this number."""
+    """A provider that lists its nodes, and whose call `scale` contains the number of nodes that it should have.
+    `counted`: the states in which the provider counts a node towards this number."""
 
     counted: frozenset[str]
 

@@ -253,7 +253,8 @@ def _is_users(obj: Object) -> bool:
 
 
 def _is_brought(kind: Kind, obj: Object) -> bool:
-    """Return True for an object that every cluster has, or that an installation of Phalanx creates."""
+    """Return True for an object that every cluster has, or that an installation (of Kubernetes, Phalanx, Kueue or
+    Volcano) creates."""
     name = obj["metadata"]["name"]
     return name == "default" or is_system(name) if kind is NAMESPACES else name.startswith("system-")
 
