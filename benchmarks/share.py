@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 
 from phalanx.core.fold.fold import fold
-from phalanx.core.order import fair_tree
+from phalanx.core.order.associations import fair_shares
 from phalanx.core.order.multifactor import MultifactorPriority
 from phalanx.core.quota import shares as share
 from phalanx.model.event import NodeSeen, QueueSeen, Submitted, UsageTold
@@ -69,7 +69,7 @@ def measure(users: int) -> dict[str, object]:
     found: dict[str, object] = {"benchmark": "share", "users": users, "queues": len(cluster.queues)}
     for formula in FairShareFormula:
         policy = Policy(factors=factors, fair_share=formula)
-        seconds = timed(lambda policy=policy: fair_tree.fair_shares(cluster, policy, 10.0))  # type: ignore[misc]  # bound now
+        seconds = timed(lambda policy=policy: fair_shares(cluster, policy, 10.0))  # type: ignore[misc]  # bound now
         found[f"{formula}_ms"] = round(seconds * 1e3, 1)
     priorities = MultifactorPriority(cluster, Policy(factors=factors), 10.0)
     records = list(cluster.jobs.values())

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from phalanx.dialects.schema.queue import read_queue
+from phalanx.fair_tree import PARENT
 from phalanx.model.queue import (
-    PARENT,
     BorrowingPolicy,
     FlavorFungibility,
     Limits,

@@ -96,7 +96,7 @@ CEILINGS = {
 }
 ROOMS = ("core/cycle", "core/order", "state/pending")
 MOVES_OF_A_GANG = 1_000  # from seen to bound
-LINES = 3_241  # code lines of these rooms; the aim is 2,365, 60 % of what they were in November 2026
+LINES = 3_139  # code lines of these rooms; the aim is 2,365, 60 % of what they were in November 2026
 
 
 @pytest.mark.parametrize("case", CEILINGS)

@@ -68,6 +68,13 @@ def test_sprio_prints_what_slurm_printed(capture: str, sprio_of: Callable[..., l
     assert (fields.heading(heading), wrong) == (text[end + 1], [])
 
 
+def test_classic_gives_parent_at_the_first_level_the_factor_of_the_root(sprio_of: Callable[..., list[str]]) -> None:
+    job = msgspec.structs.replace(JOBS[0], ask=msgspec.structs.replace(JOBS[0].ask, account="root", user="root"))
+    parent = {**TREE.users, "root": [Association(account="root", shares=-1)]}
+    site = msgspec.structs.replace(SITE, accounts=TREE.accounts, users=parent, classic=True)
+    assert sprio_of(["-h", "-o", "%f"], [job], site) == ["0.5000000"]
+
+
 def test_jobs_that_may_not_begin_yet_are_left_out(sprio_of: Callable[..., list[str]]) -> None:
     later = [msgspec.structs.replace(job, ask=msgspec.structs.replace(job.ask, begin_s=9e9)) for job in JOBS[:1]]
     shown = sprio_of(["-h", "-o", "%i"], JOBS, SITE)

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from phalanx.slurm.cluster.site import Site
+from phalanx.slurm.cluster.site import Account, Association, Site
 from phalanx.slurm.commands.accounting import sshare
 from phalanx.slurm.jobs.ask import Ask
 from phalanx.slurm.jobs.view import JobInfo
 from phalanx.slurm.options import Usage
-from tests.slurm.test_fair_tree_shares import CAPTURES, GOLDEN, SMALL
+from tests.slurm.test_tree_shares import CAPTURES, GOLDEN, SMALL
 
 COLUMNS = "Account,User,RawShares,NormShares,RawUsage,NormUsage,EffectvUsage,FairShare,LevelFS"
 
@@ -52,6 +52,25 @@ def test_before_slurm_ranks_new_users_only_their_factors_differ(printed: Callabl
     assert [line[shown] for line in ours] == [line[shown] for line in theirs]
     assert [line[ranked].split() for line in ours if " a1 " in line] == [["0.000000", "1.000000"]]
     assert [line[ranked].split() for line in theirs if " a1 " in line] == [["0.000000", "0.000000"]]
+
+
+def test_classic_shows_the_usage_of_parent_at_the_first_level(printed: Callable[..., list[str]]) -> None:
+    """As in capture classic_5_parents (account t4). The priority of jobs has the factor of the root: `test_sprio`."""
+    site = Site(users={"ann": [Association(account="root", shares=-1)]}, classic=True)
+    rows = printed(site, {("root", "ann"): 60.0}, ["-anP", "-o", "User,RawShares,NormShares,EffectvUsage,FairShare"])
+    assert rows == ["||1.000000|1.000000|0.500000", "ann|parent|1.000000|1.000000|0.500000"]
+    site.accounts["a"] = Account(shares=1)
+    site.users["bob"] = [Association(account="a")]
+    used = {("root", "ann"): 60.0, ("a", "bob"): 60.0}
+    rows = printed(site, used, ["-anP", "-u", "ann", "-U", "-o", "User,NormShares,EffectvUsage,FairShare"])
+    assert rows == [f"ann|1.000000|0.500000|{2**-0.5:.6f}"]
+
+
+def test_a_very_deep_tree_is_printed(printed: Callable[..., list[str]]) -> None:
+    deep = {f"a{at}": Account(parent=f"a{at - 1}" if at else "") for at in range(2000)}
+    site = Site(accounts=deep, users={"ann": [Association(account="a1999")]})
+    rows = printed(site, {}, ["-anP", "-o", "Account,User"])
+    assert (len(rows), rows[-1].strip()) == (2003, "a1999|ann")
 
 
 def test_what_runs_is_held_until_its_limit(printed: Callable[..., list[str]]) -> None:

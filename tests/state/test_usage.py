@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phalanx.core.fold.fold import fold
-from phalanx.core.order import fair_tree
+from phalanx.core.order.associations import associations, fair_shares
 from phalanx.model.event import Adopted, Finished, PolicySeen, QueueSeen, Released, Submitted, Ticked, UsageTold
 from phalanx.model.job import Job, Phase, Placement, Slot
 from phalanx.model.plan import Preempt, Start
@@ -176,7 +176,7 @@ def test_queues_without_a_way_to_the_root_have_no_associations() -> None:
     book = a.cluster()
     for queue in queues:
         book.usage.meter(queue.name, "ann")
-    root = fair_tree.associations({queue.name: queue for queue in queues}, book.usage, Policy(), 0.0)
+    root = associations({queue.name: queue for queue in queues}, book.usage, Policy(), 0.0)
     assert root.users == 2
     assert [member.key for member in root.members] == [("a", None)]
 
@@ -186,7 +186,7 @@ def test_a_very_deep_tree_is_ranked() -> None:
     book = a.cluster()
     fold(book, [UsageTold("q2999", "ann", 3.0, 0.0), UsageTold("q2", "eve", 4.0, 0.0)])
     book.queues = deep
-    found = fair_tree.fair_shares(book, Policy(), 0.0)
+    found = fair_shares(book, Policy(), 0.0)
     assert (found["q2999", "ann"].factor, found["q2", "eve"].factor) == (1.0, 0.5)
 
 

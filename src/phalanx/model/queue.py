@@ -129,8 +129,6 @@ class QueuePreemption:
 Bounds: TypeAlias = tuple[tuple[str, int], ...]
 Weights: TypeAlias = tuple[tuple[str, float], ...]
 NO_PREEMPTION = QueuePreemption()
-# the value of `shares` for a user who is ranked by the usage of the whole queue (Slurm's `FairShare=parent`)
-PARENT = -1.0
 
 
 class QueueOrder(StrEnum):
@@ -252,9 +250,9 @@ class Queue:
     compared; if `fenced` is True, it replaces the priority of the job.
     `state_since_s`: the time at which the state was set (seconds since the epoch); a draining queue still starts jobs
     that were submitted before this time.
-    `accounts`: for `MULTIFACTOR`, Slurm's shares of the users in the queue: (user, number of shares or `PARENT`); a
-    user without an entry has one share. For `USAGE`, these are the shares of the accounts (`Job.association`); an
-    account without shares comes last.
+    `accounts`: for `MULTIFACTOR`, Slurm's shares of the users in the queue: (user, number of shares or
+    `fair_tree.PARENT`); a user without an entry has one share. For `USAGE`, these are the shares of the accounts
+    (`Job.association`); an account without shares comes last.
     `usage`: the rules for past usage in the queue; None: the rules of the policy, with `ENTRY_S` as `entry_s`.
     `start_timeout_s`: the longest time that a gang may take from the binding of its pods until all of them are ready.
     The package `kube` enforces this limit.

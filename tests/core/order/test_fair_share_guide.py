@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from phalanx.core.order.fair_tree import classic_fair_share, rank_fair_tree
-from tests.core.order.test_fair_tree import CAPTURES, FRESH
+from phalanx.fair_tree import classic_fair_share, rank_fair_tree
+from tests.test_fair_tree import CAPTURES, FRESH
 
 ROOT = Path(__file__).parents[3]
 GUIDE = (ROOT / "docs" / "guide" / "fair-share.md").read_text()

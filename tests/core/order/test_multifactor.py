@@ -18,7 +18,6 @@ from typing import Any
 import pytest
 
 from phalanx.core.fold.fold import fold
-from phalanx.core.order.fair_tree import association_shares
 from phalanx.core.order.multifactor import (
     MultifactorPriority,
     PriorityFactors,
@@ -27,13 +26,14 @@ from phalanx.core.order.multifactor import (
     size,
     weighted_sum,
 )
+from phalanx.fair_tree import PARENT
 from phalanx.model.event import Event, QueueSeen, UsageTold
 from phalanx.model.job import Job, Role
 from phalanx.model.node import Node
 from phalanx.model.policy import Policy, PriorityWeights
-from phalanx.model.queue import PARENT, Limits, Queue, QueueOrder
+from phalanx.model.queue import Limits, Queue, QueueOrder
 from tests.core import builders as a
-from tests.core.order.test_fair_tree import CAPTURES, formula_of
+from tests.test_fair_tree import shares_of
 
 SLURM = Path(__file__).parent / "slurm"
 FACTORS = PriorityWeights(
@@ -90,10 +90,7 @@ def table(capture: str, after: str, columns: int) -> dict[int, list[str]]:
 
 
 def parts_of(capture: str, job: int, said: dict[str, str], row: list[str]) -> PriorityFactors:
-    formula = formula_of(capture)
-    of_user = {
-        user: standing.factor for (_, user), standing in association_shares(CAPTURES[capture], formula).items() if user
-    }
+    of_user = {user: standing.factor for (_, user), standing in shares_of(capture).items() if user}
     taken = datetime.fromisoformat((SLURM / f"sprio_{capture}.txt").read_text().split("Z\n")[0])
     waited_s = (taken - datetime.fromisoformat(said["SubmitTime"])).total_seconds()
     # Slurm computes the ages anew every few seconds, and a restart before the second capture made it see the job with

@@ -2,7 +2,7 @@
 
 Parts, lowest first:
 
-    fair_tree      Slurm's fair-share factor, by the Fair Tree algorithm or the classic formula
+    associations   the tree of Slurm's associations, from queues and their usage; their fair-share factors
     multifactor    Slurm's multifactor priority
     account_usage  the past usage of accounts; the account with the least usage comes first
     next_job       the next job of the whole queue tree, by a tournament

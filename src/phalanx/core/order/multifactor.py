@@ -5,7 +5,7 @@
 (https://slurm.schedmd.com/priority_multifactor.html; the weights are `Policy.factors`.)
 
 - *age*: how long the job has been eligible to start, divided by `max_age_s`; at most 1.
-- *fair share*: see `core.order.fair_tree`.
+- *fair share*: see `phalanx.fair_tree`.
 - *size*: the mean of two quotients: requested nodes / all nodes, and requested CPUs / all CPUs. With the
   setting `size_relative_to_time` (Slurm's SMALL_RELATIVE_TO_TIME), the factor is instead the largest *part* of all
   resources (see below), multiplied by `size_full_time_s` and divided by the time limit. Without a time limit the factor
@@ -34,7 +34,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phalanx.core.order import fair_tree
+from phalanx.core.order.associations import fair_shares
 from phalanx.model.job import Job
 from phalanx.model.pod import CPU
 from phalanx.model.policy import Policy, PriorityWeights, WaitingJob
@@ -180,7 +180,7 @@ class MultifactorPriority:
 
     @cached_property
     def _fair_shares(self) -> Mapping[tuple[str, str | None], float]:
-        found = fair_tree.fair_shares(self.cluster, self.policy, self.now_s)
+        found = fair_shares(self.cluster, self.policy, self.now_s)
         return {key: standing.factor for key, standing in found.items() if standing.factor is not None}
 
     @cached_property

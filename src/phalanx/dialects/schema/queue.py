@@ -9,8 +9,8 @@ queues.
 from __future__ import annotations
 
 from phalanx.dialects.schema.fields import Fields, Misread
+from phalanx.fair_tree import PARENT
 from phalanx.model.queue import (
-    PARENT,
     STALENESS_GRACE_S,
     BorrowingPolicy,
     Bounds,

@@ -1,6 +1,5 @@
 """The tree of accounts, with the limits, the usage and the fair shares of accounts and users.
 
-fair_tree    rank users by Slurm's Fair Tree, or by the classic formula
 multifactor  compute Slurm's multifactor priority
 limits       translate the limits of sacctmgr to the limits of queues
 tables       the rows of `sacctmgr list`

@@ -13,7 +13,15 @@ from typing import Any
 
 import msgspec
 
-from phalanx.slurm.accounts.fair_tree import FairTreeNode, compute, compute_classic
+from phalanx.fair_tree import (
+    AccountAssociation,
+    AssociationShare,
+    Key,
+    UserAssociation,
+    account_tree,
+    classic_fair_share,
+    rank_fair_tree,
+)
 from phalanx.slurm.accounts.limits import of_queue
 from phalanx.slurm.cluster.api import QUEUES, ApiClient, Object, RequestRefused
 from phalanx.slurm.cluster.site import Site
@@ -21,33 +29,19 @@ from phalanx.slurm.cluster.site import Site
 _USAGE = "/api/v1/namespaces/kube-system/configmaps/phalanx-usage"
 
 
-def tree(site: Site, used: dict[tuple[str, str], float]) -> FairTreeNode:
-    """Return the root of the tree of accounts and users, with the computed fair shares. Below an account come its users
-    and then its child accounts, both sorted by name. `used`: (account, user) -> past usage in billed units times
-    seconds."""
-    own = _users(site, "root", used) or [FairTreeNode(name="root", user=True, usage=used.get(("root", "root"), 0.0))]
-    root = FairTreeNode(name="root", below=own + _below(site, "", used))
-    (compute_classic if site.classic else compute)(root)
-    return root
-
-
-def _below(site: Site, parent: str, used: dict[tuple[str, str], float]) -> list[FairTreeNode]:
-    names = sorted(name for name, account in site.accounts.items() if account.parent == parent)
-    return [
-        FairTreeNode(
-            name=name, shares=site.accounts[name].shares, below=_users(site, name, used) + _below(site, name, used)
-        )
-        for name in names
-    ]
-
-
-def _users(site: Site, account: str, used: dict[tuple[str, str], float]) -> list[FairTreeNode]:
-    return [
-        FairTreeNode(name=user, user=True, shares=one.shares, usage=used.get((account, user), 0.0))
-        for user, associations in sorted(site.users.items())
-        for one in associations
-        if one.account == account
-    ]
+def tree(site: Site, used: dict[tuple[str, str], float]) -> tuple[AccountAssociation, dict[Key, AssociationShare]]:
+    """Return the root of the tree of accounts and users, and the shares of every association. Below an account come its
+    users and then its child accounts, both sorted by name. The key of the root has the name "". `used`: (account, user)
+    -> past usage in billed units times seconds."""
+    members: dict[str, list[UserAssociation]] = {}
+    for user, associations in sorted(site.users.items()):
+        for one in associations:
+            key = (one.account, user)
+            members.setdefault(one.account, []).append(UserAssociation(key, one.shares, used.get(key, 0.0)))
+    members.setdefault("root", [UserAssociation(("root", "root"), usage=used.get(("root", "root"), 0.0))])
+    accounts = {name: (account.parent, account.shares) for name, account in sorted(site.accounts.items())}
+    root = account_tree(accounts, lambda name: members.get(name or "root", ()))
+    return root, (classic_fair_share if site.classic else rank_fair_tree)(root)
 
 
 def usage(api: ApiClient) -> dict[tuple[str, str], float]:

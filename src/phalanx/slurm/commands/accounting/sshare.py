@@ -12,7 +12,7 @@ import pwd
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from phalanx.slurm.accounts.fair_tree import PARENT, FairTreeNode
+from phalanx.fair_tree import PARENT, AccountAssociation, Association, AssociationShare, Key, halving
 from phalanx.slurm.accounts.tables import number
 from phalanx.slurm.accounts.tree import tree, usage
 from phalanx.slurm.cluster import site
@@ -30,7 +30,6 @@ DEFAULT = "Account,User,RawShares,NormShares,RawUsage,EffectvUsage,FairShare"
 LONG = "Account,User,RawShares,NormShares,RawUsage,NormUsage,EffectvUsage,FairShare,LevelFS,GrpTRESMins,TRESRunMins"
 CLASSIC_LONG = LONG.replace("LevelFS,", "")
 _TRES = ("cpu", "mem", "energy", "node", "billing", "fs/disk", "vmem", "pages", "gres/gpu")
-_NO_SHARES = 2.0**-32  # the NormShares that Slurm prints for the root
 _WHOLE = ("RawShares", "RawUsage")
 _CALC_MIN = 5  # as with Slurm's PriorityCalcPeriod, the remaining time of running jobs changes in steps of 5 minutes
 
@@ -41,13 +40,22 @@ class ShareLine:
     whole tree. `indent`: the blanks before the name of the account. `held`: the TRES minutes of running jobs
     (`run_minutes`)."""
 
-    node: FairTreeNode
-    account: str
+    association: Association
+    share: AssociationShare
     depth: int
     total: float
     indent: int = 0
     site: site.Site = field(default_factory=site.Site)
     held: Mapping[tuple[str, str], Mapping[str, float]] = field(default_factory=dict)
+
+    @property
+    def account(self) -> str:
+        return self.association.key[0] or "root"
+
+    @property
+    def user(self) -> str:
+        """Return the name of the user; "" in the line of an account."""
+        return self.association.key[1] or ""
 
 
 def run(words: Sequence[str]) -> int:
@@ -70,7 +78,8 @@ def run(words: Sequence[str]) -> int:
             say(f"{what} requested:\n" + "\n".join(f"\t: {name}" for name in names))
     columns = _columns(said, classic=here.classic)
     held = run_minutes(jobs(api)) if any(name == "TRESRunMins" for name, _ in columns) else {}
-    found = list(_wanted(tree(here, usage(api)), said, users))
+    root, shares = tree(here, usage(api))
+    found = list(_wanted(lines(root, shares), said, users))
     top = min((line.depth for line in found), default=0)
     every = [replace(line, indent=line.depth - top, site=here, held=held) for line in found]
     if "clusters" in said:
@@ -121,29 +130,34 @@ def run_minutes(found: Iterable[JobInfo]) -> dict[tuple[str, str], dict[str, flo
     return held
 
 
-def _wanted(root: FairTreeNode, said: Mapping[str, str | None], users: Sequence[str]) -> Iterator[ShareLine]:
+def _wanted(every: Iterable[ShareLine], said: Mapping[str, str | None], users: Sequence[str]) -> Iterator[ShareLine]:
     """Yield the lines that the options select. `users`: the users whose lines are shown besides the lines of accounts;
     empty for all users."""
     accounts = (said.get("accounts") or "").lower().split(",")
-    for line in lines(root):
+    for line in every:
         if said.get("accounts") is not None and line.account not in accounts:
             continue
-        if line.node.user and users and line.node.name not in users:
+        if line.user and users and line.user not in users:
             continue
-        if "Users" in said and not line.node.user:
+        if "Users" in said and not line.user:
             continue
         yield line
 
 
-def lines(root: FairTreeNode) -> Iterator[ShareLine]:
+def lines(root: AccountAssociation, shares: Mapping[Key, AssociationShare]) -> Iterator[ShareLine]:
     """Yield the lines about all accounts and users in the order of the tree."""
-    yield from _lines(root, "root", 0, root.usage)
+    for depth, each in _walk(root):
+        yield ShareLine(each, shares[each.key], depth, root.usage)
 
 
-def _lines(node: FairTreeNode, account: str, depth: int, total: float) -> Iterator[ShareLine]:
-    yield ShareLine(node, account, depth, total, depth)
-    for each in node.below:
-        yield from _lines(each, account if each.user else each.name, depth + 1, total)
+def _walk(top: Association) -> Iterator[tuple[int, Association]]:
+    """Yield an association and all associations below it, in the order of the tree, with their depth."""
+    waiting = [(0, top)]
+    while waiting:
+        depth, each = waiting.pop()
+        yield depth, each
+        if isinstance(each, AccountAssociation):
+            waiting += [(depth + 1, member) for member in reversed(each.members)]
 
 
 def _columns(said: Mapping[str, str | None], *, classic: bool) -> list[tuple[str, Printed]]:
@@ -174,25 +188,27 @@ def _account(line: ShareLine) -> str:
 def _shares(line: ShareLine) -> str:
     if line.depth == 0:
         return ""
-    return "parent" if line.node.shares == PARENT else str(line.node.shares)
+    return "parent" if line.association.shares == PARENT else str(int(line.association.shares))
 
 
 def _fair_share(line: ShareLine) -> Cell:
-    return line.node.fair_share if line.node.user or line.site.classic else ""
+    if line.site.classic:  # as in Slurm, not the factor of jobs: it differs for `PARENT` at the first level
+        return halving(line.share.usage, line.share.part)
+    return (line.share.factor or 0.0) if line.user else ""
 
 
 def _norm_usage(line: ShareLine) -> Cell:
     if line.depth == 0:
         return ""
-    return line.node.usage / line.total if line.total else 0.0
+    return line.association.usage / line.total if line.total else 0.0
 
 
 def _level(line: ShareLine) -> Cell:
-    if line.node.shares == PARENT:
+    if line.association.shares == PARENT:
         return ""
     if line.site.classic:
         return 0.0
-    return line.node.level if line.depth else ""
+    return "" if line.share.level is None else line.share.level
 
 
 def _tres(line: ShareLine, amounts: Mapping[str, float]) -> str:
@@ -201,36 +217,31 @@ def _tres(line: ShareLine, amounts: Mapping[str, float]) -> str:
 
 
 def _run_minutes(line: ShareLine) -> str:
-    users = [one for one in _lines(line.node, line.account, 0, 0.0) if one.node.user]
-    mine = [line.held.get((one.account, one.node.name), {}) for one in users]
+    mine = [line.held.get((account, user), {}) for _, ((account, user), *_) in _walk(line.association) if user]
     return _tres(line, {name: sum(each.get(name, 0.0) for each in mine) for name in _TRES})
 
 
 def _used(line: ShareLine) -> str:
     """Return the past usage in TRES minutes. Only CPUs and billing have values, because the scheduler records only
     these."""
-    minutes = line.node.usage / 60
+    minutes = line.association.usage / 60
     return _tres(line, {"cpu": minutes, "billing": minutes})
-
-
-def _norm(line: ShareLine) -> Cell:
-    return line.node.norm_shares if line.depth or line.site.classic else _NO_SHARES
 
 
 _FIELDS: dict[str, tuple[int, Callable[[ShareLine], Cell]]] = {
     "Account": (-20, _account),
     "Cluster": (10, lambda line: line.site.cluster),
-    "EffectvUsage": (13, lambda line: line.node.effective_usage),
+    "EffectvUsage": (13, lambda line: line.share.usage),
     "FairShare": (10, _fair_share),
     "GrpTRESMins": (30, lambda line: ""),
     "GrpTRESRaw": (30, _used),
-    "ID": (6, lambda line: number(line.site, line.account, line.node.name if line.node.user else "")),
+    "ID": (6, lambda line: number(line.site, line.account, line.user)),
     "LevelFS": (10, _level),
-    "NormShares": (11, _norm),
+    "NormShares": (11, lambda line: line.share.part),
     "NormUsage": (11, _norm_usage),
     "Partition": (12, lambda line: ""),
     "RawShares": (10, _shares),
-    "RawUsage": (11, lambda line: str(int(line.node.usage))),
+    "RawUsage": (11, lambda line: str(int(line.association.usage))),
     "TRESRunMins": (30, _run_minutes),
-    "User": (10, lambda line: line.node.name if line.node.user else ""),
+    "User": (10, lambda line: line.user),
 }

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from phalanx.slurm.accounts.fair_tree import walk
 from phalanx.slurm.accounts.multifactor import MOST, Factors, factors_of, priority, total, tres, weighted
 from phalanx.slurm.accounts.tree import tree, usage
 from phalanx.slurm.cluster import site
@@ -138,19 +137,14 @@ def found(api: ApiClient, here: Site, said: Mapping[str, str | None]) -> list[Pr
     if asked.ids and not waiting:
         print("Unable to find jobs matching user/id(s) specified")
         raise Usage("", 0)
-    shares = {
-        (account.name, user.name): user.fair_share
-        for account in walk(tree(here, usage(api)))
-        if not account.user
-        for user in account.below
-        if user.user
-    }
+    _, shares = tree(here, usage(api))
+    factors = {key: share.factor or 0.0 for key, share in shares.items()}
     every = nodes(api)
     now_s = time.time()
     return [
         PriorityLine(
             job,
-            factors_of(job.ask, here, every, shares.get((job.ask.account, job.ask.user), 0.0), _age_s(job, now_s)),
+            factors_of(job.ask, here, every, factors.get((job.ask.account, job.ask.user), 0.0), _age_s(job, now_s)),
             here.weights,
         )
         for job in waiting

@@ -7,17 +7,9 @@ first jobs were 157 s older than the second ones, and c3's ended 0.2 s before. D
 from __future__ import annotations
 
 from pathlib import Path
-from random import Random
 
 import msgspec
 
-from phalanx.core.order.fair_tree import (
-    AccountAssociation,
-    UserAssociation,
-    account_association,
-    rank_fair_tree,
-)
-from phalanx.slurm.accounts.fair_tree import FairTreeNode, compute, walk
 from phalanx.slurm.cluster.conf import read_conf
 from phalanx.slurm.cluster.site import Account, Association, Site
 
@@ -124,25 +116,3 @@ def test_the_formula_comes_from_the_slurm_conf() -> None:
     ]
     found, told = read_conf("PriorityFlags=DEPTH_OBLIVIOUS\n")
     assert (found.classic, [one.taken for one in told]) == (False, [False])
-
-
-def test_sshare_and_the_scheduler_rank_alike_ties_included() -> None:
-    """Small whole numbers, so that levels often tie."""
-
-    def drawn(random: Random, name: str, depth: int) -> tuple[UserAssociation | AccountAssociation, FairTreeNode]:
-        shares, usage = random.randint(0, 6), random.choice((0, 1, 3, 10, 26))
-        if depth == 0 or random.random() < 0.5:
-            user = UserAssociation((name, name), shares, usage)
-            return user, FairTreeNode(name=name, user=True, shares=shares, usage=usage)
-        below = [drawn(random, f"{name}.{each}", depth - 1) for each in range(random.randint(1, 4))]
-        made = account_association((name, None), shares, tuple(ours for ours, _ in below))
-        return made, FairTreeNode(name=name, shares=shares, below=[shown for _, shown in below])
-
-    for seed in range(300):
-        random = Random(seed)
-        below = [drawn(random, str(each), 2) for each in range(random.randint(1, 5))]
-        root = FairTreeNode(name="root", below=[shown for _, shown in below])
-        compute(root)
-        found = rank_fair_tree(account_association(("root", None), 1, tuple(ours for ours, _ in below)))
-        factors = {node.name: node.fair_share for node in walk(root) if node.user}
-        assert factors == {name: share.factor for (_, name), share in found.items() if name}, seed

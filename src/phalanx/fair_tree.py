@@ -18,26 +18,25 @@ usage. At the first level below the root, the effective usage UE is UA. At deepe
 UA) * part of the siblings' shares. If S is 0, F is 0.
 
 A user with the value `PARENT` instead of a number of shares has the account's part of the shares and, in the classic
-formula, the account's usage. In Fair Tree such a user comes before all siblings. Phalanx does not offer depth-oblivious
-shares (PriorityFlags=DEPTH_OBLIVIOUS), because a test with a real Slurm showed a high factor for users whose usage was
-far above their share.
+formula, the account's usage. In Fair Tree such a user comes before all siblings. An account with `PARENT` forms no
+level: its members count as siblings of the account. Phalanx does not offer depth-oblivious shares
+(PriorityFlags=DEPTH_OBLIVIOUS), because a test with a real Slurm showed a high factor for users whose usage was far
+above their share.
 
-Both formulas walk the tree once, in a time of O(users log users).
+The scheduler (`core.order.associations`) and Slurm's commands (`slurm.accounts.tree`) build trees and use both
+formulas. Each formula walks the tree once, in a time of O(users log users), and does not recurse.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
 from math import inf
 from typing import NamedTuple, TypeAlias
 
-from phalanx.model.policy import FairShareFormula, Policy
-from phalanx.model.queue import PARENT, Queue
-from phalanx.state.cluster import Cluster
-from phalanx.state.usage import DecayedUsage
-
 Key: TypeAlias = tuple[str, str | None]  # the name of an account, and a user in it; None means the account itself
+PARENT = -1.0  # the value of `shares` for Slurm's `FairShare=parent`
+_ROOT_PART = 2.0**-32  # the NormShares that Slurm has for the root in Fair Tree; sshare prints it as 0.000000
 
 
 class UserAssociation(NamedTuple):
@@ -56,18 +55,12 @@ class AccountAssociation(NamedTuple):
 
     key: Key
     shares: float
-    members: tuple[UserAssociation | AccountAssociation, ...]
+    members: tuple[Association, ...]
     usage: float
     users: int
 
 
-def account_association(
-    key: Key, shares: float, members: tuple[UserAssociation | AccountAssociation, ...]
-) -> AccountAssociation:
-    """Return the account with the sum of its members' usage, and the number of its users."""
-    usage = sum([member.usage for member in members])
-    users = sum([member.users if isinstance(member, AccountAssociation) else 1 for member in members])
-    return AccountAssociation(key, shares, members, usage, users)
+Association: TypeAlias = UserAssociation | AccountAssociation
 
 
 class AssociationShare(NamedTuple):
@@ -77,7 +70,9 @@ class AssociationShare(NamedTuple):
         shares.
     `usage`: the effective usage.
     `level`: LevelFS; only set by Fair Tree.
-    `factor`: FairShare; for accounts it is only set by the classic formula."""
+    `factor`: the factor in the priority of jobs; for accounts it is only set by the classic formula. It is also
+        FairShare, except for `PARENT` at the first level in the classic formula: Slurm's priority has the factor of the
+        root, and `sshare` shows `halving(usage, part)`."""
 
     part: float
     usage: float
@@ -85,13 +80,46 @@ class AssociationShare(NamedTuple):
     factor: float | None = None
 
 
-def association_shares(root: AccountAssociation, formula: FairShareFormula) -> dict[Key, AssociationShare]:
-    """Return the shares of every association, by the formula."""
-    match formula:
-        case FairShareFormula.FAIR_TREE:
-            return rank_fair_tree(root)
-        case FairShareFormula.CLASSIC:
-            return classic_fair_share(root)
+def account_association(key: Key, shares: float, members: tuple[Association, ...]) -> AccountAssociation:
+    """Return the account with the sum of its members' usage, and the number of its users."""
+    usage = sum([member.usage for member in members])
+    users = sum([member.users if isinstance(member, AccountAssociation) else 1 for member in members])
+    return AccountAssociation(key, shares, members, usage, users)
+
+
+def account_tree(
+    accounts: Mapping[str, tuple[str, float]], users: Callable[[str], Iterable[UserAssociation]]
+) -> AccountAssociation:
+    """Return the root of a tree of accounts. Its name is "". An account without a path to the root is left out.
+
+    `accounts`: the name of an account -> the name of its parent, and the account's shares.
+    `users`: a function that returns the users of an account; they come before the accounts below this account."""
+    children: dict[str, list[str]] = {}
+    for name, (parent, _) in accounts.items():
+        children.setdefault(parent, []).append(name)
+    order = [""]
+    # the loop appends the children of each account to `order`, so parents come before their children
+    for name in order:
+        order += children.get(name, ())
+    built: dict[str, AccountAssociation] = {}
+    for name in reversed(order):
+        below = [built.pop(child) for child in children.get(name, ())]
+        shares = accounts[name][1] if name else 1.0
+        built[name] = account_association((name, None), shares, (*users(name), *below))
+    return built[""]
+
+
+def siblings(account: AccountAssociation) -> list[Association]:
+    """Return the associations of the level below the account: its members, and the members of accounts with `PARENT`
+    among them."""
+    found: list[Association] = []
+    waiting = [*reversed(account.members)]
+    while waiting:
+        member = waiting.pop()
+        found.append(member)
+        if member.shares == PARENT and isinstance(member, AccountAssociation):
+            waiting += reversed(member.members)
+    return found
 
 
 def rank_fair_tree(root: AccountAssociation) -> dict[Key, AssociationShare]:
@@ -108,12 +136,13 @@ def rank_fair_tree(root: AccountAssociation) -> dict[Key, AssociationShare]:
 
 def levels(root: AccountAssociation) -> dict[Key, AssociationShare]:
     """Return the shares and the level of every association, without the factors."""
-    found = {root.key: AssociationShare(1.0, 1.0)}
+    found = {root.key: AssociationShare(_ROOT_PART, 1.0)}
     waiting = [root]
     while waiting:
         account = waiting.pop()
-        shares, used = total_shares(account), account.usage
-        for member in account.members:
+        members, used = siblings(account), account.usage
+        shares = total_shares(members)
+        for member in members:
             usage, own = member.usage / used if used else 0.0, max(0.0, member.shares)
             if member.shares == PARENT:
                 found[member.key] = AssociationShare(found[account.key].part, usage, inf)
@@ -128,15 +157,15 @@ def levels(root: AccountAssociation) -> dict[Key, AssociationShare]:
 
 def ranked(root: AccountAssociation, found: Mapping[Key, AssociationShare]) -> Iterator[list[Key]]:
     """Yield groups of users with equal rank, the group with the best rank first."""
-    stack = [tied_siblings(root.members, found)]
+    stack = [tied_siblings([root], found)]
     while stack:
         tied: list[Key] = []
         while group := next(stack[-1], None):
             tied += [member.key for member in group if isinstance(member, UserAssociation)]
-            merged = [below for member in group if isinstance(member, AccountAssociation) for below in member.members]
-            if not merged:
+            accounts = [member for member in group if isinstance(member, AccountAssociation)]
+            if not accounts:
                 break
-            stack.append(tied_siblings(merged, found))
+            stack.append(tied_siblings(accounts, found))
         else:
             stack.pop()
         if tied:
@@ -144,14 +173,20 @@ def ranked(root: AccountAssociation, found: Mapping[Key, AssociationShare]) -> I
 
 
 def tied_siblings(
-    siblings: Iterable[UserAssociation | AccountAssociation], found: Mapping[Key, AssociationShare]
-) -> Iterator[list[UserAssociation | AccountAssociation]]:
-    """Yield groups of siblings with the same level, the highest level first. Accounts without users are left out."""
+    accounts: Iterable[AccountAssociation], found: Mapping[Key, AssociationShare]
+) -> Iterator[list[Association]]:
+    """Yield groups of associations with the same level, the highest level first. They are the associations of the
+    levels below the accounts, without accounts that have no users or `PARENT`."""
 
-    def level(member: UserAssociation | AccountAssociation) -> float:
+    def level(member: Association) -> float:
         return found[member.key].level or 0.0
 
-    present = [member for member in siblings if isinstance(member, UserAssociation) or member.users]
+    present = [
+        member
+        for account in accounts
+        for member in siblings(account)
+        if isinstance(member, UserAssociation) or (member.users and member.shares != PARENT)
+    ]
     present.sort(key=level, reverse=True)
     return (list(group) for _, group in groupby(present, level))
 
@@ -162,15 +197,17 @@ def classic_fair_share(root: AccountAssociation) -> dict[Key, AssociationShare]:
     waiting = [root]
     while waiting:
         account = waiting.pop()
-        above, shares = found[account.key], total_shares(account)
-        for member in account.members:
+        above, members = found[account.key], siblings(account)
+        shares = total_shares(members)
+        for member in members:
+            usage = ratio(member.usage, root.usage)
             if member.shares == PARENT:
-                found[member.key] = above
+                found[member.key] = above if account is not root else above._replace(usage=usage)
                 continue
-            siblings = ratio(max(0.0, member.shares), shares)
-            part, usage = above.part * siblings, ratio(member.usage, root.usage)
+            own = ratio(max(0.0, member.shares), shares)
             if account is not root:
-                usage += (above.usage - usage) * siblings
+                usage += (above.usage - usage) * own
+            part = above.part * own
             found[member.key] = AssociationShare(part, usage, factor=halving(usage, part))
             if isinstance(member, AccountAssociation):
                 waiting.append(member)
@@ -182,49 +219,11 @@ def halving(usage: float, part: float) -> float:
     return 2.0 ** -(usage / part) if part else 0.0
 
 
-def total_shares(account: AccountAssociation) -> float:
+def total_shares(members: Iterable[Association]) -> float:
     """Return the sum of the members' shares."""
-    return sum(max(0.0, member.shares) for member in account.members)
+    return sum(max(0.0, member.shares) for member in members)
 
 
 def ratio(some: float, whole: float) -> float:
     """Return `some` / `whole`; 0 if `whole` is 0."""
     return some / whole if whole else 0.0
-
-
-ROOT = ("", None)  # the key of the root; no queue has an empty name
-
-
-def fair_shares(cluster: Cluster, policy: Policy, now_s: float) -> dict[Key, AssociationShare]:
-    """Return the shares of every user and queue, by the policy's formula."""
-    return association_shares(associations(cluster.queues, cluster.usage, policy, now_s), policy.fair_share)
-
-
-def associations(queues: Mapping[str, Queue], usage: DecayedUsage, policy: Policy, now_s: float) -> AccountAssociation:
-    """Return the queue tree as a tree of accounts. Each account has the users with shares or usage in its queue. A
-    queue without a path to the root is left out."""
-    children: dict[str, list[str]] = {}
-    for queue in queues.values():
-        children.setdefault(queue.parent, []).append(queue.name)
-    order = [""]
-    # the loop appends the children of each queue to `order`, so parents come before their children
-    for name in order:
-        order += children.get(name, ())
-    built: dict[str, AccountAssociation] = {}
-    for name in reversed(order):
-        below = [built.pop(child) for child in children.get(name, ())]
-        shares = queues[name].weight if name else 1.0
-        users = user_associations(queues[name], usage, policy, now_s) if name else ()
-        built[name] = account_association((name, None), shares, (*users, *below))
-    return built[""]
-
-
-def user_associations(queue: Queue, usage: DecayedUsage, policy: Policy, now_s: float) -> Iterator[UserAssociation]:
-    """Yield the users with shares or usage in the queue, with their decayed usage."""
-    shares = dict(queue.accounts)
-    used = {user: usage.at(meter, now_s) for user, meter in usage.associations.get(queue.name, {}).items()}
-    if queue.name == policy.default_queue:
-        for user, meter in usage.associations.get("", {}).items():
-            used[user] = used.get(user, 0.0) + usage.at(meter, now_s)
-    for user in sorted({**shares, **used}):
-        yield UserAssociation((queue.name, user), shares.get(user, 1.0), used.get(user, 0.0))
