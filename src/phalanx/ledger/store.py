@@ -34,7 +34,7 @@ _RENEWED = (
     "reason",
     "preemptor",
     "rule",
-)  # the columns of a start that change while the job runs
+)  # the columns of a start that later writes of the start may change
 _DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg", "sqlite": "sqlite"}
 
 
