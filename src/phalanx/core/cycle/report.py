@@ -170,8 +170,9 @@ class ReasonReporter:
         reason = self.known.reason_of_placement_class(found)
         some = (columns.placement_class == found.number) & (columns.reported_blocker == Blocker.CAPACITY)
         some &= self.state.within_limits(columns.placement_class, columns.row)
+        some[[each.number for each in self.reports]] = False
         for number in some.nonzero()[0][:EXPLAINED].tolist():
-            if (candidate := self.unreported(number)) is not None and candidate.request_class.reason is None:
+            if (candidate := self.first_of(number)) is not None and candidate.request_class.reason is None:
                 assert reason is not None  # the caller has just computed the reason of the placement class
                 self.report(candidate, reason, Blocker.CAPACITY)
 
@@ -183,6 +184,7 @@ class ReasonReporter:
         state, columns, count = self.state, self.pending.columns, len(self.pending.columns.request_classes)
         placement_class, row = columns.placement_class[:count], columns.row[:count]
         reported, live = columns.reported_blocker[:count], placement_class >= 0
+        live[[each.number for each in self.reports]] = False  # this cycle has already reported their reasons
         within = state.within_limits(placement_class, row)
         has_none, has_capacity = reported == Blocker.NONE_REPORTED, reported == Blocker.CAPACITY
         is_shut = within & ~state.known.open_mask[placement_class]
@@ -192,13 +194,13 @@ class ReasonReporter:
         if self.cluster.tree.stricts:
             another &= ~columns.strict[:count]
         for number in another.nonzero()[0].tolist():
-            if (candidate := self.unreported(number)) is None:
+            if (candidate := self.first_of(number)) is None:
                 continue
             if within[number]:
                 self.report_closed(candidate)
             else:
                 self.report_short_of_quota(candidate)
-        reported_before = live & (has_capacity | (reported == Blocker.QUOTA))
+        reported_before = live & ~another & (has_capacity | (reported == Blocker.QUOTA))
         if self.known.failures >= EXPLAINED or not reported_before.any():
             return
         was_within = state.within_limits(placement_class, row, state.left_at_first)
@@ -213,17 +215,14 @@ class ReasonReporter:
         for number in losing[order].tolist():
             if self.known.failures >= EXPLAINED:
                 return
-            if (candidate := self.unreported(number)) is not None:
+            if (candidate := self.first_of(number)) is not None:
                 self.report_lost(candidate)
 
-    def unreported(self, number: int) -> Candidate | None:
-        """Return the first waiting request of the class; None if no request waits, or if this cycle has already
-        reported a reason for the class."""
+    def first_of(self, number: int) -> Candidate | None:
+        """Return the first waiting request of the class; None if no request waits."""
         request_class = self.pending.columns.request_classes[number]
-        if request_class is None or request_class in self.reports:
-            return None
-        entry = self.state.first_waiting(request_class)
-        return entry and Candidate(request_class, entry)
+        entry = None if request_class is None else self.state.first_waiting(request_class)
+        return None if request_class is None or entry is None else Candidate(request_class, entry)
 
     def report_closed(self, candidate: Candidate) -> None:
         """Report missing capacity for a request class that is within its limits, but whose placement class is

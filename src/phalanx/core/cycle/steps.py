@@ -200,21 +200,19 @@ class Cycle:
         if request_class in self.reserving.further_requests:
             self.reserve_or_block(head)
             return False
-        if not self.state.is_within_limits(request_class):
-            if self.may_search(request_class):
-                return True
+        found, is_within = request_class.placement_class, self.state.is_within_limits(request_class)
+        if is_within and self.known.counted(found, self.state.grants):
+            return True
+        if self.may_search(request_class) or (is_within and self.known.explains(found)):
+            return True
+        if not is_within or not self.reserving.is_affordable(head):
             asks = request_class.strict or self.reporter.has_no_report(request_class)
             asks = asks and head.entry.request not in self.reserving.reserved
             self.lose(head, holds_up=asks and self.reporter.holds_up_for_quota(head))
             return False
-        found = request_class.placement_class
-        if self.known.counted(found, self.state.grants):
-            return True
-        if self.may_search(request_class) or self.known.explains(found):
-            return True
-        never = request_class.strict and self.known.never_starts(found)
         if found.flavor_classes and (self.reserving.may_reserve or self.reporter.has_no_report(request_class)):
             return True  # the reason depends on the flavors that quota allows, so each of them is tried
+        never = request_class.strict and self.known.never_starts(found)
         reason = self.reporter.report_no_capacity(head)
         if never or (reason is not None and reason.code in NEVER):
             self.lose(head, holds_up=False)
