@@ -8,9 +8,10 @@ from unittest import mock
 
 import pytest
 
-from phalanx.cli.views.page import cached_snapshot
 from phalanx.cli.views.page.cached_snapshot import decided, uncollected
+from phalanx.client.kind import JOBS
 from tests.cli.page_clusters import MIXED, cluster
+from tests.kube.double import job
 
 
 @pytest.mark.parametrize("many", [True, False])
@@ -21,14 +22,13 @@ def test_garbage_is_collected_afterwards_if_there_is_much(many: bool) -> None:
     assert collect.called is many
 
 
-def test_warnings_are_suppressed_for_users_of_one_namespace() -> None:
-    logger = logging.getLogger("phalanx.kube")
-    before = logger.level
-    with cached_snapshot._quiet(False):
-        assert logger.level == before
-    with cached_snapshot._quiet(True):
-        assert logger.level == logging.ERROR
-    assert logger.level == before
+def test_an_invalid_object_is_not_logged_for_each_snapshot(caplog: pytest.LogCaptureFixture) -> None:
+    before = logging.getLogger("phalanx.kube").level
+    invalid = {**job("odd", 1), "spec": 5}
+    found = cluster(*MIXED, (JOBS, invalid))
+    assert "default/odd" not in found.cluster.jobs
+    assert not caplog.records
+    assert logging.getLogger("phalanx.kube").level == before
 
 
 def test_a_cycle_is_decided_on_a_copy() -> None:

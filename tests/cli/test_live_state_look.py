@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
+
+import pytest
 
 from phalanx.cli.cluster.live_state.look import look
 from phalanx.client.connection import ApiRefusal
@@ -46,6 +49,28 @@ class Shared(Client):
     async def stream(self, *_: Any) -> AsyncIterator[AsyncIterator[bytes]]:
         await asyncio.Event().wait()  # nothing changes any more
         yield  # type: ignore[misc]  # never reached
+
+
+class Everything(Shared):
+    """A server for a user who may list all namespaces."""
+
+    async def create(self, kind: Kind, body: Object, namespace: str = "", subresource: str = "", name: str = "") -> Any:
+        return {"status": {"allowed": True}}
+
+
+def test_an_invalid_object_is_logged_by_the_scheduler_and_not_by_each_command(caplog: pytest.LogCaptureFixture) -> None:
+    async def scene() -> None:
+        api = Api()
+        api.put(QUEUES, {"metadata": {"name": "default"}, "spec": {}})
+        api.put(JOBS, {**job("odd", 1), "spec": 5})
+        api.put(JOBS, job("his", 2))
+        shared: Any = Everything(api)
+        snapshot = await look(shared)
+        assert (snapshot.partial, list(snapshot.cluster.jobs)) == (False, ["default/his"])
+
+    with caplog.at_level(logging.WARNING, "phalanx.kube"):
+        clockwork.run(scene())
+    assert not [one for one in caplog.records if "odd" in one.getMessage()]
 
 
 def test_what_a_user_may_not_list_is_asked_for_once_and_he_does_not_wait() -> None:

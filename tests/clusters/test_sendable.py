@@ -8,7 +8,7 @@ import pytest
 
 from phalanx.client.kind import EVENTS, JOB_SETS, JOBS, PODS, Kind
 from phalanx.clusters.copies import content
-from phalanx.clusters.copies.sendable import SENDABLE
+from phalanx.clusters.copies.sendable import SENDABLE, Key, is_over
 from phalanx.dialects.job_kinds.form import at
 from phalanx.dialects.job_kinds.replica_types import PYTORCH_JOB
 from phalanx.dialects.job_kinds.sent_volcano_job import VOLCANO_JOB
@@ -30,6 +30,28 @@ every_kind = pytest.mark.parametrize("play_of", PLAYS, ids=[each.kind.name for e
 def written(here: Manager, each: Play) -> list[str]:
     """The writes to the job on the manager."""
     return [write for write in here.api.writes if f"{each.kind.plural}/" in write]
+
+
+def test_an_invalid_edit_of_a_sent_job_is_logged_once_and_its_copy_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    kind, many = PYTORCH_JOB.kind, {"runPolicy": {"suspend": "many"}}
+
+    async def scene() -> None:
+        here = Manager(w1=4)
+        here.put(OF_KIND[kind])
+        async with here.process():
+            await here.until(lambda: bool(here.where(KEY, kind)))
+            obj, other = here.api.objects[kind][KEY], here.apis["w1"].objects[kind]
+            here.api.put(kind, {**obj, "spec": {**obj["spec"], **many}})
+            for _ in range(20):
+                await here.turn()
+                here.stage.now_s += 20
+            assert here.where(KEY, kind) == ["w1"]
+            assert is_over(Key(kind, KEY), {**other[KEY], "spec": many}) is False
+        told = [one for one in caplog.records if "'many' is neither true nor false" in one.getMessage()]
+        assert [one.name.rpartition(".")[2] for one in told] == ["fence", "job_reconciler"]
+        assert not [one for one in caplog.records if one.exc_info]
+
+    play(scene())
 
 
 @pytest.mark.slow

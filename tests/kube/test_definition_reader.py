@@ -62,6 +62,23 @@ def test_an_unreadable_definition_that_is_new_counts_as_absent() -> None:
     assert read.invalid == ["it is ignored: it cannot be read: ValueError: a defect"]
 
 
+def test_an_error_is_logged_once_although_the_definitions_are_read_again(caplog: pytest.LogCaptureFixture) -> None:
+    objects = {"a": queue("a"), "b": queue("odd")}
+    read = Read(Sample(), objects)
+    for name in ("a", "c", "d"):
+        objects["a"] = queue(name)
+        assert read.queues() == [name]
+    [record] = caplog.records
+    assert not record.exc_info
+    assert record.getMessage().startswith("some definitions of sample cannot be read; the other definitions are used")
+    assert record.getMessage().endswith(": it cannot be read: ValueError: a defect")
+    objects["b"] = queue("b")
+    assert read.queues() == ["d", "b"]
+    objects["b"] = queue("odd")
+    assert read.queues() == ["d", "b"], "as it was before"
+    assert len(caplog.records) == 2
+
+
 def test_definitions_that_cannot_be_read_together_stay_as_they_were(caplog: pytest.LogCaptureFixture) -> None:
     read = Read(Sample(most=1), {"a": queue("a"), "b": queue("b")})
     assert read.queues() is None

@@ -10,7 +10,7 @@ def test_the_same_error_is_new_once() -> None:
     log = FaultLog()
     assert [log.is_new("a", "x"), log.is_new("a", "x"), log.is_new("b", "x")] == [True, False, True]
     assert [log.is_new("a", "y"), log.is_new("a", "x")] == [True, True]
-    log.forget("a")
+    log.pop("a", None)
     assert [log.is_new("a", "x"), log.is_new("b", "x")] == [True, False]
 
 

@@ -4,11 +4,14 @@ scheduler continues with the last valid state. A job that waits does not start u
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from phalanx.client.kind import Kind
+from phalanx.dialects.frame.dialect import Answer
 from phalanx.dialects.job_kinds.ray import RAY_JOB
 from phalanx.kube.read.workload.adapter import TRAINING_KINDS
 from phalanx.model.job import Phase
@@ -130,5 +133,24 @@ def test_an_invalid_edit_between_the_decision_and_the_write_takes_the_start_back
             assert stage.reason("odd").startswith("Invalid: it cannot be read: spec.tfReplicaSpecs.Worker.replicas")
             assert stage.api.objects[kind]["default/odd"]["spec"] == tensorflow("many")[1]["spec"]
             assert len(warnings(caplog)) == 1
+
+    play(scene())
+
+
+def test_an_error_of_a_dialect_is_logged_once_for_a_gang(caplog: pytest.LogCaptureFixture) -> None:
+    def answers(id: str) -> Iterable[Answer]:
+        raise ValueError(f"a defect about {id}")
+
+    async def scene() -> None:
+        stage = stage_with(1)
+        async with stage.scheduler():
+            with mock.patch.object(stage.world.answers, "_answers", answers):
+                stage.put(job("odd", 2))
+                for number in range(3):
+                    await settle(stage, 3)
+                    stage.change("odd", {}, {"n": str(number)})
+                await settle(stage, 3)
+        text = "the answers about default/odd are not written until its next change: it cannot be read: ValueError: "
+        assert warnings(caplog) == [f"{text}a defect about default/odd"]
 
     play(scene())

@@ -25,6 +25,7 @@ from phalanx.dialects.job_kinds.replica_types import MPI_JOB, TRAINING
 from phalanx.dialects.job_kinds.sent_volcano_job import VOLCANO_JOB, ended, is_sent, phase
 from phalanx.kube.read import labels
 from phalanx.kube.read.workload.adapter import adapters
+from phalanx.kube.read.workload.object_types import FieldTypeError
 
 Object: TypeAlias = Mapping[str, Any]
 Path: TypeAlias = tuple[str, ...]
@@ -157,5 +158,8 @@ SENDABLE: Final[Mapping[Kind, Sendable]] = {each.kind: each for each in _ALL}
 
 
 def is_over(key: Key, obj: Object) -> bool:
-    """Return whether a job has ended."""
-    return SENDABLE[key.kind].is_over(obj)
+    """Return whether a job has ended. The end of an invalid object cannot be read, so it counts as not ended."""
+    try:
+        return SENDABLE[key.kind].is_over(obj)
+    except FieldTypeError:
+        return False

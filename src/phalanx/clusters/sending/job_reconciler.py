@@ -23,6 +23,8 @@ from phalanx.clusters.sending.sent_jobs import SentJobs
 from phalanx.clusters.workers.echo import CopyLook, Echo
 from phalanx.clusters.workers.fleet import WorkerAway, WorkerBusy, WorkerCalls
 from phalanx.clusters.workers.worker import Worker
+from phalanx.errors import PhalanxError
+from phalanx.kube.read.fault_log import FaultLog, fault_text
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +49,7 @@ class JobReconciler:
         self._manager, self._workers, self._calls, self._sent, self._keys = manager, workers, calls, sent, keys
         self._returns = JobReturns(manager, workers, now_s)
         self._copies = CopyWrites(manager, workers, calls, self._returns, sent, keys, now_s)
-        self._echoes = Echo(now_s)
+        self._echoes, self._faults = Echo(now_s), FaultLog()
 
     async def work(self) -> None:
         """Reconcile one job after the other, until cancelled."""
@@ -56,6 +58,7 @@ class JobReconciler:
             try:
                 await self._reconcile(key)
                 self._returns.settle(key)
+                self._faults.pop(str(key), None)
             except WorkerBusy:
                 waits = True
             except NotYet as wait:
@@ -68,8 +71,10 @@ class JobReconciler:
                 log.info("%s will be reconciled again: %s", key, error)
                 self._returns.endure(key, self._sent.get(key), str(error))
                 self._keys.later(key, RETRY_S)
-            except Exception:  # a defect about one job must not stop the reconciliation of other jobs
-                log.exception("%s could not be sent or followed", key)
+            except Exception as error:  # a defect about one job must not stop the reconciliation of other jobs
+                if self._faults.is_new(str(key), why := fault_text(error)):
+                    known = isinstance(error, PhalanxError)
+                    log.warning("%s could not be sent or followed: %s", key, why, exc_info=not known)
                 self._keys.later(key, 10 * RETRY_S)
             finally:
                 self._keys.done(key)

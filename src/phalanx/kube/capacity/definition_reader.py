@@ -13,8 +13,12 @@ from typing import Any
 from phalanx.client.connection import Object
 from phalanx.client.kind import Kind
 from phalanx.dialects.frame.dialect import Definitions, Dialect, Objects
+from phalanx.kube.read.fault_log import FaultLog, fault_text
 
 log = logging.getLogger(__name__)
+
+_SOME = "some definitions of %s cannot be read; the other definitions are used: %s"
+_TOGETHER = "the definitions of %s cannot be read together; the earlier definitions stay in effect: %s"
 
 
 class DefinitionReader:
@@ -27,6 +31,7 @@ class DefinitionReader:
         invalid: Callable[[Kind, Object, str], None],
     ) -> None:
         self._objects, self._invalid = objects, invalid
+        self._faults = FaultLog()
         self._last: dict[str, Objects] = {}  # dialect -> the objects of its last valid definitions
 
     def read(self, dialect: Dialect[Any]) -> Definitions | None:
@@ -37,19 +42,25 @@ class DefinitionReader:
         defined: Definitions
         try:
             defined = dialect.define(found)
-        except Exception:  # a definition triggers a bug in the dialect's code
-            log.exception("some definitions of %s cannot be read; the other definitions are used", dialect.name)
+        except Exception as error:  # a definition triggers a bug in the dialect's code
+            self._log(dialect, error, _SOME)
             try:
                 found = {kind: dict(self._readable(dialect, kind, found)) for kind in found}
                 defined = dialect.define(found)
-            except Exception:  # each definition can be read alone, but not all together
-                log.exception(
-                    "the definitions of %s cannot be read together; the earlier definitions stay in effect",
-                    dialect.name,
-                )
+            except Exception as together:  # each definition can be read alone, but not all together
+                self._log(dialect, together, _TOGETHER)
                 return None
+        else:
+            for text in (_SOME, _TOGETHER):
+                self._faults.pop(f"{dialect.name}: {text}", None)
         self._last[dialect.name] = {kind: dict(objects) for kind, objects in found.items()}
         return defined
+
+    def _log(self, dialect: Dialect[Any], error: Exception, text: str) -> None:
+        """Log the error, unless it is the same as at the previous change of a definition of the dialect."""
+        if self._faults.is_new(f"{dialect.name}: {text}", why := fault_text(error)):
+            log.warning(text, dialect.name, why)
+            log.debug("the error was raised at", exc_info=error)
 
     def _readable(self, dialect: Dialect[Any], kind: Kind, found: Objects) -> Iterator[tuple[str, Object]]:
         """Yield the objects of the kind. If an object cannot be read, report it, and yield its last readable version

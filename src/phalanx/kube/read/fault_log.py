@@ -13,21 +13,13 @@ def fault_text(error: Exception) -> str:
     return f"it cannot be read: {name}{error}"[:_LONGEST]
 
 
-class FaultLog:
-    """The last error of each object. The caller logs an error only if it is new, because one invalid object may cause
-    the same error at each of its changes."""
-
-    def __init__(self) -> None:
-        self._faults: dict[str, str] = {}
+class FaultLog(dict[str, str]):
+    """The last error of each object that has an error now. The caller logs an error only if it is new, because one
+    invalid object may cause the same error at each of its changes. The caller removes an object without an error."""
 
     def is_new(self, about: str, fault: str) -> bool:
         """Note the error of the object `about`. Return False if it is the same as the object's last error."""
-        if self._faults.get(about) == fault:
+        if self.get(about) == fault:
             return False
-        self._faults[about] = fault
+        self[about] = fault
         return True
-
-    def forget(self, about: str) -> None:
-        """Note that the object has no error now."""
-        if self._faults:
-            self._faults.pop(about, None)

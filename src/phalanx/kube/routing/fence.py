@@ -42,7 +42,7 @@ class Fence:
             except Exception as error:  # whatever the error is, other objects must still be read
                 self._tell(change, error)
             else:
-                self._faults.forget((change.new or change.old or {})["metadata"]["uid"])
+                self._faults.pop((change.new or change.old or {})["metadata"]["uid"], None)
 
         return fenced
 

@@ -11,6 +11,7 @@ from phalanx.kube.gang.lifecycle.gang import GangLifecycle
 from phalanx.kube.gang.lifecycle.reconcile import advance
 from phalanx.kube.gang.lifecycle.restart import recover
 from phalanx.kube.gang.spec.gang_spec import GangDefaults
+from phalanx.kube.read.fault_log import FaultLog, fault_text
 from phalanx.kube.read.records import RecordKey
 
 log = logging.getLogger(__name__)
@@ -32,6 +33,7 @@ class GangReconciler:
     ) -> None:
         self._gangs, self._clock, self._key, self._wake, self._settled = gangs, clock, key, wake, settled
         self._timers = GangTimers()
+        self._faults = FaultLog()
         self._marked: dict[str, None] = {}
         self._recovered = False
 
@@ -71,10 +73,13 @@ class GangReconciler:
                     advance(gang, defaults)
                     self._timers.set(name, gang.wake_s)
                 self._settled(name, gang)
-            except Exception:  # whatever the error is, other gangs must still be reconciled
-                log.exception(
-                    "the gang %s could not be reconciled; the next change of the gang triggers another attempt", name
-                )
+                self._faults.pop(name, None)
+            except Exception as error:  # whatever the error is, other gangs must still be reconciled
+                if self._faults.is_new(name, fault_text(error)):
+                    log.exception(
+                        "the gang %s could not be reconciled; the next change of the gang triggers another attempt",
+                        name,
+                    )
 
 
 class GangTimers:

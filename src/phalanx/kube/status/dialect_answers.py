@@ -23,6 +23,7 @@ from phalanx.client.moment import write_moment
 from phalanx.dialects.frame.dialect import Answer
 from phalanx.kube.capacity.dialect_watch import DialectWatch
 from phalanx.kube.gang.lifecycle.gang import GangLifecycle
+from phalanx.kube.read.fault_log import FaultLog, fault_text
 from phalanx.kube.status.answer_writer import AnswerWriter
 from phalanx.kube.status.dialect_reports import DialectReports, kind_of
 from phalanx.kube.status.gang_views import GangViews
@@ -59,6 +60,7 @@ class DialectAnswers:
         self._writer = AnswerWriter(api, informers, watch.written, self.reports)
         self._touched: dict[str, None] = {}
         self._timers: dict[str, float] = {}  # gang or dialect -> when its answers are computed again
+        self._faults = FaultLog()
         self._news = asyncio.Event()
 
     def touch(self, gang: str) -> None:
@@ -153,9 +155,12 @@ class DialectAnswers:
         try:
             found = list(answers())  # computed before any write, because writes change the caches
             known = {(one.kind, one.key): self._writer.status(one) for one in found if self._served(one.kind)}
-        except Exception:  # a bug in the dialect must not affect the answers about other gangs
-            log.exception("the answers about %s cannot be computed; the next change triggers another attempt", about)
+        except Exception as error:  # a bug in the dialect must not affect the answers about other gangs
+            if self._faults.is_new(about, why := fault_text(error)):
+                log.warning("the answers about %s are not written until its next change: %s", about, why)
+                log.debug("the error was raised at", exc_info=error)
             return
+        self._faults.pop(about, None)
         for answer in found:
             if answer.again_s is not None:
                 self._later(about, answer.again_s)

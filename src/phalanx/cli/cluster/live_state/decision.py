@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from phalanx.cli.cluster.live_state.cluster_snapshot import Snapshot
 from phalanx.client.informer import Informer
@@ -16,6 +18,19 @@ from phalanx.model.event import Event, PolicySeen, QueueSeen, RunTold, Ticked
 from phalanx.model.plan import Place, Plan
 from phalanx.model.policy import Policy
 from phalanx.state.cluster import Cluster
+
+
+@contextmanager
+def without_warnings(name: str) -> Iterator[None]:
+    """While the context is open, the logger of this name logs only errors. (The scheduler logs an invalid object once,
+    but each command and each snapshot reads it again.)"""
+    logger = logging.getLogger(name)
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def think(

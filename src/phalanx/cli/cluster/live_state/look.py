@@ -18,7 +18,7 @@ from dataclasses import replace
 from phalanx.cli.cluster.informers import Informers
 from phalanx.cli.cluster.live_state.access import may_see, may_see_all
 from phalanx.cli.cluster.live_state.cluster_snapshot import Snapshot
-from phalanx.cli.cluster.live_state.decision import think
+from phalanx.cli.cluster.live_state.decision import think, without_warnings
 from phalanx.cli.cluster.live_state.installation import not_listed, past_runs_of, require_queues, settings_of_leader
 from phalanx.cli.cluster.live_state.silent_pods import with_causes
 from phalanx.cli.cluster.numbers.fetching import fetch_reasons
@@ -50,8 +50,8 @@ async def look(connection: Connection, namespace: str = "", ledger: str | None =
         )
     if partial and not await may_see(connection, namespace):
         raise PhalanxError(f"you may not list the jobs of namespace {namespace}. Nothing was shown.")
-    if partial:  # otherwise the log would warn about each kind of object that the user may not list
-        logging.getLogger("phalanx.kube").setLevel(logging.ERROR)
+    # without this, a partial look would warn about each kind of object that the user may not list
+    quiet = "phalanx.kube" if partial else "phalanx.kube.routing.fence"
     await require_queues(connection)
     settings = await settings_of_leader(connection)
     policy = settings.policy
@@ -67,11 +67,12 @@ async def look(connection: Connection, namespace: str = "", ledger: str | None =
         sources = CapacitySources(clusters=FiguredClusters(lambda: clusters_in(world)))
         world = KubeWorld(connection, informers, how, time.time, sources=sources)
         try:
-            async with asyncio.timeout(_LISTING_S):
-                await world.sync(load_usage(connection))
+            with without_warnings(quiet):
+                async with asyncio.timeout(_LISTING_S):
+                    await world.sync(load_usage(connection))
+                snapshot = think(world, informers, time.time(), policy, past_runs_of(ledger))
         except TimeoutError as error:
             raise not_listed(connection, _LISTING_S) from error
-        snapshot = think(world, informers, time.time(), policy, past_runs_of(ledger))
         informers.stop()
     told = await fetch_reasons(connection, namespace) if partial else {}
     objects = {**snapshot.objects, PODS: await with_causes(connection, snapshot.pods, snapshot.now_s)}

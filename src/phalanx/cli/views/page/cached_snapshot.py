@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import gc
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
 from phalanx.cli.cluster.live_state.cluster_snapshot import Snapshot
-from phalanx.cli.cluster.live_state.decision import think
+from phalanx.cli.cluster.live_state.decision import think, without_warnings
 from phalanx.cli.files.policy_file import PolicySettings as Policies
 from phalanx.client.connection import Connection, Object
 from phalanx.client.informer import Informer
@@ -37,7 +36,7 @@ def snapshot_of(
     reasons are those that the scheduler wrote into the objects."""
     nowhere = Connection("http://nowhere.invalid", headers={}, tls=None)  # this connection never sends a request
     caches = {kind: Informer(nowhere, kind) for kind in objects}
-    with _quiet(partial):
+    with without_warnings("phalanx.kube"):
         for kind, each in objects.items():
             for obj in each.values():
                 caches[kind].observe(obj)
@@ -64,17 +63,3 @@ def uncollected(*, many: bool) -> Iterator[None]:
         gc.enable()
         if many:
             gc.collect()
-
-
-@contextmanager
-def _quiet(partial: bool) -> Iterator[None]:
-    """While the context is open and if `partial` is True, suppress warnings about objects that a user of one namespace
-    may not read. These warnings are expected."""
-    logger = logging.getLogger("phalanx.kube")
-    level = logger.level
-    if partial:
-        logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
