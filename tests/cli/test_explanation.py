@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from phalanx.cli.cluster.jobs.finding import FoundJob, Member
 from phalanx.cli.views.job import reading
-from phalanx.cli.views.job.explanation import not_scheduled, row_of, row_of_pods
+from phalanx.cli.views.job.explanation import invalid_field, not_scheduled, row_of, row_of_pods
 from phalanx.cli.views.job.job_view import short_row
 from phalanx.client.connection import Object
 from phalanx.client.kind import JOBS, PODS, Kind
+from phalanx.dialects.job_kinds.ray import RAY_JOB
 from phalanx.ledger.entry import JobEntry
 from tests.cli.test_job_reading import NOW_S, batch_job, foreign_pod, meta, node, queue, rows, snapshot
 
@@ -72,6 +73,17 @@ def test_a_job_that_is_not_scheduled_says_what_its_operator_says() -> None:
         members=(Member(kind=TRAIN_JOBS, obj={"metadata": meta("tj")}),),
     )
     assert str(not_scheduled(bare)).endswith("it has no label phalanx.dev/queue, so Phalanx ignores it.")
+
+
+def test_a_job_with_a_field_of_a_wrong_type_says_which_field() -> None:
+    spec = {"rayClusterSpec": {"workerGroupSpecs": [{"groupName": "w", "replicas": "many"}]}}
+    member = Member(kind=RAY_JOB.kind, obj={"metadata": meta("r"), "spec": spec})
+    found = FoundJob(kind="rayjob", namespace="default", name="r", members=(member,))
+    assert str(not_scheduled(found)) == (
+        "rayjob default/r is invalid, so Phalanx does not start it: spec.rayClusterSpec.workerGroupSpecs[0].replicas: "
+        "'many' is not a whole number from 0 to 2147483647."
+    )
+    assert not invalid_field(FoundJob(kind="job", namespace="default", name="x"))
 
 
 async def test_a_member_of_a_gang_is_explained_by_its_gang() -> None:

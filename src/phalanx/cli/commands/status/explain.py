@@ -17,7 +17,7 @@ from phalanx.cli.terminal.output import counted, print_json
 from phalanx.cli.views.entry_view import changes, record
 from phalanx.cli.views.entry_view import page as page_of
 from phalanx.cli.views.job import job_view
-from phalanx.cli.views.job.explanation import Explained, explained, not_scheduled
+from phalanx.cli.views.job.explanation import Explained, explained, invalid_field, not_scheduled
 from phalanx.client.connection import ApiRefusal, Connection, Object
 from phalanx.client.kind import EVENTS
 from phalanx.client.moment import write_moment
@@ -75,6 +75,8 @@ async def explain(
                 return
             raise
     if told is None:
+        if invalid_field(found):
+            raise not_scheduled(found)
         _print_ended(found.entry or _recorded(found, ledger), json)
         return
     if json:

@@ -20,6 +20,7 @@ from phalanx.cli.views.job.job_view import MANY_JOBS, JobTableRow
 from phalanx.client.connection import Connection, Object
 from phalanx.errors import PhalanxError
 from phalanx.kube.read.labels import JOB, QUEUE, option
+from phalanx.kube.read.workload.object_types import FieldTypeError, check_object
 from phalanx.ledger.entry import JobEntry
 
 
@@ -129,12 +130,24 @@ def _before(ledger: str | None, job: str) -> JobEntry:
 
 def not_scheduled(found: FoundJob) -> PhalanxError:
     """Return the error for a job whose object exists, but which Phalanx does not schedule."""
+    if fault := invalid_field(found):
+        return PhalanxError(f"{found.kind} {found.id} is invalid, so Phalanx does not start it: {fault}.")
     obj = found.members[0].obj
     labels = obj["metadata"].get("labels") or {}
     why = "" if QUEUE in labels else f": it has no label {QUEUE}, so Phalanx ignores it"
     if said := _last_message(obj):
         why += f". Its status says: {said.removesuffix('.')}"
     return PhalanxError(f"{found.kind} {found.id} exists, but Phalanx does not schedule it{why}.")
+
+
+def invalid_field(found: FoundJob) -> str:
+    """Return the error about a field of the job's objects with a wrong type; "" if there is none."""
+    for member in found.members:
+        try:
+            check_object(member.kind, member.obj)
+        except FieldTypeError as error:
+            return str(error)
+    return ""
 
 
 def _last_message(obj: Object) -> str:
