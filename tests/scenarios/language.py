@@ -1,35 +1,39 @@
-"""The language of the scenario files, which are the specification of what is decided.
+"""The language of the scenario files. These files are the specification of the core's decisions.
 
-A file has a comment that says its one idea, then blocks: statements, `----`, and what was decided, up to an empty line.
-A block that does not say `cycle` decides nothing. `read` makes steps of a file; every complaint names file and line.
+A file starts with a comment that states its one idea. Blocks follow. A block has statements, then `----`, then the
+expected decisions up to an empty line. Without a `cycle` statement, the core decides nothing in the block. `read`
+returns the steps of a file; each error message names the file and the line.
 
     node NAME cpu=4 memory=8Gi nvidia.com/gpu=2 label:zone=a taint:gpu=yes:NoSchedule unschedulable not-ready
-        part-of=a (what is kept of node a, which says of itself what is left of it)
-    nodes PREFIX COUNT …             the same COUNT times: PREFIX0, PREFIX1 …
-    gone NODE                        a node with `in=GROUP` is of a node group
-    group NAME max=4 min=1 price=2.5 delay=60 timeout=90 idle=300 cpu=4 label:zone=a     a node group; ungroup NAME
+        part-of=a (this node is a reserved part of node a; the amounts of node a do not include the part)
+        in=GROUP (the node belongs to a node group)
+    nodes PREFIX COUNT …             COUNT equal nodes: PREFIX0, PREFIX1 …
+    gone NODE                        the node was deleted
+    group NAME max=4 min=1 price=2.5 delay=60 timeout=90 idle=300 cpu=4 label:zone=a     a node group
+    ungroup NAME                     the node group was deleted
     coming GROUP 2 from=0 expected=60 until=90      nodes that were requested before: GROUP-1, GROUP-2
     failed GROUP GROUP-1 … text=no-quota            the provider cannot add these requested nodes
-    queue NAME gang=off …            there is a queue `default` from the start; all options: settings.py
+    queue NAME gang=off …            the queue `default` always exists; settings.py lists all options
     unqueue NAME                     also: flavor, unflavor, reservation, unreserve, policy (settings.py)
-    job NAME pods=4 cpu=1            one role, `worker`; or the roles follow, indented
+    job NAME pods=4 cpu=1            a job with one role, `worker`; a job with other roles has indented `role` lines
         role NAME pods=2 min=1 cpu=1 select:zone=a require:arch=In:x,y&gen=Gt:3 tolerate:gpu tolerate:*
-      job options: queue=q priority=5 at=30 (submitted, in seconds; else the order in the file) blocked=Held
+      job options: queue=q priority=5 at=30 (submit time in seconds; by default the order in the file) blocked=Held
         user=u group=g limit=600 estimate=60 begin=100 deadline=900 after=other:ok after-any singleton=name array=a/2
         reservation=r qos=high nice=5 checkpoint=600 fixed-at-start in-turn not-preemptible preempts-not last-victim
         close=rack close=rack?balanced
-        sub=left (a group of roles: sub=left/min=1/close=rack/in=parent); a role says in=left, close=…
-      `close=LEVEL` is required, `close=LEVEL?` preferred; `+balanced`, `+slice=8@rack+slice=4@host` behind it
+        sub=left (a group of roles: sub=left/min=1/close=rack/in=parent); a role has the options in=left and close=…
+      `close=LEVEL` is required, `close=LEVEL?` preferred; `+balanced` or `+slice=8@rack+slice=4@host` may follow
     adopted NAME#2 running started=10 … worker/0@a worker/1@?    as `job`, with attempt, phase, placements, open slots
     open NAME worker/1 …   release NAME worker/1 …   started NAME   finished NAME [failed|deleted]
     refused NAME#1 until=60 the pods were not created
-    foreign POD NODE cpu=1           a pod of others; vacated POD; its labels, ports and wishes as a role's
-    ran NAME 50 …                    as `job`: one that is over and ran for so many seconds; told before the others are
-    usage QUEUE USER 3600 at=30      past usage, billed units times seconds; told before the jobs that run are
-    (devices and zones of nodes, and what pods want of them and of other pods: placing.py)
-    cycle at=30                      decide; `at` is now, in seconds
-    book                             say what is free on every node
-    expected JOB …                   say when those jobs are expected to start, and whose end they wait for
+    foreign POD NODE cpu=1           a foreign pod on a node; labels, ports and affinities are written as for a role
+    vacated POD                      the foreign pod was deleted
+    ran NAME 50 …                    an ended job and its run time in seconds, with the options of `job`; put it first
+    usage QUEUE USER 3600 at=30      past usage in billed units times seconds; put it before running jobs
+    (placing.py describes devices and zones of nodes, and the constraints of pods on nodes, devices and other pods)
+    cycle at=30                      run one cycle; `at` is the current time in seconds
+    book                             show the free amounts of every node
+    expected JOB …                   show each job's expected start, and the job whose end makes it possible
 """
 
 from __future__ import annotations
@@ -76,7 +80,7 @@ from . import placing, settings
 
 
 class Malformed(Exception):
-    """A line that is not of the language; the text says where and what would be."""
+    """A line that is not valid. The text names the file and the line, and states what is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +103,7 @@ Step = Event | Policy | Cycle | Book | Expected
 
 @dataclass(slots=True)
 class Block:
-    """Statements and what is expected of them; `first` and `last` are the lines of the expectation in the file."""
+    """Statements and the expected decisions. `first` and `last` are the lines of the expected decisions in the file."""
 
     steps: list[Step] = field(default_factory=list)
     expected: list[str] = field(default_factory=list)
@@ -108,7 +112,7 @@ class Block:
 
 
 class Words:
-    """One statement. Its words are distinguished by their first letters. A word that no option reads is an error."""
+    """The words of one statement. A prefix identifies the option of a word. A word that no option reads is an error."""
 
     def __init__(self, line: str) -> None:
         self.rest = line.split()
@@ -140,7 +144,7 @@ class Words:
         return amounts(found)
 
     def slots(self, roles: tuple[Role, ...] | None) -> Iterator[tuple[Slot, str]]:
-        """`worker/0` or `worker/0@node` (`@?`: open)."""
+        """Read and remove the slots: `worker/0`, `worker/0@node`, or `worker/0@?` for an open slot."""
         for word in [each for each in self.rest if "/" in each and "=" not in each]:
             self.rest.remove(word)
             place, _, node = word.partition("@")
@@ -156,8 +160,7 @@ class Words:
 
 
 class Reader:
-    """Reads one file. `jobs`: the jobs so far. The roles of a job are the lines behind it, so the job is submitted
-    late."""
+    """Read one file. `jobs`: the jobs that were read so far. The roles of a job are in the lines after its own line."""
 
     def __init__(self) -> None:
         self.jobs: dict[str, Job] = {}
@@ -275,7 +278,7 @@ class Reader:
         yield Submitted(self.a_job(name, words))
 
     def a_job(self, name: str, words: Words) -> Job:
-        """Return the job with its roles. `|` separates the words of the lines behind it."""
+        """Return the job with its roles. In `words`, `|` comes before the words of each role line."""
         self.clock_s += 1
         blocked = words.option("blocked", "")
         queue, priority = words.option("queue", "default"), int(words.option("priority", "0"))
@@ -359,8 +362,8 @@ class Reader:
 
 
 def job_options(words: Words) -> dict[str, Any]:
-    """Return the options of a job other than its queue, priority and roles. With several roles, `close=` before them
-    belongs to the job."""
+    """Return the options of a job other than its queue, priority and roles. If the job has several roles, a `close=`
+    before the first role belongs to the job."""
     times = {f"{name}_s": words.option(name, "") for name in ("limit", "estimate", "begin", "deadline")}
     array, _, cap = words.option("array", "").partition("/")
     close = of_the_job(words, "close=") if "|" in words.rest else ""
@@ -383,7 +386,7 @@ def job_options(words: Words) -> dict[str, Any]:
 
 
 def of_the_job(words: Words, prefix: str) -> str:
-    """The option as it stands before the first role."""
+    """Return the value of the option that is written before the first role; empty: none. Remove the option."""
     own = [word for word in words.rest[: words.rest.index("|")] if word.startswith(prefix)]
     words.rest = [word for at, word in enumerate(words.rest) if at >= words.rest.index("|") or word not in own]
     return own[-1].removeprefix(prefix) if own else ""
@@ -395,7 +398,8 @@ def dependency(word: str) -> Dependency:
 
 
 def closeness(text: str) -> TopologyRequest:
-    """`rack`, `rack?`, `rack+balanced`, `rack+slice=8@switch+slice=4@host`; `+slice=4@host` alone names no level."""
+    """Read `rack`, `rack?`, `rack+balanced` or `rack+slice=8@switch+slice=4@host`. `+slice=4@host` alone names no
+    level."""
     level, *more = text.split("+")
     layers: tuple[SliceLayer, ...] = ()
     for part in more:
@@ -413,7 +417,7 @@ def closeness(text: str) -> TopologyRequest:
 
 
 def subgroup(word: str) -> Group:
-    """`left/min=1/close=rack/in=parent`."""
+    """Read a group of roles: `left/min=1/close=rack/in=parent`."""
     name, *parts = word.split("/")
     said = dict(part.split("=", 1) for part in parts)
     return Group(
@@ -440,7 +444,7 @@ def role(name: str, words: Words) -> Role:
 
 
 def term(word: str) -> NodeTerm:
-    """`zone=In:a,b&gen=Gt:3`; the field metadata.name is written `@name`."""
+    """Read `zone=In:a,b&gen=Gt:3`. The field metadata.name is written `@name`."""
     return tuple(requirement(part) for part in word.split("&"))
 
 
@@ -457,7 +461,7 @@ def requirement(word: str) -> Requirement:
 
 
 def toleration(word: str) -> Toleration:
-    """`*` all, `key` exists, `key=value` equal; an effect behind a colon."""
+    """Read a toleration: `*` (all taints), `key` (exists) or `key=value` (equal). An effect may follow a colon."""
     left, _, effect = word.partition(":")
     key, _, value = left.partition("=")
     if value:
@@ -471,13 +475,13 @@ def pair(word: str) -> tuple[str, str]:
 
 
 def numbered(words: Words) -> tuple[str, int]:
-    """`name#2`: a job and its attempt; 1 if not said."""
+    """Read a job and its attempt: `name#2`. Without a number, the attempt is 1."""
     name, _, attempt = words.next("the job").partition("#")
     return name, int(attempt or "1")
 
 
 def read(path: Path, text: str | None = None) -> list[Block]:
-    """The file's blocks. Raises `Malformed` with file and line."""
+    """Return the blocks of the file. Raise `Malformed` with the file and the line if a statement is not valid."""
     reader, blocks = Reader(), [Block()]
     lines = (path.read_text() if text is None else text).splitlines()
     at = 0

@@ -1,15 +1,19 @@
 """The part of the scenario language about named resources of nodes, and about pods' constraints on them and on each
 other.
 
-Of nodes: device:gpu0=nvidia.com/gpu/80Gi@z0 (its resource, memory and NUMA zone), numa:z0=cpu:4,memory:8Gi,
-          used:cpu=3 (measured).
-Of roles: labels:app=web ns=team prefer:10:gen=In:3 port:80 port:53/UDP/10.0.0.1 aligned=required
-          near:TOPOLOGY:SELECTOR away:TOPOLOGY:SELECTOR spread:TOPOLOGY*SKEW:SELECTOR
-              (near:zone*50:… is preferred with weight 50; near:zone@a,b:… of those namespaces;
-               spread:zone*1?:… if possible; spread:zone*1/3:… over at least 3 domains)
-          share:nvidia.com/gpu=500m share:nvidia.com/gpu=2x20Gi (of 2 devices, on each so much)
-          charged:credits=3 charged:cpu=1 (what queues are charged with, instead of what the pod asks)
-A selector is `app=web` or as behind `require:`; `any` is all pods. A placement names devices so: worker/0@a[gpu0].
+Options of a node:
+    device:gpu0=nvidia.com/gpu/80Gi@z0 (a device with its resource, memory and NUMA zone)
+    numa:z0=cpu:4,memory:8Gi (a NUMA zone and its amounts)   used:cpu=3 (the measured usage)
+Options of a role:
+    labels:app=web ns=team prefer:10:gen=In:3 port:80 port:53/UDP/10.0.0.1 aligned=required
+    near:TOPOLOGY:SELECTOR away:TOPOLOGY:SELECTOR (a required affinity or anti-affinity)
+        near:zone*50:… (a preferred affinity with weight 50) near:zone@a,b:… (an affinity to pods of these namespaces)
+    spread:TOPOLOGY*SKEW:SELECTOR (a required spread)
+        spread:zone*1?:… (a preferred spread) spread:zone*1/3:… (a spread over at least 3 domains)
+    share:nvidia.com/gpu=500m (half of a device) share:nvidia.com/gpu=2x20Gi (20Gi on each of 2 devices)
+    charged:credits=3 charged:cpu=1 (the amounts that queues are charged with, instead of the pod's requests)
+A selector is `app=web`, or has the form that `require:` has; `any` selects all pods. A placement lists its devices in
+brackets: worker/0@a[gpu0].
 """
 
 from __future__ import annotations
@@ -49,7 +53,7 @@ def node(words: Words) -> dict[str, Any]:
 
 
 def device(word: str) -> Device:
-    """`gpu0=nvidia.com/gpu/80Gi@z0`; memory and zone may be missing."""
+    """Read a device: `gpu0=nvidia.com/gpu/80Gi@z0`. The memory and the zone may be missing."""
     name, _, rest = word.partition("=")
     rest, _, where = rest.partition("@")
     resource, _, memory = rest.rpartition("/")
@@ -109,7 +113,7 @@ def pod_term(word: str) -> PodAffinityTerm:
 
 
 def spread(word: str) -> TopologySpread:
-    """`zone*1`, `zone*1?`, `zone*1/3`."""
+    """Read `zone*1`, `zone*1?` or `zone*1/3`, each with a selector after a colon."""
     where, _, rest = word.partition(":")
     topology, _, skew = where.partition("*")
     least, soft = skew.removesuffix("?").partition("/"), skew.endswith("?")
@@ -143,7 +147,7 @@ def share(word: str) -> DeviceShare:
 
 
 def placement(slot: Slot, node: str) -> Placement:
-    """`a` or `a[gpu0,gpu1]`."""
+    """Read a node with or without devices: `a` or `a[gpu0,gpu1]`."""
     name, _, listed = node.removesuffix("]").partition("[")
     return Placement(*slot, name, tuple(listed.split(",")) if listed else ())
 
@@ -153,7 +157,8 @@ def shown(node: str, devices: tuple[str, ...]) -> str:
 
 
 def left(columns: NodeTable, node: Node) -> Iterator[str]:
-    """What is left of each of the node's devices: `gpu0 500/1000`, and of its memory if it says that."""
+    """Yield the free part of each device of the node: `gpu0 500/1000`, with the free memory if the device has
+    memory."""
     row, devices = columns.row_of[node.name], columns.devices
     for at, each in enumerate(node.devices):
         memory = f" {devices.memory[row, at] / 2**30:g}Gi" if each.memory_bytes else ""

@@ -1,13 +1,14 @@
 """The part of the scenario language that describes queues, flavors, reservations and the policy.
 
 queue NAME parent=up order=fair strict weight=2 weight:gpu=3 priority=1 fenced borrow=none state=held since=40 gang=off
-      guaranteed:cpu=4 limit:cpu=8 lend:cpu=1       of all nodes; of a flavor's: spot/guaranteed:cpu=4 spot/group=a …
-      next-before-borrowing preempt-before-next prefer-preemption      between flavors
-      within=lower reclaim=any down-to=fair-share borrowing[=THRESHOLD] consolidate       what its jobs may preempt
-      min-run=60 grace=30 budget=2 delay=10                            what protects those that run in it
+      guaranteed:cpu=4 limit:cpu=8 lend:cpu=1       quota on all nodes
+      spot/guaranteed:cpu=4 spot/group=a …          quota on the nodes of the flavor `spot`
+      next-before-borrowing preempt-before-next prefer-preemption      the choice between flavors
+      within=lower reclaim=any down-to=fair-share borrowing[=THRESHOLD] consolidate       jobs that its jobs may preempt
+      min-run=60 grace=30 budget=2 delay=10                            the protection of its own running jobs
       excess=30 fence                                 takes back usage above a lowered limit; bounds its preemptors
       total:running=3 user:submitted=2 group:cpu=4 job:wall=600        limits
-      shares:alice=3                                                   of users, for multifactor order (-1: PARENT)
+      shares:alice=3                                  shares of users, for the order `multifactor` (-1: PARENT)
 flavor NAME label:pool=spot tolerate:spot taint:spot=:NoSchedule
 reservation NAME from=100 to=200 nodes=a,b users=u groups=g queues=q magnetic
 policy backfill=easy backfill-order=shortest depth=10 score=spread levels=zone,rack,host half-life=3600
@@ -78,7 +79,8 @@ def queue(name: str, words: Words) -> Queue:
 
 
 def quotas(words: Words) -> tuple[Quota, ...]:
-    """By flavor, in the order in which flavors are first named; without one comes first."""
+    """Return the quotas by flavor, in the order in which the flavors are first named. The quota on all nodes has the
+    flavor `""`."""
     parts: dict[str, dict[str, dict[str, int]]] = {}
     groups = {word.partition("/group=")[0]: word.partition("/group=")[2] for word in words.rest if "/group=" in word}
     words.rest[:] = [word for word in words.rest if "/group=" not in word]
@@ -128,7 +130,7 @@ def limits(words: Words, prefix: str) -> Limits:
 
 
 def named_limits(words: Words, prefix: str) -> tuple[tuple[str, Limits], ...]:
-    """`user/ann:running=2`: those of one user, or group."""
+    """Read limits of one user or group: `user/ann:running=2`."""
     found: dict[str, dict[str, str]] = {}
     for word in words.all(prefix):
         whose, _, said = word.partition(":")

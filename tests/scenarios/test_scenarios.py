@@ -1,4 +1,5 @@
-"""Every scenario decides what its file says. `pytest tests/scenarios --rewrite` writes down what is decided now."""
+"""Each scenario decides as its file states. `pytest tests/scenarios --rewrite` writes the present decisions into the
+files."""
 
 from __future__ import annotations
 
@@ -37,13 +38,13 @@ from . import placing
 from .language import Block, Book, Cycle, Expected, Malformed, read
 
 FOLDER = Path(__file__).parent
-# Reason codes without a scenario: each leaves this list with its first one.
+# Reason codes without a scenario. Remove a code from this set when its first scenario is written.
 COMING: set[ReasonCode] = set()
 FILES = sorted(FOLDER.rglob("*.txt"))
 
 
 class Unmoved:
-    """A world that does nothing: what happens is what the file says."""
+    """A world that does nothing. The file alone states the events."""
 
     def apply(self, plan: Plan) -> None:
         pass
@@ -98,7 +99,7 @@ def test_a_malformed_line_is_named(text: str, complaint: str) -> None:
 
 
 def play(blocks: Sequence[Block]) -> list[list[str]]:
-    """What each block's cycles decide, as lines."""
+    """Return the decisions of each block's cycles, as lines."""
     stage = Stage()
     fold(stage.cluster, [QueueSeen(Queue(name="default"))])
     return [list(play_block(stage, block)) for block in blocks]
@@ -185,7 +186,7 @@ def line(cluster: Cluster, action: Action) -> str:
 
 
 def on_nodes(cluster: Cluster, job: str, placements: Sequence[Placement]) -> str:
-    """`driver on a; worker on a*2 b`."""
+    """Return the placements by role: `driver on a; worker on a*2 b`."""
     roles = cluster.jobs[job].job.roles
     parts = []
     for index, role in enumerate(roles):

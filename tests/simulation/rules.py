@@ -1,8 +1,8 @@
 """Check the placement of pods by independent, plain rules of Kubernetes and of the job, for every pair of pods. This
 module does not call the core; it only reads the placements from the cluster state.
 
-`judge` looks at what a plan has just placed. `room_for` counts, node by node, how many pods of a role fit: for a gang
-of one role that is exact, so a reason about missing capacity can be verified."""
+`judge` checks the placements of the last plan. `room_for` counts, node by node, how many pods of a role fit. For a gang
+of one role the count is exact, so a reason about missing capacity can be verified."""
 
 from __future__ import annotations
 
@@ -57,7 +57,8 @@ def judge(cluster: Cluster, plan: Plan) -> Iterator[str]:
 
 
 def member_in_part(cluster: Cluster, action: Place | Shrink) -> Iterator[str]:
-    """A member that its group can do without comes and goes whole: as much of each of its roles as there is to come."""
+    """Check that an optional member of a group is placed and evicted as a whole. In each of its roles, as many pods run
+    as the minimum requires, or all that exist if fewer exist."""
     record = cluster.jobs[action.job]
     queue, job = cluster.queues.get(cluster.queue_of(record.job)), record.job
     for member in members_to_spare(job) if queue is not None and queue.gang else ():
@@ -75,7 +76,7 @@ def member_in_part(cluster: Cluster, action: Place | Shrink) -> Iterator[str]:
 
 
 def out_of_turn(cluster: Cluster, job: Job) -> Iterator[str]:
-    """With it more of its array, or of its name, run or are promised room than may."""
+    """Check that with this job no more jobs of its array, or of its singleton name, run or are nominated than may."""
     there = [each.job for each in cluster.jobs.values() if each.phase is not Phase.QUEUED or each.nominated]
     beside = [each.id for each in there if each.user == job.user and each.array == job.array]
     if job.array_cap is not None and len(beside) > job.array_cap:
@@ -86,7 +87,8 @@ def out_of_turn(cluster: Cluster, job: Job) -> Iterator[str]:
 
 
 def members_to_spare(job: Job) -> Iterator[set[int]]:
-    """The roles of each: of groups in which everything is needed, and that are in one in which not."""
+    """Yield the roles of each optional member. A member is a role or an inner group in which every role is required. It
+    is optional if its group has a minimum number of members."""
     for group in job.groups:
         if group.minimum is None:
             continue
@@ -97,7 +99,7 @@ def members_to_spare(job: Job) -> Iterator[set[int]]:
 
 
 def everybody(cluster: Cluster) -> Iterator[Pod]:
-    """Pods of ours that have a node."""
+    """Yield the pods of all jobs that have a node. Foreign pods are left out."""
     for record in cluster.jobs.values():
         for slot, name in record.placements.items():
             node = cluster.columns.node(name)
@@ -108,7 +110,8 @@ def everybody(cluster: Cluster) -> Iterator[Pod]:
 
 
 def beside_others(pods: list[Pod], new: Collection[tuple[str, int, int]], pod: Pod) -> Iterator[str]:
-    """`new`: the pods that the same plan has placed."""
+    """Check a placed pod against all other pods: host ports, affinities and devices. `new`: the pods that the same plan
+    has placed."""
     for other in pods:
         if other is pod:
             continue
@@ -127,7 +130,7 @@ def beside_others(pods: list[Pod], new: Collection[tuple[str, int, int]], pod: P
         if not any(same(term.topology, each.node, pod.node) for each in others):
             there = [each for each in others if each[:3] not in new and not each.leaving]
             there = [each for each in there if term.topology in dict(each.node.labels)]
-            if there or not picks(term, pod.shape, pod.shape):  # else it may have been the first of its kind
+            if there or not picks(term, pod.shape, pod.shape):  # else the pod may have been the first of its kind
                 yield f"{pod.job} is placed on {pod.node.name}, away from those that it wants to be with"
 
 
@@ -137,7 +140,8 @@ def apart(pod: Pod, other: Pod) -> bool:
 
 
 def picks(term: PodAffinityTerm, own: Shape, other: Shape) -> bool:
-    """Return the values of one label that the selectors name."""
+    """Return whether the term of a pod with the shape `own` selects a pod with the shape `other`: both are in one
+    namespace, and the labels match."""
     labels = dict(other.labels)
     return own.namespace == other.namespace and all(labels.get(each.key) in each.values for each in term.selector)
 
@@ -152,8 +156,8 @@ def part(shape: Shape) -> int:
 
 
 def not_level(cluster: Cluster, pods: list[Pod], action: Start | Place) -> Iterator[str]:
-    """Of pods that were placed last: no domain has more of their like than one that has fewest, by the skew. (Pods of
-    several roles may count for each other, and only some of them mind.)"""
+    """Check the spread of pods that were placed last: no domain exceeds the emptiest domain by more than the skew.
+    (Jobs of several roles are left out, because pods of one role may count for another role that has no spread.)"""
     record = cluster.jobs[action.job]
     if len(record.job.roles) > 1:
         return
@@ -174,7 +178,8 @@ def not_level(cluster: Cluster, pods: list[Pod], action: Start | Place) -> Itera
 
 
 def homes(cluster: Cluster, level: str, shape: Shape) -> Iterator[str]:
-    """The domains that count for a spread: those of nodes that the pod's selector and affinity let it go to."""
+    """Yield the domains that count for a spread: the domains of nodes that match the pod's node selector and
+    affinity."""
     anywhere = Shape(requests=(), selector=shape.selector, affinity=shape.affinity)
     for node in cluster.columns:
         bare = Node(name=node.name, allocatable=(), labels=node.labels)
@@ -189,7 +194,8 @@ def node_of(cluster: Cluster, name: str) -> Node:
 
 
 def too_far_apart(cluster: Cluster, record: JobRecord) -> Iterator[str]:
-    """Everything of the job that must share a domain does, slice by slice where slices must."""
+    """Check that the job, each group and each role is in one domain if it requires one, and that each slice is in one
+    domain of its level."""
     job = record.job
     asked: list[tuple[str, TopologyRequest | None, set[int]]] = [("the job", job.closeness, set(range(len(job.roles))))]
     asked += [
@@ -201,7 +207,7 @@ def too_far_apart(cluster: Cluster, record: JobRecord) -> Iterator[str]:
         there = (
             {slot: domain(near.level, node) for slot, node in found.items() if node} if near and near.required else {}
         )
-        # One pod alone is close to itself, wherever it is put again.
+        # A single pod is always in one domain. It may be placed again in any domain.
         if len(there) > 1 and (len(set(there.values())) > 1 or None in there.values()):
             yield f"{what} of {job.id} wants one {near.level}, and is in {there}"
     for at, pods, level in layers(job):
@@ -215,7 +221,8 @@ def too_far_apart(cluster: Cluster, record: JobRecord) -> Iterator[str]:
 
 
 def layers(job: Job) -> Iterator[tuple[int, int, str]]:
-    """(role, pods, level) of each layer of slices. What is innermost and says anything decides."""
+    """Yield (role, pods, level) for each layer of slices. The innermost request with a level or slices decides: first
+    that of the role, then those of its groups, then that of the job."""
     groups = {group.name: group for group in job.groups}
     for at, role in enumerate(job.roles):
         around, name = [role.closeness], role.group
@@ -227,7 +234,7 @@ def layers(job: Job) -> Iterator[tuple[int, int, str]]:
 
 
 def below(groups: Iterable[Group], roles: Iterable[Role], name: str) -> Iterator[int]:
-    """The roles in that group, and in those inside of it."""
+    """Yield the roles in that group and in the groups inside it."""
     groups, roles = tuple(groups), tuple(roles)
     yield from (at for at, role in enumerate(roles) if role.group == name)
     for group in groups:
@@ -236,13 +243,14 @@ def below(groups: Iterable[Group], roles: Iterable[Role], name: str) -> Iterator
 
 
 def domain(level: str, node: Node) -> tuple[str, ...] | None:
-    """The labels of the level and all coarser ones; None: it lies in none."""
+    """Return the labels of the level and of all coarser levels; None: a label is missing, so the node is in no
+    domain."""
     labels, keys = dict(node.labels), LEVELS[: LEVELS.index(level) + 1]
     return tuple(labels[key] for key in keys) if all(key in labels for key in keys) else None
 
 
 def on_reserved(cluster: Cluster, record: JobRecord, start: Start) -> Iterator[str]:
-    """Nobody without the right is on a reserved node while it is reserved."""
+    """Check that the job starts on a reserved node only if the reservation admits the job."""
     job, branch = record.job, cluster.tree.branch(cluster.queue_of(record.job))
     end_s = float("inf") if start.limit_s is None else start.at_s + start.limit_s
     for each in cluster.reservations.values():
@@ -255,8 +263,8 @@ def on_reserved(cluster: Cluster, record: JobRecord, start: Start) -> Iterator[s
 
 
 def room_for(cluster: Cluster, role: Role, near: TopologyRequest | None) -> int:
-    """How many pods of the role fit now on the nodes of one domain (None: on all), those of others being where they
-    are. Only for pods that want nothing but amounts of nodes that match."""
+    """Return the number of pods of the role that fit now on the nodes of one domain (None: on all nodes). The role must
+    have no constraints other than amounts and the nodes that match."""
     asks, found = dict(with_pod_count(role.shape.requests)), dict[object, int]()
     for node in cluster.columns:
         free = cluster.columns.free_of(cluster.columns.row_of[node.name])
@@ -270,7 +278,8 @@ def room_for(cluster: Cluster, role: Role, near: TopologyRequest | None) -> int:
 
 
 def enough(job: Job, slots: Iterable[Slot]) -> bool:
-    """Whether a gang may run with these: every role its minimum, every group so many of its members."""
+    """Return whether a gang may run with these slots: every role has its minimum of pods, and every group its minimum
+    of members."""
     pods = Counter(slot.role for slot in slots)
 
     def placed(name: str, least: int | None) -> bool:

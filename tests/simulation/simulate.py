@@ -1,7 +1,7 @@
-"""One seeded run: a workload, the disturbances that the seed switches on, and what must hold.
+"""One seeded run: a workload, the disturbances that the seed switches on, and the properties that must hold.
 
-After every fold `tests.invariants` holds. After every cycle nothing that fits is left waiting. When the disturbances
-have ended and all is quiet, the book equals the world and every job that could ever run has run."""
+After every fold `tests.invariants` holds. After every cycle no request that fits is left waiting. When the disturbances
+have ended and all events are delivered, the cluster state equals the world, and every job that could run has run."""
 
 from __future__ import annotations
 
@@ -57,41 +57,42 @@ DISTURBANCES = {
     "growth": 0.5,
     "batch": 0.4,
 }
-# Rules that let a job wait though there is room; each has tests of its own.
+# Reasons by which a job may wait although nodes have capacity. Each of these rules has tests of its own.
 RULES = {ReasonCode.BEHIND_HEAD, ReasonCode.RESERVED, ReasonCode.PREEMPTING, ReasonCode.ARRAY_LIMIT}
-KEPT = (" reserved: ", "it would delay")  # parts of the text for one flavor of several, whose reasons share one code
+KEPT = (" reserved: ", "it would delay")  # parts of reasons about several flavors: their texts share one code
 QUIET_AFTER_S = 1300.0
 STEPS = 3000
 AT_ONCE_S = 0.001
-WOKEN = 4  # cycles until all waiting jobs are tried, to find any that could start; it costs a cycle
-# The share of cycles after which all starts are forecast, and the share once all is settled. Each forecast has one play
-# beside the first; more would only cost time.
+WOKEN = 4  # each WOKEN-th step checks that no decision was overlooked; the check costs as much as a cycle
+# The share of cycles after which all starts are forecast: while disturbances go on, and after they have ended. Each
+# forecast makes one play (simulation) after the first one, because more plays only cost time.
 FORETOLD = (0.02, 0.1)
-# The most cycles of a play. Where a job never starts, a play goes on to its last cycle, because users go on submitting:
-# seed 64 spent 63 of its 68 seconds so. `make fuzz` plays on as users do.
+# The most cycles of a play. If a job never starts, a play goes on to its last cycle, because users go on submitting.
+# Seed 64 spent 63 of its 68 seconds in these plays. `make fuzz` uses the bound of `forecast`.
 PLAYED = forecasting.STEPS if "PHALANX_SEEDS" in os.environ else 50
 
 
 class Unfair(AssertionError):
-    """A job waits though it would fit, or never ran though it could."""
+    """A job waits although it would fit, or never ran although it could."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weather:
-    """What a run is to have much of, whatever its seed: disturbances by name, queues at their limits, gangs that are
-    known before most of their pods exist."""
+    """Conditions of a run that do not depend on its seed. `chances`: the probability of each disturbance, by name.
+    `crowded`: queues are at their limits. `unborn`: gangs start before most of their pods exist."""
 
     chances: Mapping[str, float] = field(default_factory=dict)
     crowded: bool = False
     unborn: bool = False
 
 
-# Room is held for pods that come later, and nothing but the scheduler could give it away.
+# Capacity is reserved for pods that are created later. Without these disturbances only the scheduler could give it
+# away.
 HELD = Weather(unborn=True, chances={"foreign": 0.0, "node_lost": 0.0, "pod_refused": 0.0})
 
 
 def simulate(seed: int, weather: Weather = Weather()) -> str:
-    """Run it; the hash of all that was decided. Raises what it finds wrong."""
+    """Run the seed, and return the hash of all decisions. Raise an error if a check fails."""
     random = Random(seed)
     chances = {name: chance for name, chance in DISTURBANCES.items() if random.random() < 0.6}
     wants, rich = Wants(random), seed % 3 != 0 or weather.crowded
@@ -107,7 +108,8 @@ def simulate(seed: int, weather: Weather = Weather()) -> str:
 
 @contextmanager
 def narrow():
-    """Small blocks and chunks, and hardly a reason renewed: what only large clusters meet is met by small ones too."""
+    """Make blocks and chunks small, and explain hardly any reason again. So small clusters run the code that otherwise
+    only large clusters run."""
     with (
         patch.object(known, "EXPLAINED", 0),
         patch.object(report, "EXPLAINED", 0),
@@ -121,12 +123,13 @@ def narrow():
 
 @contextmanager
 def checked_folds(*, between: bool):
-    """`tests.invariants` after every step of the loop; or after every fold, also `between` its events and its plan.
-    (It brings up to date what the book lays out for decisions; without it they do that themselves.)"""
+    """Check `tests.invariants` after every step of the loop. `between`: check after every fold, so also between the
+    events and the plan of a step. (A check updates the packing order of nodes. Without a check between the two folds,
+    the decision has to update this order itself.)"""
     fold, fold_plan, deciding = folding.fold, folding.fold_plan, loop.decide
 
     def decided_twice(cluster: Cluster, policy: Policy, now_s: float) -> Decision:
-        """A decision follows from the state alone."""
+        """Check that a decision follows from the state alone."""
         plan = deciding(cluster, policy, now_s)
         if (other := decided_without_memory(cluster, policy, now_s)) != (true := decisions(plan)):
             raise Unfair(f"decided {true}, and {other} if nothing is remembered")
@@ -139,7 +142,7 @@ def checked_folds(*, between: bool):
 
     def plan_checked(cluster: Cluster, plan: Decision) -> None:
         fold_plan(cluster, plan)
-        if not between or plan.actions or plan.memory is not None:  # else nothing was folded since
+        if not between or plan.actions or plan.memory is not None:  # else nothing was folded after the last check
             check_invariants(cluster)
 
     with (
@@ -151,8 +154,8 @@ def checked_folds(*, between: bool):
 
 
 class Alone:
-    """A book of the same nodes and queues, in which one job after the other is alone, with nothing that could keep it
-    but room. What one leaves behind the next one finds."""
+    """A cluster state with the same nodes and queues, in which one job at a time is alone. Only missing capacity can
+    block the job. A job finds the state that the job before it has left."""
 
     def __init__(self, world: World, policy: Policy) -> None:
         self.book, self.policy, self.now_s, self.known = Cluster(), policy, world.now_s(), dict[str, bool]()
@@ -169,7 +172,7 @@ class Alone:
         return self.known[job.id]
 
     def apply(self, plan: Plan) -> None:
-        """Nothing comes of it."""
+        """Ignore the plan."""
 
 
 class Run:
@@ -190,7 +193,7 @@ class Run:
             if not self.quiet:
                 self.disturb()
             if self.world.chance("batch"):
-                continue  # the loop is busy: what happens next is taken in at once with this
+                continue  # the loop is busy: the next events are folded together with these
             if not self.world.silent() or self.wake_is_due():
                 self.step(self.world.events())
         else:
@@ -208,7 +211,7 @@ class Run:
         if wrong := list(rules.judge(self.cluster, plan)):
             raise Unfair("; ".join(wrong))
         self.nobody_exceeds_its_bounds()
-        if self.wake_s is None or self.wake_s > self.world.now_s() + AT_ONCE_S:  # else it thinks again at once
+        if self.wake_s is None or self.wake_s > self.world.now_s() + AT_ONCE_S:  # else the next cycle follows at once
             self.nothing_that_fits_waits()
             self.no_room_is_true()
             self.steps += 1
@@ -240,21 +243,22 @@ class Run:
         world.later(QUIET_AFTER_S - world.clock_s, self.make_quiet)
 
     def starts_if_it_fits(self, job: Job) -> None:
-        """If amounts alone decide, trying everything tells whether a job that is alone in the world starts."""
+        """Check that a job that is alone in the world starts if and only if brute force finds a placement. The check
+        needs a job for which amounts alone decide."""
         starts, fits = self.alone.starts(job), gang_fits_empty(list(self.world.nodes.values()), job)
         if starts != fits and (starts or not self.variety.rich):
             raise Unfair(f"{job.id} alone in the world: starts is {starts}")
 
     def could_run(self, name: str) -> bool:
-        """Whether it would start if it were alone in the world, and nothing else than room, and those that it waits
-        for, could keep it. (An earlier job of its name that never can start may keep a singleton for ever.) Few are
-        asked about: those that did not run."""
+        """Return whether the job would start if it were alone in the world, and the jobs that it depends on could run
+        too. Return False for a job with a deadline, a reservation or a singleton name, because other rules may block
+        the job for ever. The function is called only for jobs that have not run."""
         job = self.jobs[name]
         may = job.deadline_s is None and not job.reservation and not job.singleton
         return may and self.alone.starts(job) and all(self.could_run(each.job) for each in job.after)
 
     def is_plain(self, job: Job) -> bool:
-        """Amounts alone decide."""
+        """Return whether amounts alone decide the placement of the job."""
         shapes = [role.shape for role in job.roles]
         apart = any(each.share or each.away or each.near or each.spread or each.ports for each in shapes)
         close = job.closeness or job.groups or any(role.closeness for role in job.roles)
@@ -263,7 +267,8 @@ class Run:
     def a_job(self, index: int, run_s: float) -> Job:
         random = self.random
         loose = random.random() < 0.2
-        # Pod by pod, jobs that need several pods can block each other for ever; here one is enough for them.
+        # If pods start one by one, jobs that need several pods can block each other for ever. So one pod is the minimum
+        # of a job in the queue `loose`.
         count = 1 if loose else random.choice([1, 1, 1, 2, 3])
         roles = tuple(self.a_role(f"r{at}", loose=loose) for at in range(count))
         roles, options = (roles, {}) if loose else self.wants.gang_options(roles)
@@ -338,7 +343,7 @@ class Run:
         self.world.later(100.0, lambda: None)
 
     def nobody_exceeds_its_bounds(self) -> None:
-        """Check that no queue exceeds its limit, unless the limit was lowered."""
+        """Check that no queue exceeds its limit. The check is left out once a limit was changed."""
         for queue in () if self.bounds_changed else self.variety.queues:
             branch = self.cluster.tree.branch(queue.name)
             for key, allowed in branch.quota.limit.items():
@@ -346,7 +351,8 @@ class Run:
                     raise Unfair(f"{queue.name} has {branch.account.total} and may have {branch.quota.limit}")
 
     def nothing_that_fits_waits(self) -> None:
-        """Single shapes are decided exactly; gangs of several roles are searched, which promises less."""
+        """Check that no waiting job of one role, and no open slot, would fit. Queued jobs of several roles are left
+        out, because a search within a budget may miss their placement."""
         waiting = [record for record in self.cluster.jobs.values() if self.may_start(record)]
         wanting = [record for record in self.cluster.jobs.values() if record.open and self.may_place(record)]
         if not waiting and not wanting:
@@ -361,7 +367,8 @@ class Run:
                     raise Unfair(f"slot {slot} of {record.job.id} waits and would fit")
 
     def no_room_is_true(self) -> None:
-        """Of one role of pods that want nothing but amounts, counting node by node tells whether there is room."""
+        """Check reasons about missing capacity, if the job has one role and amounts alone decide: count the pods that
+        fit, node by node."""
         for record in self.cluster.jobs.values():
             reason, job = self.cluster.reason(record.job.id), record.job
             if (
@@ -376,15 +383,16 @@ class Run:
                 raise Unfair(f"{job.id} is told {reason}, and {fits} of its pods fit")
 
     def is_counted(self, job: Job) -> bool:
-        """Amounts, and at most one required domain, decide."""
+        """Return whether amounts, and at most one required domain, decide the placement of the job."""
         near = job.closeness
         simple = near is None or (near.required and not near.slices)
         return simple and not self.variety.reservations and self.is_plain(replace(job, closeness=None))
 
     def nobody_is_overlooked(self, plan: Plan) -> None:
-        """Deciding again changes nothing. (For whom room is kept, and who searched for victims in vain, that may change
-        with what was just decided: they are looked at in the next cycle, whenever that is. So may who wants only what
-        is leaving already: nobody else may have that before it has left, which is when the next cycle comes.)"""
+        """Check that a second decision changes nothing. After a plan with actions, three changes are allowed in the
+        next cycle. The plan may have changed the reservations, so a job with the reason `Reserved` may start. A failed
+        search for victims may succeed. A job may be nominated to capacity that is being released, because no other job
+        gets this capacity before the next cycle."""
         found = decided_without_memory(self.cluster, self.variety.policy, self.world.now_s())
         if any(isinstance(each, (Start, Place, Preempt, Shrink, Nominate)) for each in plan.actions):
             if any(isinstance(each, (Preempt, Shrink)) for each in found):
@@ -396,8 +404,8 @@ class Run:
             raise Unfair(f"this was left for the next cycle, and that was not to follow at once: {found}")
 
     def starts_are_foretold(self) -> None:
-        """All running jobs end. So, without other faults, every job that could run alone must have an expected
-        start."""
+        """Check the forecast. All running jobs end. So, without other faults, every job that could run alone must have
+        an expected start."""
         cluster, now_s = self.cluster, self.world.now_s()
         waiting = [job for job, record in cluster.jobs.items() if record.phase is Phase.QUEUED]
         before = [(job, record.phase, dict(record.placements)) for job, record in cluster.jobs.items()]
@@ -414,24 +422,26 @@ class Run:
             raise Unfair(f"nobody knows when these start, though all that runs ends: {missing}")
 
     def is_surely_placed(self, name: str) -> bool:
-        """Where it fits its place is found, whatever ran before: roles with rules may take each other's."""
+        """Return whether the scheduler surely finds a placement for the job if one exists. It may find none for several
+        roles with constraints, because one role may take the nodes that another role needs."""
         job = self.world.jobs[name].job
         return len(job.roles) == 1 or self.is_plain(job)
 
     def settled(self) -> bool:
-        """The disturbances are over, and everything about them has been told."""
+        """Return whether the disturbances are over, and all events about them are delivered."""
         return self.world.clock_s > QUIET_AFTER_S + 50
 
     def may_place(self, record: JobRecord) -> bool:
-        """Its pods may have to leave room for those before them, or for a reservation. A job has one reason for all of
-        its pods: where it has several sorts, that of some may not be seen."""
+        """Return whether an open slot of the job must be placed if it fits. A slot may have to wait for earlier
+        requests or for a reservation. A job has one reason for all its pods, so with several kinds of open slots the
+        reason of some slots is not visible."""
         sorts = {(slot.role, is_growth(record, slot)) for slot in record.open}
         if self.variety.rich and (len(sorts) > 1 or self.variety.reservations):
             return False
         return record.reason is None or record.reason.code is not ReasonCode.RESERVED
 
     def fits(self, draft: Draft, ledger: QuotaLedger, record: JobRecord, request: Request) -> bool:
-        """Whether its queue's quota allows it, and the nodes have room for it."""
+        """Return whether the quota of the job's queue allows the request, and nodes have capacity for it."""
         slots = None if request.slot is None else replacement_gang(self.cluster, (TOPOLOGY,), record, request.slot)
         branch = self.cluster.tree.branches[record.queue]
         key, _ = receive.request_class_of(self.cluster, branch, record, request, slots)
@@ -444,14 +454,14 @@ class Run:
         )
 
     def may_start(self, record: JobRecord) -> bool:
-        """No rule keeps it waiting: what it waits for is room, or quota."""
+        """Return whether only missing capacity or quota may keep the job waiting."""
         queue = self.cluster.queues.get(record.job.queue or "default")
         rests = record.not_before_s > self.world.now_s()
         if record.phase is not Phase.QUEUED or queue is None or rests or len(record.job.roles) != 1 or record.nominated:
             return False
         reason = self.cluster.reason(record.job.id)
         if reason is not None and reason.code is ReasonCode.DEADLINE and self.world.jump_s:
-            return False  # it was missed by a clock that went back since
+            return False  # the job missed its deadline on a clock that was set back later
         if not queue.gang or (
             reason is not None and (reason.code in RULES or any(each in reason.text for each in KEPT))
         ):
@@ -471,8 +481,9 @@ class Run:
                 raise Unfair(f"the book says {book} is free on {name}, the world {true}")
 
     def kept_for_ever(self, job: str) -> bool:
-        """It stands behind a strict queue's head that never can start, or waits for one that does, or its array has
-        begun as many jobs as it may that never find a node, pod by pod."""
+        """Return whether the job may wait for ever without an error. It is behind the head of a strict queue that can
+        never start, or it depends on a job that can never start. Or as many started jobs of its array as may run at
+        once never find a node for their pods."""
         reason, enough = self.cluster.reason(job), 1
         match reason and reason.code:
             case ReasonCode.BEHIND_HEAD:

@@ -1,11 +1,12 @@
-"""Are the checks any good? Bugs are planted, one at a time: each must be caught within a few seeds, or by the scenario
-that is the specification of what it breaks (docs/benchmarks/planted-bugs.md lists them).
+"""Plant bugs, one at a time, to test the checks. Each bug must be caught within a few seeds, or by the scenario that
+specifies the broken behavior (docs/benchmarks/planted-bugs.md lists the bugs).
 
-By seeds are caught those that at least one seed in ten notices, perhaps in worlds that have much of what it takes: so
-that no change of the world, which gives every seed another meaning, makes all of them blind. The others break a
-scenario, which says the same every time.
+A bug is tested by seeds if at least one seed in ten notices it, perhaps in worlds that have many of the conditions that
+it needs. So a change of the world, which changes every seed, does not hide the bug from all seeds. All other bugs break
+a scenario, which always gives the same result.
 
-Safety alone (no node overfull, no partial gang) would miss those that only waste room; work conservation finds them.
+Checks of safety alone (no node over capacity, no partial gang) would miss bugs that only waste capacity. Checks for
+work conservation find these bugs.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from tests.scenarios.test_scenarios import FOLDER, play
 
 from .simulate import HELD, Weather, simulate
 
-SEEDS = 200  # enough for what one in ten notices: that none of them does has a chance of 1 in 10^9
+SEEDS = 200  # if one seed in ten notices a bug, the chance that none of 200 does is 1 in 10^9
 PLAIN = Weather()
 LATE_ANSWERS = Weather(chances={"late": 1.0, "twice": 0.9, "start_refused": 0.5, "pod_refused": 0.3})
 CROWDED = Weather(crowded=True)
@@ -241,7 +242,8 @@ def queues_stand_by_whoever_waits(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(steps.Cycle, "gets_something", lambda self, head: True)
 
 
-# In which worlds, and the first seed to notice it when this was written: where the search begins.
+# Each bug with its worlds, and the first seed that noticed the bug when this list was written. The search begins at
+# that seed.
 PLANTED: list[tuple[Callable[[pytest.MonkeyPatch], None], Weather, int]] = [
     (refused_job_keeps_its_room, PLAIN, 0),
     (fit_is_off_by_one, PLAIN, 30),
@@ -312,6 +314,6 @@ def test_a_planted_bug_breaks_its_scenario(
     blocks = read(FOLDER / f"{name}.txt")
     try:
         decided = play(blocks)
-    except Exception:  # the book is found to be broken, or the story cannot go on
+    except Exception:  # the cluster state is found to be broken, or the scenario cannot go on
         return
     assert decided != [block.expected for block in blocks]

@@ -1,9 +1,9 @@
 """Random seeds, each with a workload and disturbances: no invariant may ever be violated.
 
-`PHALANX_SEEDS` says which: how many from 0 on (120 without it: `make check` plays the first 10, `make test` 30, and
-`make slow` the others; `make fuzz` runs 10,000), or from which to which, as in 20000-20400. They run in parcels, so
-that they share the cores. Seeds that once failed are in seeds.txt with what they found; `make test` plays a third of
-these, and `make slow` the others."""
+`PHALANX_SEEDS` sets the number of seeds, which start at 0. The default is 120: `make check` plays the first 10, `make
+test` 30, and `make slow` the others. `make fuzz` runs 10,000. The value may also be a range, as in 20000-20400. The
+seeds run in parcels, so that they share the cores. The file seeds.txt lists seeds that once failed, each with its
+fault. `make test` plays a third of these, and `make slow` the others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ COUNT = len(SEEDS)
 PARCEL = max(5, COUNT // 40)
 LINES = [line.split() for line in (Path(__file__).parent / "seeds.txt").read_text().splitlines()]
 UNBORN, PLAIN = Weather(unborn=True), Weather()
-WEATHERS = {"held:": HELD, "unborn:": UNBORN, "crowded:": Weather(crowded=True)}  # as seeds.txt says; PLAIN else
+# the first word of a line in seeds.txt; PLAIN without one
+WEATHERS = {"held:": HELD, "unborn:": UNBORN, "crowded:": Weather(crowded=True)}
 FOUND = [(int(seed), WEATHERS.get(word, PLAIN)) for seed, word, *_ in filter(None, LINES) if seed.isdigit()]
 SIXTHS = [each for first in range(6) for each in FOUND[first::6]]
 
@@ -51,7 +52,7 @@ def test_the_same_seed_decides_the_same(seed: int) -> None:
 
 
 def run(seed: int, weather: Weather = PLAIN) -> str:
-    """What `simulate` returns. A failure names its seed: `simulate(SEED, weather)` runs it again."""
+    """Return the result of `simulate`. A failure names its seed: `simulate(SEED, weather)` runs it again."""
     try:
         return simulate(seed, weather)
     except Exception as error:

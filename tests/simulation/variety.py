@@ -1,5 +1,6 @@
-"""What a seed may make of queues, jobs and the policy: trees with quotas, orders, limits and preemption, and jobs with
-users, time limits, dependencies and arrays. A third of the seeds has none of it (one flat queue, everything greedy)."""
+"""Draw the queues, the policy and the job options of a seed: trees with quotas, orders, limits and preemption, and jobs
+with users, time limits, dependencies and arrays. A third of the seeds has none of these: it has flat queues without
+quotas, and greedy backfill."""
 
 from __future__ import annotations
 
@@ -40,8 +41,8 @@ FLAVORS = (
 
 
 class Variety:
-    """`rich`: anything but the plainest settings. `limited`: every job states a time limit. `themes`: see `wants`.
-    `crowded`: every queue's limit is low, and all preempt who may."""
+    """`rich`: True for settings other than the plainest. `limited`: every job has a time limit. `themes`: see `wants`.
+    `crowded`: every queue has a low limit and may preempt."""
 
     def __init__(
         self, random: Random, themes: Collection[str], *, rich: bool, limited: bool, crowded: bool = False
@@ -66,7 +67,7 @@ class Variety:
         )
 
     def a_tree(self) -> list[Queue]:
-        """`default` and `loose` at the top, beside one or two teams with or without queues of their own."""
+        """Return `default` and `loose` at the top of the tree, and one or two teams with or without child queues."""
         random = self.random
         queues = [Queue(name="default"), Queue(name="loose", gang=False)]
         for team in ("red", "blue")[: random.randint(1, 2)]:
@@ -104,7 +105,8 @@ class Variety:
         )
 
     def an_order(self) -> QueueOrder:
-        """By usage is drawn aside, as limits per job are."""
+        """Draw an order. A separate generator draws the order `usage`, so that the other draws of a seed do not
+        change."""
         aside = Random()
         aside.setstate(self.random.getstate())
         drawn = self.random.choice([QueueOrder.PRIORITY, QueueOrder.FIFO, QueueOrder.FAIR, QueueOrder.MULTIFACTOR])
@@ -121,13 +123,15 @@ class Variety:
         return FlavorFungibility(borrow_before_next=borrow, preempt_before_next=preempt, prefer_preemption=prefer)
 
     def of_flavors(self, quota: Quota) -> tuple[Quota, ...]:
-        """What it has in all is of its first flavor; of the other it may have something besides."""
+        """Return the quota for one flavor, and a quota for the other flavor, which may have a limit or a guarantee of
+        0."""
         first, other = self.random.sample(self.flavors, 2)
         bounds = self.random.choice([{}, {"limit": (("cpu", 2 * CPU),)}, {"guaranteed": (("cpu", 0),)}])
         return replace(quota, flavor=first.name), Quota(flavor=other.name, **bounds)
 
     def some_reservations(self) -> list[Reservation]:
-        """Over while the disturbances last: for somebody, or for nobody."""
+        """Draw one or two reservations near the end of the disturbances. Each is for a user, a group, a queue, or for
+        no user."""
         random, found = self.random, []
         for at in range(random.randint(1, 2)):
             start_s = 1000.0 + random.uniform(0, 200)
@@ -140,7 +144,8 @@ class Variety:
         return found
 
     def a_reclaim(self, least: int) -> ReclaimWithinCohort:
-        """Of victims of equal priority too: drawn aside, as orders by usage are."""
+        """Draw the jobs of other queues that a queue may preempt. `least`: 1 leaves out `NEVER`. A separate generator
+        draws `LOWER_OR_EQUAL`, so that the other draws of a seed do not change."""
         rules = [ReclaimWithinCohort.NEVER, ReclaimWithinCohort.LOWER, ReclaimWithinCohort.ANY]
         aside = Random()
         aside.setstate(self.random.getstate())
@@ -189,7 +194,7 @@ class Variety:
         return options
 
     def disturbed(self, queue: Queue) -> Queue:
-        """Hold the queue, lower its limit, or open it again."""
+        """Return the queue held or open, with a lower limit, or with another limit on running jobs."""
         quota = queue.quotas[0] if queue.quotas else Quota()
         match self.random.randrange(3):
             case 0:

@@ -1,5 +1,6 @@
-"""What a seed may have pods and gangs want besides amounts: to be close, with others or away from them, parts of
-devices, groups of roles. A seed draws its *themes*; most have few, so that small worlds still start their jobs."""
+"""Draw the constraints that pods and gangs of a seed have besides amounts: topology, affinity and anti-affinity, parts
+of devices, groups of roles. A seed draws its *themes*. Most seeds have few themes, so that small worlds still start
+their jobs."""
 
 from __future__ import annotations
 
@@ -73,7 +74,7 @@ class Wants:
         return self.in_company(shape) if "company" in self.themes and random.random() < 0.5 else shape
 
     def in_company(self, shape: Shape) -> Shape:
-        """It wants something of pods of others, or of its own."""
+        """Return the shape with a label, and perhaps an affinity, an anti-affinity, a spread or a host port."""
         random, domain, own = self.random, self.random.choice(LEVELS), self.random.choice("xy")
         app = (Requirement("app", Operator.IN, (random.choice("xy"),)),)
         shape = replace(shape, labels=(("app", own),), namespace="n")
@@ -83,7 +84,8 @@ class Wants:
             case 1:
                 return replace(shape, away=(PodAffinityTerm(domain, app, weight=10),))
             case 2:
-                # An affinity to its own label: other pods might never come, and the job could block others.
+                # Use an affinity to the pod's own label. Pods with another label might never start, so the job could
+                # block others.
                 return replace(shape, near=(PodAffinityTerm(domain, (Requirement("app", Operator.IN, (own,)),)),))
             case 3:
                 return replace(shape, spread=(TopologySpread(domain, random.choice([1, 2]), app),))
@@ -93,7 +95,7 @@ class Wants:
                 return shape
 
     def gang_options(self, roles: tuple[Role, ...]) -> tuple[tuple[Role, ...], dict[str, Any]]:
-        """The roles, perhaps in groups and close to each other; and what the job says besides."""
+        """Return the roles, perhaps in groups and close to each other, and further options of the job."""
         random, options = self.random, dict[str, Any]()
         if "groups" in self.themes and len(roles) > 1 and random.random() < 0.6:
             outer = Group(name="outer", minimum=random.choice([None, 1]), closeness=self.closeness())

@@ -52,7 +52,7 @@ class Truth:
     gang: bool
     phase: Phase = Phase.QUEUED
     attempt: int = 0
-    run: int = 0  # counts starts as `attempt` does, but never begins anew
+    run: int = 0  # counts starts as `attempt` does, but is never set back to 0
     planned: dict[Slot, str] = field(default_factory=dict)
     devices: dict[Slot, tuple[str, ...]] = field(default_factory=dict)
     bound: set[Slot] = field(default_factory=set)
@@ -66,7 +66,7 @@ class Wrong(AssertionError):
 
 
 class World:
-    """`chances` says how likely each disturbance is, by name; a seed switches some of them off."""
+    """`chances`: the probability of each disturbance, by name. A seed switches some disturbances off."""
 
     def __init__(self, seed: Random, chances: dict[str, float]) -> None:
         self.seed, self.chances = seed, chances
@@ -89,7 +89,9 @@ class World:
         self._order = 0
         self._told_until: dict[str, float] = defaultdict(float)
         self._inbox: list[Event] = []
-        self._era = 0  # messages on their way at a restart are never delivered: the world is listed anew
+        # a restart raises this number; messages of an earlier number are never delivered, because the world is listed
+        # again
+        self._era = 0
 
     # Time
 
@@ -98,7 +100,7 @@ class World:
         heappush(self._heap, (self.clock_s + delay_s, self._order, act))
 
     def advance(self) -> bool:
-        """Let the next thing happen; False if nothing ever will."""
+        """Run the next action on the heap. Return False if no action is left."""
         if not self._heap:
             return False
         self.clock_s, _, act = heappop(self._heap)
@@ -109,7 +111,7 @@ class World:
         return self._heap[0][0] if self._heap else None
 
     def now_s(self) -> float:
-        """What the scheduler's clock shows: it may jump."""
+        """Return the time on the scheduler's clock, which may jump."""
         return self.clock_s + self.jump_s
 
     def chance(self, name: str) -> bool:
@@ -130,7 +132,7 @@ class World:
 
         self.later(at_s - self.clock_s, deliver)
         if isinstance(event, Started | Refused | Finished) and self.chance("twice"):
-            self.later(at_s - self.clock_s + self.seed.uniform(1, 50), deliver)  # an echo, much later
+            self.later(at_s - self.clock_s + self.seed.uniform(1, 50), deliver)  # the message is repeated much later
 
     def events(self) -> list[Event]:
         inbox, self._inbox = self._inbox, []
@@ -146,7 +148,8 @@ class World:
         self.tell(node.name, NodeSeen(node))
 
     def remove_node(self, name: str) -> None:
-        """Its pods are gone with it: a running gang asks for replacements, or goes back whole."""
+        """Delete a node with its pods. A gang that loses pods requests replacements, or all of it goes back to its
+        queue."""
         del self.nodes[name]
         self.tell(name, NodeGone(name))
         for pod in [pod for pod, (node, _) in self.foreign.items() if node == name]:
@@ -183,7 +186,8 @@ class World:
             self.tell(pod, Vacated(pod))
 
     def free(self, name: str) -> dict[str, int]:
-        """What is truly free on a node: bound pods and those of others, whatever was planned."""
+        """Return the free amounts of a node in truth: without bound pods and foreign pods. Pods that are only planned
+        do not count."""
         free = dict(self.nodes[name].allocatable)
         for node, asks in self.held():
             if node == name:
@@ -193,7 +197,7 @@ class World:
         return free
 
     def shared(self, name: str) -> set[str]:
-        """The node's devices of which parts are in use: each is no whole device any more."""
+        """Return the devices of the node that are partly in use, so that no pod may get them as whole devices."""
         return {
             device
             for truth in self.jobs.values()
@@ -228,13 +232,13 @@ class World:
                 case Shrink(job, slots):
                     self.shrink(job, slots)
                 case Nominate() | Wait():
-                    pass  # the objects show nothing of it
+                    pass  # these actions change no object in the cluster
 
     def start(self, action: Start) -> None:
         job, attempt, placements = action.job, action.attempt, action.placements
         truth = self.jobs.get(job)
         if truth is None:
-            return  # it was withdrawn, and the message is on its way
+            return  # the job was withdrawn, and the message about it is not delivered yet
         if truth.phase is not Phase.QUEUED or attempt != truth.attempt + 1:
             raise Wrong(f"{job} is {truth.phase} after {truth.attempt} starts, and is started as number {attempt}")
         self.must_be_time(truth.job)
@@ -254,7 +258,8 @@ class World:
             self.later(delay_s, lambda: self.create_pods(truth, run))
 
     def must_be_time(self, job: Job) -> None:
-        """Return True if its dependencies have ended, its begin time is past, and its array has a free slot."""
+        """Raise `Wrong` if a dependency of the job has not ended, its begin time is not reached, its deadline cannot be
+        met, another job of its singleton name has started, or its array has no free slot."""
         met = {DependencyType.START: self.done | self.ever_started}
         early = [each.job for each in job.after if each.job not in met.get(each.after, self.done)]
         if early or (job.begin_s is not None and self.jump_s == 0 and self.now_s() < job.begin_s):
@@ -269,10 +274,10 @@ class World:
             raise Wrong(f"{job.id} is started beyond the {job.array_cap} of its array")
 
     def preempt(self, job: str, attempt: int, by: str) -> None:
-        """Its pods end one after the other; when the last is gone it waits again, whole."""
+        """Let the pods end one after the other. After the last pod has ended, the whole job waits again."""
         truth = self.jobs.get(job)
         if truth is None or truth.attempt != attempt or truth.phase is Phase.QUEUED:
-            return  # it is over, or has gone back by itself; the message is on its way
+            return  # the job has ended or was stopped already, and the message about it is not delivered yet
         if truth.phase is Phase.STOPPING or not truth.job.preemptible or by == job:
             raise Wrong(f"{job} is {truth.phase}, preemptible: {truth.job.preemptible}, and is preempted for {by}")
         queue = self.queues.get(truth.job.queue or "default")
@@ -310,14 +315,14 @@ class World:
         if truth is None or truth.phase in {Phase.QUEUED, Phase.STOPPING}:
             return
         left = [slot for slot in truth.planned if slot not in slots]
-        known = self._told_until[job] < self.clock_s  # else what it lost meanwhile may be on its way
+        known = self._told_until[job] < self.clock_s  # else messages about lost pods may not be delivered yet
         if known and enough(truth.job, truth.planned) and not enough(truth.job, left):
             raise Wrong(f"{job} is shrunk by {slots} below its minimum")
         for slot in slots:
             self.later(self.seed.uniform(0.1, 20), self.leaving(truth, truth.run, slot))
 
     def current(self, truth: Truth, run: int) -> bool:
-        """Nothing has overtaken that start."""
+        """Return whether the job still exists and is in the same start."""
         return self.jobs.get(truth.job.id) is truth and truth.run == run
 
     def must_match(self, truth: Truth, role: int, node: str) -> None:
@@ -329,11 +334,12 @@ class World:
             raise Wrong(f"a pod of {truth.job.id} is placed on {node}, where it may not go")
 
     def barrier(self, truth: Truth, run: int, tries: int = 20) -> None:
-        """All pods of the minimum exist, or the start comes to nothing; then they are bound together."""
+        """Wait until all pods of the minimum exist, then bind them together. If a pod is missing for too long, undo the
+        start."""
         if not self.current(truth, run) or truth.phase is not Phase.STARTING:
             return
         if truth.open and tries:
-            self.later(3.0, lambda: self.barrier(truth, run, tries - 1))  # after a restart some want a node first
+            self.later(3.0, lambda: self.barrier(truth, run, tries - 1))  # after a restart some pods need a node first
         elif truth.open:
             self.refuse(truth, "some of its pods found no node in time")
         elif self.chance("start_refused"):
@@ -346,7 +352,8 @@ class World:
                 self.later(self.seed.uniform(0, truth.run_s), lambda slot=slot: self.come(truth, run, slot))
 
     def first_pods(self, truth: Truth) -> list[Slot]:
-        """The pods of the minimum; or only the one that creates the others, whose room is held until they come."""
+        """Return the pods that are bound first: all planned pods, or only the driver that creates the others. Capacity
+        is reserved for the other pods until they exist."""
         return sorted(truth.planned)[: 1 if truth.job.id in self.unborn else None]
 
     def come(self, truth: Truth, run: int, slot: Slot) -> None:
@@ -409,7 +416,7 @@ class World:
                 self.reopen(truth, more)
 
     def release_one(self, truth: Truth, run: int) -> None:
-        """One of its pods is done earlier than the others."""
+        """End one of the job's pods earlier than the others."""
         if self.current(truth, run) and truth.phase is Phase.RUNNING and len(truth.bound) > 1:
             slot = max(truth.bound)
             truth.bound.remove(slot)
@@ -435,7 +442,8 @@ class World:
         not_before_s = self.now_s() + self.seed.uniform(1, 30) if self.seed.random() < 0.7 else 0.0
         reason = Reason(code=ReasonCode.BACKOFF, text=why)
         self.tell(truth.job.id, Refused(truth.job.id, truth.attempt, reason, not_before_s))
-        self.later(max(0.0, not_before_s - self.now_s()) + 0.01, lambda: None)  # the scheduler is woken then
+        # the scheduler runs a cycle at that time
+        self.later(max(0.0, not_before_s - self.now_s()) + 0.01, lambda: None)
 
     def create_pods(self, truth: Truth, run: int) -> None:
         if not self.current(truth, run) or truth.phase in {Phase.QUEUED, Phase.STOPPING}:
@@ -453,7 +461,7 @@ class World:
         for role, ordinal, node, devices in placements:
             slot = Slot(role, ordinal)
             if slot not in truth.open:
-                continue  # refused or finished meanwhile; the message is on its way
+                continue  # the job was refused or has finished, and the message about it is not delivered yet
             self.must_match(truth, role, node)
             truth.open.remove(slot)
             truth.planned[slot], truth.devices[slot] = node, devices
@@ -493,7 +501,8 @@ class World:
         return events + [Submitted(truth.job) for truth in self.jobs.values() if truth.phase is Phase.QUEUED]
 
     def adoption(self, truth: Truth) -> Adopted:
-        """A gang of which nothing is bound yet may be placed anew."""
+        """Return the event that reports a started gang after a restart. If no pod of the gang is bound yet, all its
+        pods may be reported as open."""
         if truth.gang and truth.phase is Phase.STARTING and not truth.bound and self.seed.random() < 0.5:
             truth.open |= set(truth.planned)
             truth.planned.clear()

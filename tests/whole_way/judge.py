@@ -31,7 +31,7 @@ def on_nodes(stage: Stage) -> list[Object]:
 
 
 def is_foreign(pod: Object) -> bool:
-    """Return True for a pod of another scheduler: its node is charged, and no job is."""
+    """Return True for a pod of another scheduler: its amounts are charged to its node, and to no job."""
     return bool(pod["spec"].get("schedulerName") == "default-scheduler")
 
 
@@ -40,7 +40,7 @@ def cpu_of(pod: Object) -> int:
 
 
 def miscounted(stage: Stage) -> Iterator[str]:
-    """Yield where the pods that are charged are not those that exist."""
+    """Yield the differences between the charged pods and the existing pods."""
     charged = Counter(
         (name, node) for name, record in stage.cluster.jobs.items() for node in record.placements.values()
     )

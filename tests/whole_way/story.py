@@ -1,9 +1,9 @@
-"""One seeded run: works of all dialects on a few nodes, what happens to them, then quiet, and the judge.
+"""One seeded run: jobs of all dialects on a few nodes, events, then a quiet time, and the judge.
 
-While it goes on, anybody may do anything: works are submitted, deleted, submitted again under their names, suspended
-and resumed, scaled; pods end, fail and are deleted; nodes fail, come back, are cordoned; pods take long to end; writes
-of the scheduler are lost or refused; it is killed, and another takes over. Then nothing happens any more but what
-controllers, kubelets and the scheduler do by themselves, until that comes to rest.
+During the events, users submit, delete, recreate, suspend, resume and scale jobs. Pods end, fail, are deleted, or
+terminate slowly. Nodes fail, return and are cordoned. Writes of the scheduler are lost or refused. The scheduler is
+killed, and another takes over. In the quiet time only controllers, kubelets and the scheduler act, until none of them
+has anything left to do.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from tests.kube.stage import Stage
 from .judge import ALIVE, free_cpu, is_foreign, judge, reasons
 from .works import DIALECTS, FORMS, Work, end, furnish, resume, suspend
 
-NOW_S = 1_780_272_000.0  # after the double's objects were created
-TURNS = 40  # in which things happen
-QUIET = 20  # turns without a decision, after 4 a minute each: longer than every rest, hold and grace period
-MOST = 400  # turns until then
+NOW_S = 1_780_272_000.0  # a time after the double's objects were created
+TURNS = 40  # the turns with events
+QUIET = 20  # turns without a decision, after 4 of them a minute each: longer than every backoff, hold and grace period
+MOST = 400  # the most turns until the cluster is quiet
 
 
 class Restless(AssertionError):
-    """Nothing happens any more, and decisions go on all the same."""
+    """The scheduler still decides or writes, although no event happens any more."""
 
 
 @dataclass
 class Story:
-    """`log`: what happened, in order."""
+    """`log`: the events, in order."""
 
     seed: int
     works: list[Work] = field(default_factory=list)
@@ -50,13 +50,13 @@ class Story:
         self.troubled = self.dice.random() < 0.5
         self.stage.fault = self._fault
         self.calm, self.cpu, self.turn = False, sum(sizes), 0
-        self.late = self.dice.random() < 0.3  # queues are defined when the scheduler runs already
+        self.late = self.dice.random() < 0.3  # the queues are created after the scheduler has started
         if not self.late:
             furnish(self.stage, self.dice, self.cpu)
 
     async def play(self) -> list[str]:
-        """Return what is wrong at the end, by the judge; nothing, if all is well. The scheduler that lived through the
-        last turns is judged, then one that has just started. A third one must decide as the second."""
+        """Return the faults that the judge finds at the end; empty: none. The scheduler that ran in the last turns is
+        judged first, then a scheduler that has just started. A third scheduler must decide as the second did."""
         wrong: list[str] | None = None
         while wrong is None:
             async with self.stage.scheduler():
@@ -78,7 +78,8 @@ class Story:
         return wrong
 
     async def _one_scheduler(self) -> list[str] | None:
-        """Play until another scheduler takes over; return None then. After the last turn, return what is wrong."""
+        """Play until another scheduler takes over, and return None then. After the last turn, return the faults that
+        the judge finds."""
         while self.turn < TURNS:
             self.turn += 1
             if self.late and self.turn == 3:
@@ -98,7 +99,7 @@ class Story:
     # --- turns --------------------------------------------------------------------------------------------------------
 
     async def _rest(self) -> None:
-        """Go on until nothing has been decided, written or bound for a good while."""
+        """Play turns until no decision, write or binding has happened for `QUIET` turns."""
         still = 0
         for _ in range(MOST):
             self.stage.actions.clear()
@@ -113,15 +114,15 @@ class Story:
 
     async def _turn(self, seconds: float) -> None:
         self.stage.now_s += seconds
-        await asyncio.sleep(seconds)  # the time after which the scheduler sends a write again passes as well
+        await asyncio.sleep(seconds)  # in this time the scheduler also retries failed writes
         for work in self.works:
             work.keep(self.stage.api)
         self._kubelets()
         await self.stage.turn()
 
     def _kubelets(self) -> None:
-        """Pods that are bound run; those whose node is gone are collected. (What has succeeded stays: the double's Jobs
-        count it there.)"""
+        """Set bound pods to Running, and delete pods whose node is gone. Keep pods that succeeded, because the double's
+        Job controller counts them."""
         api = self.stage.api
         for pod in list(api.pods()):
             name = pod["spec"].get("nodeName")

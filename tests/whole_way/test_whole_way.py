@@ -1,8 +1,8 @@
-"""Seeds: a few nodes, works of every dialect, and whatever may happen to them; then nothing may be wrong.
+"""Random seeds: a few nodes, jobs of every dialect, and many kinds of events. After the events no fault may be left.
 
-`PHALANX_SEEDS` says which (`tests.seeds`): 300 without it, of which `make check` plays the first few, `make test` 24,
-and `make slow` the others; `make fuzz` plays 5,000. A failure tells its seed and what happened: `Story(SEED)` plays it
-again."""
+`PHALANX_SEEDS` sets the seeds (`tests.seeds`). The default is 300: `make check` plays the first few, `make test` 24,
+and `make slow` the others. `make fuzz` plays 5,000. A failure shows its seed and its events. `Story(SEED)` plays the
+seed again."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""What users of every dialect submit: the objects of one job, and who makes its pods.
+"""The jobs that users of every dialect submit, each with its objects and the maker of its pods.
 
-A `Work` is what somebody wants to run. Its bare pods are kept by a maker, as the controllers of Volcano and others keep
-them: those that are gone are made anew under their names, those that failed are replaced. Pods of a batch Job are the
-Job controller's.
+A `Work` is one job of a user. A maker creates its bare pods and replaces missing or failed pods under the same names,
+as Volcano's and other controllers do. Pods of a batch Job are created by the Job controller.
 """
 
 from __future__ import annotations
@@ -35,14 +34,15 @@ DIALECTS = frozenset(
         *(scheduler_plugins.NAME, app_wrapper.NAME),
     }
 )
-LONG, EACH = 4, 2  # pods of a job, cpu of a pod, at most
+LONG, EACH = 4, 2  # the most pods of a job, the most cpu of a pod
 ENDS = {"Complete": "Succeeded", "Failed": "Failed"}
 
 
 @dataclass
 class Work:
-    """`groups`: objects that say what the pods are together. `jobs`: batch Jobs. `pods`: bare pods, by name. `anew`:
-    who made them makes lost ones anew. `wanted`: it is to exist. `done`: pods that have succeeded."""
+    """`groups`: objects that group the pods, as a PodGroup does. `jobs`: batch Jobs. `pods`: bare pods, by name.
+    `anew`: the maker replaces lost and failed pods. `wanted`: the job was submitted and not deleted since. `done`: pods
+    that have succeeded. `made`: pods that were created at least once."""
 
     name: str
     form: str
@@ -55,7 +55,7 @@ class Work:
     made: set[str] = field(default_factory=set)
 
     def keep(self, api: Api) -> None:
-        """What its maker does in a turn."""
+        """Create and replace pods, as the maker does in a turn."""
         for kind, obj in self.groups:
             if kind is app_wrapper.APP_WRAPPERS:
                 _unwrap(api, double.key_of(obj))
@@ -72,7 +72,7 @@ class Work:
                 api.put(PODS, pod)
 
     def create(self, api: Api) -> None:
-        """Its user submits it, perhaps again."""
+        """Submit the job, or submit it again under the same name."""
         self.wanted = True
         self.done.clear()
         self.made.clear()
@@ -84,7 +84,7 @@ class Work:
                 api.put(JOBS, job)
 
     def delete(self, api: Api) -> None:
-        """All of it goes; what is on a node takes a turn to end."""
+        """Delete all objects of the job. A pod on a node terminates in a later turn."""
         self.wanted = False
         for job in self.jobs:
             if double.key_of(job) in api.objects[JOBS]:
@@ -100,7 +100,8 @@ class Work:
 
 
 def _unwrap(api: Api, key: str) -> None:
-    """The controller of AppWrappers: it makes the Job that is wrapped when it is let go, and takes it away else."""
+    """Act as the AppWrapper controller: create the wrapped Job when the AppWrapper is resumed, and delete the Job when
+    the AppWrapper is suspended or deleted."""
     wrapper, job = api.objects[app_wrapper.APP_WRAPPERS].get(key), api.objects[JOBS].get(key)
     phase = ((wrapper or {}).get("status") or {}).get("phase")
     if wrapper is None or wrapper["spec"].get("suspend"):
@@ -120,7 +121,7 @@ def _unwrap(api: Api, key: str) -> None:
 
 
 def end(api: Api, name: str) -> None:
-    """Somebody deletes a pod: its kubelet ends it in a while, or it is gone at once."""
+    """Delete a pod. A pod on a node terminates later; any other pod disappears at once."""
     pod = api.objects[PODS].get(f"default/{name}")
     if pod is None:
         return
@@ -136,7 +137,7 @@ def end(api: Api, name: str) -> None:
 
 
 def furnish(stage: Stage, dice: random.Random, cpu: int) -> None:
-    """Two queues of each dialect, whose rights are some part of what the nodes have."""
+    """Create two queues for each dialect. The quota of each queue is a part of the nodes' amounts."""
 
     def part() -> int:
         return dice.randint(1, max(1, cpu // 2))
@@ -321,14 +322,14 @@ FORMS: Mapping[str, Callable[[str, random.Random], Work]] = {
 
 
 def suspend(api: Api, job: Object) -> None:
-    """Its user takes a Job that runs out of the way: it is held until the note of its start is taken off."""
+    """Suspend a running Job, as its user would."""
     there = api.objects[JOBS].get(double.key_of(job))
     if there is not None:
         api.put(JOBS, {**there, "spec": {**there["spec"], "suspend": True}})
 
 
 def resume(api: Api, job: Object) -> None:
-    """Its user queues a Job again that was suspended."""
+    """Resume a suspended Job: remove the annotation of its last start, so that the Job is queued again."""
     there = api.objects[JOBS].get(double.key_of(job))
     if there is not None and there["spec"].get("suspend"):
         notes = {key: text for key, text in (there["metadata"].get("annotations") or {}).items() if key != ADMITTED}
