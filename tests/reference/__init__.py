@@ -1,1 +1,1 @@
-"""The rules of deciding (`docs/guide/rules.md`) a second time, as a naive program that judges plans."""
+"""A naive program that judges plans by the rules of `docs/guide/rules.md`. It is independent of the core."""

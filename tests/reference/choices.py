@@ -4,8 +4,8 @@ from __future__ import annotations
 
 
 class Choices:
-    """The choices that the rules leave open and that no plan shows. Each walk takes one way through all of them, and
-    `next_way` turns to the next way."""
+    """The choices that the rules leave open and that no plan shows. Each run of the judge makes one choice at every
+    point. `next_way` changes the last choice that has another value."""
 
     def __init__(self) -> None:
         self.taken: list[list[int]] = []  # for each choice: the chosen value, and the number of values
@@ -18,7 +18,7 @@ class Choices:
         return self.taken[self.at - 1][0]
 
     def next_way(self) -> bool:
-        """Turn to the next way; return False if there is none."""
+        """Change to the next combination of choices. Return False if there is none."""
         while self.taken and self.taken[-1][0] + 1 == self.taken[-1][1]:
             self.taken.pop()
         if self.taken:

@@ -22,7 +22,7 @@ class Fault(NamedTuple):
 
 
 class Broken(Exception):
-    """The walk ends at the first fault."""
+    """A broken rule was found. The judge stops at the first one."""
 
     def __init__(self, rule: str, text: str, *, is_late: bool = False) -> None:
         super().__init__(text)
@@ -30,8 +30,8 @@ class Broken(Exception):
 
 
 class Decision(NamedTuple):
-    """One decision of a plan: pods of a job are placed or nominated, after victims were told to stop. Without pods and
-    victims: a nomination is withdrawn."""
+    """One decision of a plan: pods of a job are placed or nominated, after the victims are preempted. A decision
+    without pods and victims withdraws a nomination."""
 
     is_nomination: bool
     pods: dict[int, str]
@@ -39,7 +39,7 @@ class Decision(NamedTuple):
     surplus: Victims = NOBODY
 
     def victims(self, facts: Facts) -> Victims:
-        """Return the pods that go, by job, as the jobs are at the moment of the decision."""
+        """Return the pods of each victim that terminate, by the state of the jobs at the moment of the decision."""
         return {**{name: frozenset(facts.works[name].kept()) for name in self.gangs}, **self.surplus}
 
     @property
@@ -48,7 +48,8 @@ class Decision(NamedTuple):
 
 
 def losing(units: Collection[tuple[str, int | None]]) -> dict[str, Any]:
-    """Return the victims of a decision. `units`: gangs, each with None, and pods above minimums."""
+    """Return the victims of a decision. `units`: a gang is (job, None); a pod above its job's minimum is (job,
+    ordinal)."""
     surplus: dict[str, frozenset[int]] = {}
     for name, pod in units:
         if pod is not None:

@@ -1,5 +1,5 @@
-"""The decisions of a plan, carried out on the facts one by one. For each decision, nodes must have capacity for the
-whole minimum (R10), and no reservation may be delayed (R13)."""
+"""Apply the decisions of a plan to the facts one by one, and check each. For each decision, nodes must have capacity
+for the whole minimum (R10), and no reservation may be delayed (R13)."""
 
 from __future__ import annotations
 
@@ -20,11 +20,14 @@ from .victims import Search, apply_victims, faults
 
 
 class Execution(Cycle):
-    """A cycle whose decisions come from a plan. `left`: the plan's decisions that are not judged yet, by job.
+    """A cycle whose decisions come from a plan.
 
-    `withdrawn`: nominations that the plan withdraws in favour of another job; `losers`: jobs that it preempts; `tried`:
-        requests that were tried in vain; `blocked`: queue whose strict head waits -> the priority of that head;
-        `known`: outcomes on the present facts."""
+    `left`: job -> the decisions of the plan that are not judged yet.
+    `withdrawn`: jobs whose nomination the plan withdraws in favour of another job.
+    `losers`: jobs that the plan preempts.
+    `tried`: requests that were tried in this cycle and got nothing.
+    `blocked`: queue whose strict head waits -> the priority of that head.
+    `known`: request -> its outcome on the present facts."""
 
     def __init__(self, facts: Facts, plan: Plan, choices: Choices) -> None:
         self.choices, self.growth_last = choices, not choices.choose(2)
@@ -78,7 +81,7 @@ class Execution(Cycle):
         work.nominated, work.rank = pods, 1 + max(each.rank for each in self.facts.works.values())
 
     def start(self, request: Request, mine: list[Decision], held: Reservation | None) -> None:
-        """R10, R12: place the minimum; an elastic job gets the rest in the second pass."""
+        """R10, R12: place the minimum. An elastic job gets its further pods in the second pass."""
         work, pods = request.work, mine.pop(0).pods
         rows = list(pods.items())  # in the order of the decisions
         if request.kind is not Kind.JOB and len(rows) > 1:
@@ -106,8 +109,8 @@ class Execution(Cycle):
             raise Broken("R12", f"{request.name} starts with {pods} pods, and one more fits")
 
     def nominate(self, request: Request, demand: Demand, mine: list[Decision]) -> bool:
-        """R17, R21, R22: victims are told to stop, and the request starts, or is nominated to their nodes. Return
-        whether replacements are tried again."""
+        """R17, R21, R22: preempt the victims, then start the request or nominate it to their nodes. Return whether
+        replacements are tried again."""
         work, name = request.work, request.name
         if demand is Demand.TAKE_OVER:
             self.hand_over(request)
@@ -125,7 +128,8 @@ class Execution(Cycle):
         apply_victims(self.facts, victims)
         all_again = any(self.facts.works[name].imagined for name in victims)
         if self.held and (self.held.request.work is work or self.held.request.work.phase is Phase.STOPPING):
-            self.held, all_again = None, True  # R13: the next gets a reservation, also if it was tried before
+            # R13: the next request gets a reservation, although it may have been tried before
+            self.held, all_again = None, True
         if all_again:
             self.tried.clear()
             self.blocked.clear()
@@ -144,12 +148,13 @@ class Execution(Cycle):
         work.nominated = {**work.nominated, **pods}
         work.rank = 1 + max(each.rank for each in self.facts.works.values())
         self.renew()
-        return all_again or self.held is None  # victims that leave let a start be foreseen
+        return all_again or self.held is None  # after victims terminate, the start time of a request may be known
 
     def first_pod(self, request: Request, mine: list[Decision]) -> Decision | None:
-        """R12: growth is pod by pod: return the decision about one of several nominated pods, with the fewest victims,
-        and leave the others in the plan. None: the plan has one pod, or the victims are not enough. The pods are alike,
-        so each of them may be the first. A plan that preempts the job later mentions no pods."""
+        """R12: a job grows pod by pod. Choose the decision about the first of several nominated pods, with as few
+        victims as possible, and leave the other pods in the plan. The pods are equal, so each of them may be the first.
+        Return None if the plan has one pod, or if the victims free too little. If the plan preempts the job later, it
+        shows no pods."""
         whole = mine[0]
         pods = {each: node for each, node in whole.pods.items() if each not in request.work.nominated}
         if request.kind is not Kind.GROWTH or not whole.is_nomination or len(pods) == 1 or not whole.losers:
@@ -169,16 +174,17 @@ class Execution(Cycle):
         return part._replace(pods={each: node for each, node in pods.items() if each == first})
 
     def renew(self) -> None:
-        """R13: after a decision that need not respect the reservation, make it anew."""
+        """R13: compute the reservation again after a decision that need not respect it."""
         self.known.clear()
         held = self.held
         if held and not fits(free_at(self.facts, held.at_s), held.request.work.asks, held.request.pods):
             self.held, work = reserve(self.facts, held.request), held.request.work
-            if self.held is None and held.request.kind is Kind.JOB:  # R14: it blocks, because it has no reservation
+            # R14: without a reservation, the request blocks its strict queues
+            if self.held is None and held.request.kind is Kind.JOB:
                 self.blocked |= dict.fromkeys(strict_above(self.facts, work.queue), work.job.priority)
 
     def hand_over(self, request: Request) -> None:
-        """R23: the nomination is handed over in the same cycle, and the other job is decided again."""
+        """R23: withdraw the nomination of another job in this cycle. The other job is decided again."""
         works = self.facts.works
         other = next((name for name in sorted(self.withdrawn) if self.could_take_over(request, works[name])), None)
         if other is None:

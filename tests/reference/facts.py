@@ -19,15 +19,20 @@ HOUR_S = 3600.0
 
 @dataclass(slots=True)
 class Work:
-    """A live job. Pods are named by their ordinals.
+    """A job that has not ended. Pods are named by their ordinals.
 
-    `asks`: what one pod requests.
-    `pods`: ordinal -> node, terminating pods included; `leaving`: ordinals of pods above the minimum that were told to
-        stop; `open`: ordinals that want a node.
-    `nominated`: ordinal -> node; `rank`: the age of the nomination, the oldest first.
-    `size`: the pods that a fixed-at-start job was started with, which is its minimum from then on; 0: not started.
-    `is_new`: the job was started in this cycle; `surplus`: the further pods that it was started with; `has_grown`: a
-        running job got pods in this cycle; `imagined`: pods that the plan does not mention.
+    `asks`: the amounts that one pod requests.
+    `pods`: ordinal -> node, terminating pods included.
+    `leaving`: the ordinals of terminating pods above the minimum.
+    `open`: the ordinals of pods that request a node.
+    `nominated`: ordinal -> node.
+    `rank`: the age of the nomination; the oldest has the smallest rank.
+    `size`: the number of pods with which a fixed-at-start job was started, which is its minimum from then on; 0: not
+    started.
+    `is_new`: whether the job was started in this cycle.
+    `surplus`: ordinal -> node, for the pods above the minimum with which the job was started.
+    `has_grown`: whether a running job got pods in this cycle.
+    `imagined`: the ordinals of pods that the plan does not show.
     """
 
     job: Job
@@ -56,12 +61,12 @@ class Work:
 
     @property
     def minimum(self) -> int:
-        """Return the number of pods without which the job does not run."""
+        """Return the number of pods that the job needs to run."""
         return self.size or self.job.roles[0].minimum
 
     @property
     def is_started(self) -> bool:
-        """Return whether the job runs and was not told to stop."""
+        """Return whether the job runs and is not being preempted."""
         return self.phase in (Phase.STARTING, Phase.RUNNING)
 
     @property
@@ -69,7 +74,7 @@ class Work:
         return self.job.size is GangSize.ELASTIC
 
     def kept(self) -> dict[int, str]:
-        """Return the pods that stay."""
+        """Return the pods that are not terminating."""
         if self.phase is Phase.STOPPING:
             return {}
         return {ordinal: node for ordinal, node in self.pods.items() if ordinal not in self.leaving}
@@ -79,13 +84,13 @@ class Work:
         return max(0, len(self.kept()) - self.minimum) if self.is_started else 0
 
     def missing(self) -> int:
-        """Return how many open slots are replacements (R2): as many as pods are missing to the minimum. A nominated
-        pod counts."""
+        """Return how many open slots are replacements (R2): as many as the job has pods below its minimum. A nominated
+        pod is not missing."""
         wanted = len(self.open - self.nominated.keys())
         return min(wanted, max(0, self.minimum - len(self.kept()) - len(self.nominated)))
 
     def charged(self) -> int:
-        """Return for how many pods the queue is charged (R3)."""
+        """Return the number of pods that the queue is charged for (R3)."""
         if self.phase is Phase.STOPPING:
             return 0
         return len(self.kept()) + len(self.nominated) + (self.missing() if self.is_started else 0)
@@ -93,10 +98,13 @@ class Work:
 
 @dataclass(slots=True)
 class Facts:
-    """`nodes`: the nodes that may take pods, with their amounts. `capacity`: the total amounts.
+    """The facts of one cycle.
 
-    `preempted_at`: queue -> the times of preemptions. `given_back`: queue -> quota that victims returned in this cycle,
-        which counts for other requests from the next cycle on."""
+    `nodes`: the nodes that may take pods, with their amounts.
+    `capacity`: the total amounts.
+    `preempted_at`: queue -> the times of preemptions.
+    `given_back`: queue -> quota that victims returned in this cycle. Other requests may use it from the next cycle
+    on."""
 
     now_s: float
     nodes: Nodes

@@ -1,9 +1,9 @@
 """Judge a plan by the rules of deciding (`docs/guide/rules.md`).
 
-The judge decides the cycle itself, request by request in the order of the rules, and holds each decision of the plan
-against the outcomes that the rules allow. Where several outcomes are equally right (nodes, equally cheap victims) the
-plan's own is taken over, and the judge goes on from there. The first broken rule is reported; what follows from a wrong
-decision is not judged."""
+The judge decides the cycle itself, request by request in the order of the rules. It compares each decision of the plan
+with the outcomes that the rules allow. If several outcomes are equally right (nodes, equally cheap victims), the judge
+continues with the outcome of the plan. It reports the first broken rule. It does not judge the consequences of a wrong
+decision."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from .quota import allows, charges, is_eligible
 from .rights import may_search
 from .victims import Search, faults
 
-WAYS = 64  # ways through what the rules leave open that are tried for one plan
+WAYS = 64  # the most combinations of open choices that are tried for one plan
 
 
 def judge(facts: Facts, plan: Plan) -> Fault | None:
     """Return the first rule that the plan breaks on these facts; None: the plan is right.
 
-    R6 leaves open whether growth comes after the waiting jobs of other queues. A plan need not mention new pods of a
-    job that it preempts later, so nobody can see whether they took capacity, and where. Each is right. A plan that is
-    only late in one of these ways is late."""
+    R6 leaves open whether growth comes after the waiting jobs of other queues. A plan need not show new pods of a job
+    that it preempts later, so the judge cannot see whether these pods took capacity, and on which nodes. Every choice
+    is right. If the plan is only late under one choice, the fault is late."""
     choices, fault = Choices(), None
     for _ in range(WAYS):
         try:
@@ -44,8 +44,8 @@ def judge(facts: Facts, plan: Plan) -> Fault | None:
 
 
 class Walk(Execution):
-    """One cycle, held against its plan: the requests in the order of the rules, and the outcome of each.
-    `in_second_pass`: the last decision placed a pod above a minimum (R10)."""
+    """Judge one cycle: go through the requests in the order of the rules, and compare each outcome with the plan.
+    `in_second_pass`: whether the last decision placed a pod above a minimum (R10)."""
 
     in_second_pass = False
 
@@ -62,7 +62,7 @@ class Walk(Execution):
     # R4, R23: nominations
 
     def nominations(self) -> None:
-        """R4: nominations first, the oldest first."""
+        """R4: judge the nominations first, the oldest first."""
         nominated = [work for work in self.facts.works.values() if work.nominated]
         for work in sorted(nominated, key=lambda each: each.rank):
             name, mine = work.job.id, self.left.get(work.job.id, [])
@@ -82,15 +82,15 @@ class Walk(Execution):
     # R5: replacements
 
     def replacements(self) -> None:
-        """R5: replacements second, by priority. Of equal priority those that the plan chose come first: the age may be
-        that of the job or of the lost pod."""
+        """R5: judge the replacements second, by priority. For equal priorities, take the order of the plan: the rules
+        do not define whether the age is that of the job or of the lost pod."""
         found = replacements(self.facts)
         for priority in sorted({each.work.job.priority for each in found}, reverse=True):
             here = [each for each in found if each.work.job.priority == priority]
             if len(here) > 1 and not self.choices.choose(2):
                 here.sort(key=lambda each: [*self.left, each.name].index(each.name))
             losing = [each for each in here if each.name in self.losers]
-            losing = losing if losing and not self.choices.choose(2) else []  # the age of these is open as well
+            losing = losing if losing and not self.choices.choose(2) else []  # the order of these is open as well
             for request in losing:
                 while request.work.missing() and self.settle(request) is Demand.START:
                     pass
@@ -106,7 +106,7 @@ class Walk(Execution):
     # R6 to R14: requests
 
     def tournament(self) -> None:
-        """R6 to R8: decide the requests in order, until none would get anything."""
+        """R6 to R8: decide the requests in order, until no further request would get anything."""
         while True:
             waiting = requests(self.facts, lambda work: is_eligible(self.facts, work))
             main = [each for each in waiting if each.kind is not Kind.SURPLUS]
@@ -114,7 +114,7 @@ class Walk(Execution):
             tried = self.tried
             holder = self.held and self.held.request
             if holder and self.left.get(holder.name) and self.demand(holder) is not Demand.NOTHING:
-                tried = tried - {(holder.kind, holder.name)}  # victims were found later
+                tried = tried - {(holder.kind, holder.name)}  # victims of the holder were found later
             contest = Contest(self.facts, main, self.gets_something, tried, self.blocked, self.growth_last)
             request = contest.first()
             further = [each for each in waiting if each.kind is Kind.SURPLUS]
@@ -127,7 +127,7 @@ class Walk(Execution):
             self.settle(request)
 
     def try_again(self, waiting: list[Request]) -> None:
-        """R8: the first of a strict queue, which was tried in vain, may preempt after others have started."""
+        """R8: the head of a strict queue that found no victims may preempt after other requests have started."""
         for request in waiting:
             key = request.kind, request.name
             mine = self.left.get(request.name) if key in self.tried and self.blocked else None
@@ -137,9 +137,9 @@ class Walk(Execution):
                     self.blocked.pop(queue, None)
 
     def comes_first(self, further: Request, main: list[Request], contest: Contest) -> bool:
-        """R10: return whether a pod above a minimum that the plan places comes before all requests that are left: after
-        the minimums of all jobs of its priority or a higher one. A request that finds victims only since such a pod was
-        placed may be tried before the next such pod, or after all of them."""
+        """R10: return whether a pod above a minimum comes before all other requests, because no minimum of its priority
+        or a higher one is left. One exception: placing such pods may let a request find victims. This request may be
+        tried before the next of these pods, or after the last."""
         priority = further.work.job.priority
         left = [each for each in main if each.work.job.priority >= priority and contest.may_be_tried(each)]
         may_wait = self.in_second_pass and all(self.demand(each) is Demand.PREEMPT for each in left)
@@ -182,14 +182,14 @@ class Walk(Execution):
         return self.demand(request) is not Demand.NOTHING
 
     def may_grow_now(self, request: Request) -> bool:
-        """R21: return whether the plan starts a job with a further pod for which only quota that was given back in this
-        cycle is enough. Such a pod is neither demanded nor forbidden."""
+        """R21: return whether the plan starts a job with a further pod that needs quota which was given back in this
+        cycle. The rules neither demand nor forbid this pod."""
         is_allowed = bool(request.work.surplus) and allows(self.facts, charges(self.facts), request.work, 1)
         return is_allowed and may_take(self.facts, self.holder_for(request), request, free(self.facts))
 
     def disputed(self, request: Request, outcome: Demand) -> Demand:
-        """Return the outcome that the plan has, if no rule demands it and none forbids it; else `outcome`. Nobody can
-        see whether the plan preempts now, or after the next decision."""
+        """Return the outcome in the plan, if no rule demands it and none forbids it; else `outcome`. The plan does not
+        show whether it preempts now, or after the next decision."""
         mine = self.left.get(request.name, [])
         if mine and mine[0].losers:
             search = Search(self.facts, request, self.holder_for(request))
@@ -202,9 +202,9 @@ class Walk(Execution):
         return outcome
 
     def settle(self, request: Request) -> Demand:
-        """Hold the plan's decision about the request against the outcome that the rules demand."""
+        """Decide the request by the rules, and compare the outcome with the plan's decision. Return the outcome."""
         demand, mine, name = self.demand(request), self.left.get(request.name, []), request.name
-        if demand in (Demand.NOMINATE, Demand.PREEMPT, Demand.TAKE_OVER):  # a plan lists such decisions after others
+        if demand in (Demand.NOMINATE, Demand.PREEMPT, Demand.TAKE_OVER):  # a plan lists these decisions after others
             mine.sort(key=lambda each: not each.is_nomination and not each.losers)
         match demand:
             case Demand.START:
@@ -235,8 +235,8 @@ class Walk(Execution):
         return demand
 
     def blame(self) -> None:
-        """Report a wrong preemption before what follows from it. But a cycle that withdraws a nomination, and is
-        followed by another at once, may leave the rest to that (R26)."""
+        """Report a wrong preemption before its consequences. A cycle that withdraws a nomination, and is followed by
+        another cycle at once, may leave further decisions to that cycle (R26)."""
         if self.ends_early:
             return
         for job, rest in self.left.items():
@@ -247,7 +247,7 @@ class Walk(Execution):
                     raise Broken(rule, text)
 
     def unstarted(self, request: Request) -> str:
-        """Return the rule by which a request that was left out should have started."""
+        """Return the rule that requires the start of a request which the plan leaves out."""
         if request.kind is Kind.REPLACEMENT and self.held is None:
             return "R5" if any(self.left.values()) else "R11"
         if any(work.surplus for work in self.facts.works.values()):
@@ -255,7 +255,7 @@ class Walk(Execution):
         return "R13" if self.held is not None else "R7" if any(self.left.values()) else "R11"
 
     def imagine(self, request: Request) -> Demand:
-        """Place a pod of a job that the same plan preempts later: the plan need not mention that pod."""
+        """Place a pod of a job that the plan preempts later. The plan need not show this pod."""
         room = places(free(self.facts), request.work.asks)
         nodes = sorted((node for node in room if room[node]), key=lambda node: (room[node], node))
         chosen = self.choices.choose(len(nodes) + 1)
@@ -268,7 +268,7 @@ class Walk(Execution):
         return Demand.START
 
     def imagine_growth(self, request: Request, mine: list[Decision]) -> None:
-        """R24: fill in the node of a pod that the plan does not mention, because the pod's job is preempted later."""
+        """R24: choose a node for a pod that the plan does not show, because the plan preempts the pod's job later."""
         first = (self.first_pod(request, mine) or mine.pop(0)) if mine and mine[0].losers else Decision(True, {})
         victims, held = first.victims(self.facts), self.holder_for(request)
         search, at_once = Search(self.facts, request, held), may_take(self.facts, held, request, free(self.facts))
@@ -278,14 +278,14 @@ class Walk(Execution):
             mine.insert(0, first._replace(is_nomination=not at_once, pods=pods))
 
     def give_up(self, request: Request, *, holds: bool) -> None:
-        """R14: a request that waits is not tried again; the first of a strict queue blocks the requests behind it."""
+        """R14: mark a waiting request as tried. The head of a strict queue then blocks the requests behind it."""
         self.tried.add((request.kind, request.name))
         self.known.clear()
         if request.kind is Kind.JOB and not holds:
             self.blocked |= dict.fromkeys(strict_above(self.facts, request.work.queue), request.work.job.priority)
 
     def why_not(self, job: str) -> tuple[str, str]:
-        """Return the rule that forbids what the plan decided about the job."""
+        """Return the rule that forbids the plan's decision about the job."""
         work = self.facts.works[job]
         what = self.said(self.left[job][0]) if self.left[job] else f"gets pods {sorted(work.surplus)}"
         if work.phase is Phase.STOPPING:

@@ -1,6 +1,6 @@
-"""Worlds of `test_worlds` that break a rule today, by rule. A seed is only ever taken off this list."""
+"""Worlds of `test_worlds` that break a rule today, by rule. Seeds are removed from this list, never added."""
 
 KNOWN: dict[str, set[int]] = {}
 
-# Worlds of `test_purity` that a rebuilt state decides otherwise today.
+# Worlds of `test_purity` in which a rebuilt state makes different decisions today.
 IMPURE: set[int] = set()

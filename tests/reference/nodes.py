@@ -14,8 +14,8 @@ from .tree import Amounts
 
 
 def free(facts: Facts, *, is_soon: bool = False, gone: Mapping[str, Collection[int]] | None = None) -> Nodes:
-    """Return what nodes have free: what pods and nominations do not hold. `is_soon`: terminating pods count as gone
-    (R17). `gone`: job -> ordinals of further pods that count as gone."""
+    """Return the amounts that nodes have free: neither pods nor nominations hold them. `is_soon`: terminating pods
+    count as gone (R17). `gone`: job -> ordinals of further pods that count as gone."""
     left = dict(facts.nodes)
     for name, work in facts.works.items():
         pods = work.kept() if is_soon else work.pods
@@ -43,7 +43,7 @@ def places(left: Nodes, asks: Amounts) -> Counter[str]:
 
 
 def fits(left: Nodes, asks: Amounts, pods: int) -> bool:
-    """R10: return whether `pods` equal pods have a node each at the same moment."""
+    """R10: return whether nodes have capacity for `pods` equal pods at the same time."""
     return places(left, asks).total() >= pods
 
 
@@ -71,8 +71,8 @@ def ends_s(facts: Facts, work: Work) -> float:
 
 
 def free_at(facts: Facts, at_s: float, gone: Mapping[str, Collection[int]] | None = None) -> Nodes:
-    """R13: return what is free at that time, if started jobs end at their limits, overdue jobs and terminating pods end
-    now, and nominated jobs run from now."""
+    """R13: return the amounts that are free at that time, if started jobs end at their time limits, overdue jobs and
+    terminating pods end now, and nominated jobs run from now on."""
     left = dict(facts.nodes)
     for name, work in facts.works.items():
         if ends_s(facts, work) > at_s:
@@ -82,7 +82,7 @@ def free_at(facts: Facts, at_s: float, gone: Mapping[str, Collection[int]] | Non
 
 
 def reserve(facts: Facts, request: Request) -> Reservation | None:
-    """R13: return the reservation of a request that nodes have no capacity for; None if its time cannot be foreseen."""
+    """R13: return the reservation of a request that found no capacity; None if its start time cannot be foreseen."""
     ends = {ends_s(facts, work) for work in facts.works.values() if work.pods or work.nominated}
     asks = request.work.asks
     for at_s in sorted({max(each, facts.now_s) for each in ends | {facts.now_s} if each < float("inf")}):

@@ -43,14 +43,14 @@ class Request(NamedTuple):
 
 
 def replacements(facts: Facts) -> list[Request]:
-    """R2, R5: the jobs that miss pods to their minimum, the oldest first."""
+    """R2, R5: return the jobs with fewer pods than their minimum, the oldest first."""
     short = [work for work in facts.started() if work.missing()]
     return [Request(Kind.REPLACEMENT, work) for work in sorted(short, key=lambda work: work.job.submitted_s)]
 
 
 def requests(facts: Facts, is_eligible: Callable[[Work], bool]) -> list[Request]:
-    """R1, R2: the queued jobs that take part, and the jobs that may grow: not those that miss pods to their minimum. A
-    nominated job is not decided again."""
+    """R1, R2: return the requests of queued jobs that take part, and of jobs that may grow. A job with fewer pods than
+    its minimum may not grow. A nominated job is not decided again."""
     found = []
     for work in facts.works.values():
         if work.queue not in facts.queues:
@@ -65,7 +65,7 @@ def requests(facts: Facts, is_eligible: Callable[[Work], bool]) -> list[Request]
 
 
 def rank(order: QueueOrder, request: Request, *, growth_last: bool = True) -> tuple[float, ...]:
-    """R6: the place of a request in a queue of that order, smallest first; equal ranks go by name.
+    """R6: return the place of a request in a queue with that order, the smallest first. Equal ranks are sorted by name.
     `growth_last`: growth comes after the waiting jobs of its priority."""
     job = request.work.job
     growth = float(request.kind is Kind.GROWTH and growth_last)
@@ -77,10 +77,13 @@ def order_of(facts: Facts, queue: str) -> QueueOrder:
 
 
 class Contest:
-    """One round of the tournament (R7, R8). `gets`: whether a request would get something; `tried`: the requests that
-    were tried in vain in this cycle; `blocked`: queue whose strict head waits -> the priority of that head;
-    `growth_last`: growth comes after the jobs of other queues as well; `by_share`: every queue chooses the child with
-    the lowest share (R10)."""
+    """One round of the tournament (R7, R8).
+
+    `gets`: returns whether a request would get something.
+    `tried`: the requests that were tried in this cycle and got nothing.
+    `blocked`: queue whose strict head waits -> the priority of that head.
+    `growth_last`: whether growth comes after the jobs of other queues as well.
+    `by_share`: whether every queue chooses the child with the lowest share (R10)."""
 
     def __init__(
         self,
@@ -97,7 +100,7 @@ class Contest:
         self.usage = charges(facts)
 
     def first(self, queue: str = ROOT) -> Request | None:
-        """R7: return the best request of a queue and all below it."""
+        """R7: return the best request of a queue and of all queues below it."""
         if queue in self.blocked:
             return None
         found = [(child, False, self.first(child)) for child in self.facts.tree.children[queue]]
@@ -111,21 +114,21 @@ class Contest:
 
     def own(self, queue: str) -> Request | None:
         """R8: return the first request of the queue itself that would get something. A strict queue takes part with its
-        first request; R14: unless that is growth or can never start."""
+        first job, although the job may get nothing (R14)."""
         order = order_of(self.facts, queue)
         mine = (each for each in self.waiting if each.work.queue == queue)
         in_order = sorted(mine, key=lambda each: (rank(order, each), each.name))
         return next(filter(self.may_be_tried, in_order), None)
 
     def may_be_tried(self, request: Request) -> bool:
-        """R8, R14: return whether the request would get something, or is a job of a strict queue whose head does not
-        wait, and was not tried in vain."""
+        """R8, R14: return whether the request would get something, or is a job of a strict queue. Return False if the
+        request was already tried, or if the head of a strict queue on its path waits."""
         strict = strict_above(self.facts, request.work.queue)
         is_open = (request.kind, request.name) not in self.tried and not any(queue in self.blocked for queue in strict)
         return is_open and (self.gets(request) or (bool(strict) and request.kind is Kind.JOB))
 
     def standing(self, queue: str, child: str, is_own: bool, request: Request) -> tuple[object, ...]:
-        """R7: the place of a child among the children of `queue`: by share, or within the guarantee first; then R6."""
+        """R7: return the place of a child among the children of `queue`: by the queue's order, then by R6."""
         asks, order = request.asks, order_of(self.facts, queue)
         last = (rank(order, request, growth_last=self.growth_last), request.name)
         other = 0 if is_own else -self.facts.queues[child].priority
@@ -140,8 +143,8 @@ class Contest:
 
 
 def seen(facts: Facts, work: Work, child: str) -> int:
-    """R7, `fill`: return the priority of a job as the queue above `child` sees it: each queue on the path adds its own,
-    and for a fenced queue only that of the queue counts."""
+    """R7, `fill`: return the priority of a job as the queue above `child` sees it. Each queue on the path adds its own
+    priority. For a fenced queue, the priority of the job does not count."""
     priority = work.job.priority
     for queue in map(facts.queues.__getitem__, facts.tree.path[work.queue]):
         priority = queue.priority + (0 if queue.fenced else priority)
@@ -151,11 +154,12 @@ def seen(facts: Facts, work: Work, child: str) -> int:
 
 
 def strict_above(facts: Facts, queue: str) -> list[str]:
-    """Return the strict queues on the way from the queue up."""
+    """Return the strict queues on the path from the queue to the root."""
     return [name for name in facts.tree.path[queue] if facts.queues[name].strict]
 
 
 def comes_before_heads(facts: Facts, request: Request, blocked: dict[str, int]) -> bool:
-    """R14: return whether heads wait in the request's queue or above it, and all of them have a lower priority."""
+    """R14: return whether strict heads wait on the path of the request's queue, and all have a lower priority than the
+    request."""
     heads = [blocked[name] for name in facts.tree.path[request.work.queue] if name in blocked]
     return bool(heads) and all(priority < request.work.job.priority for priority in heads)

@@ -1,4 +1,5 @@
-"""The outcome of each request by the rules: it starts, is nominated, preempts, gets the reservation, or waits."""
+"""Compute the outcome of each request by the rules: it starts, is nominated, preempts, gets the reservation, or
+waits."""
 
 from __future__ import annotations
 
@@ -26,8 +27,8 @@ class Demand(Enum):
 
 
 class Cycle:
-    """A cycle on facts that change decision by decision. `held`: the reservation, once it is made.
-    `last_rank`: the rank of the youngest nomination when the cycle began."""
+    """A cycle on facts that change decision by decision. `held`: the reservation, after it was made. `last_rank`: the
+    rank of the youngest nomination at the start of the cycle."""
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
@@ -35,7 +36,7 @@ class Cycle:
         self.last_rank = max((work.rank for work in facts.works.values()), default=0)
 
     def must_withdraw(self, work: Work) -> str:
-        """R23: return why the nomination has to be withdrawn; empty: it may stay."""
+        """R23: return the reason why the nomination has to be withdrawn; empty: it may stay."""
         if any(node not in self.facts.nodes for node in work.nominated.values()):
             return "a node is lost"
         if work.is_started and len(work.kept()) < work.minimum:
@@ -45,15 +46,16 @@ class Cycle:
         return "" if self.nodes_are_free(work, is_soon=True) else "too little will be released"
 
     def free_elsewhere(self, work: Work) -> Nodes:
-        """R23: return the capacity for a nomination whose time is over: that of nodes that are not over capacity, and
-        there its own. Empty: its time is not over, or its pods do not fit."""
+        """R23: return the free capacity for a nomination whose time is over. The capacity that the nomination itself
+        holds counts as free, except on nodes over capacity. Return an empty mapping if the time is not over, or if the
+        pods do not fit."""
         left = free(self.facts)
         take(left, [node for node in work.nominated.values() if min(left[node]) >= 0], work.asks, -1)
         is_slow = work.until_s <= self.facts.now_s
         return left if is_slow and fits(left, work.asks, len(work.nominated)) else {}
 
     def nodes_are_free(self, work: Work, *, is_soon: bool) -> bool:
-        """R4: return whether no node of the nomination is over capacity, later nominations not counted."""
+        """R4: return whether no node of the nomination is over capacity. Later nominations do not count."""
         left = free(self.facts, is_soon=is_soon)
         for other in self.facts.works.values():
             if other.rank > work.rank:
@@ -86,7 +88,8 @@ class Cycle:
         return allows(self.facts, usage, request.work, request.pods)
 
     def holder_for(self, request: Request) -> Reservation | None:
-        """R13, R17: return the reservation that the request has to respect: not one whose holder it may preempt."""
+        """R13, R17: return the reservation that the request must respect; None if the request may preempt its
+        holder."""
         if self.held is None or not may_search(self.facts, request):
             return self.held
         holder, usage, loss = self.held.request, charges(self.facts), all_of(self.held.request.work)
@@ -97,14 +100,14 @@ class Cycle:
         return None if is_free else self.held
 
     def may_reserve(self, request: Request) -> bool:
-        """R13: return whether the request may get the reservation: growth may not."""
+        """R13: return whether the request may get the reservation. Growth may not."""
         is_growth = request.kind not in (Kind.JOB, Kind.REPLACEMENT)
         return self.facts.has_reservations and self.held is None and not is_growth
 
     def could_take_over(self, request: Request, other: Work, *, strictly: bool = False) -> bool:
-        """R23: return whether the job fits where a job of lower priority of its queue is nominated.
-        `strictly`: and comes before that job in the queue's order, and the nomination is not of this cycle; no other
-        take-over is demanded."""
+        """R23: return whether the job fits in place of the nomination of another job, which has a lower priority and is
+        in the same queue. `strictly`: the job must also come before the other job in the queue's order, and the
+        nomination must be older than this cycle. Only then do the rules demand the take-over."""
         work = request.work
         if request.kind is not Kind.JOB or other is work or not other.nominated or other.queue != work.queue:
             return False

@@ -18,8 +18,8 @@ ROOT = Path(__file__).parents[2]
 
 
 class Bug(NamedTuple):
-    """A bug of a rule, or in what is read from objects and written to them (`rule` is then "objects"). In one file of
-    `src/phalanx`, the text `right` is replaced by `wrong`."""
+    """A bug of a rule, or a bug in reading and writing objects (`rule` is then "objects"). To plant it, the text
+    `right` in one file of `src/phalanx` is replaced by `wrong`."""
 
     rule: str
     text: str

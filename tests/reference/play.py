@@ -1,6 +1,6 @@
-"""Play a random world through the real loop, judge every cycle, and check at its end that nothing waits for ever.
+"""Play a random world through the real loop, judge every cycle, and check at the end that no job waits for ever.
 
-A world is busy for some cycles. Then nothing happens from outside: pods start and terminate, time passes, and the world
+A world is busy for some cycles. Then no event comes from outside: pods start and terminate, time passes, and the world
 settles."""
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from .replay import LATEST, Played, Turn
 from .worlds import World
 
 QUIET = 16  # cycles in which a world may settle
-PREEMPTED = 3  # the bound that the guide states: so often a job is preempted at most while nothing happens
+# the bound that the guide states: a job is preempted at most this often while no event comes from outside
+PREEMPTED = 3
 RESOLVED = 4  # cycles in which a nomination is resolved once no pod terminates on its nodes
 
 
 @dataclass(slots=True)
 class Report:
-    """A played world. `rule`: the first broken rule, or a promise that was not kept; empty: none was broken."""
+    """A played world. `rule`: the first broken rule, or the name of a broken promise; empty: none was broken."""
 
     seed: int
     turns: list[Turn]
@@ -35,7 +36,7 @@ class Report:
 
 
 def play(seed: int) -> Report:
-    """Play the world of that number."""
+    """Play the world with that seed."""
     world = World(seed)
     played, report, waits = Played(world.policy), Report(seed, [], world.policy), dict[str, int]()
     turn, quiet = world.first_turn(), 0
@@ -66,13 +67,13 @@ def _serious(fault: Fault | None, played: Played, report: Report) -> Fault | Non
 
 
 def is_still(plan: Plan, now_s: float) -> bool:
-    """Return whether a plan does nothing and asks for no cycle at once."""
+    """Return whether a plan does nothing and requests no cycle at once."""
     return all(isinstance(action, Wait) for action in plan.actions) and (plan.wake_s is None or plan.wake_s > now_s)
 
 
 def promises(facts: Facts, world: World, waits: dict[str, int]) -> Iterator[Fault]:
-    """Yield the promises of whole runs that are broken: no gang below its minimum runs or is nominated, a nomination is
-    resolved soon after its victims are gone, and preemption comes to rest.
+    """Yield the broken promises about whole runs. No gang is nominated with fewer pods than its minimum. A nomination
+    is resolved soon after its victims have terminated. Preemption comes to an end.
 
     `waits`: job -> the cycles for which it has been nominated to nodes on which no pod terminates."""
     for name, work in facts.works.items():

@@ -10,14 +10,14 @@ from phalanx.model.queue import BorrowingPolicy, Queue, QueueState
 from .facts import Facts, Work, plus, times, total
 from .tree import ROOT, Amounts
 
-Usage = dict[str, Amounts]  # queue -> what the jobs of the queue itself are charged
-FIRM = "not preemptible: "  # before a queue: its jobs that are not preemptible
+Usage = dict[str, Amounts]  # queue -> the charges for its own jobs, without those of queues below it
+FIRM = "not preemptible: "  # prefix of a queue in `Usage`, for the charges of its jobs that are not preemptible
 Share = tuple[int, float]
 
 
 def charges(facts: Facts, *, counts_given_back: bool = True) -> Usage:
-    """Return what each queue is charged with by R3. `counts_given_back`: False for requests for which quota that was
-    given back in this cycle does not count yet (R21)."""
+    """Return the charges of each queue by R3. `counts_given_back`: False for requests that may not yet use the quota
+    that was given back in this cycle (R21)."""
     usage = dict.fromkeys(facts.queues, facts.zero)
     for work in facts.works.values():
         if (pods := work.charged()) and work.queue in usage:
@@ -29,7 +29,8 @@ def charges(facts: Facts, *, counts_given_back: bool = True) -> Usage:
 
 
 def less(usage: Usage, work: Work, pods: int) -> Usage:
-    """Return the charges without `pods` pods of the job. Those of jobs that are not preemptible are noted twice."""
+    """Return the charges without `pods` pods of the job. Jobs that are not preemptible are also charged under
+    `FIRM`."""
     names = [work.queue] if work.job.preemptible else [work.queue, FIRM + work.queue]
     nothing = (0,) * len(work.asks)
     return {**usage, **{name: plus(usage.get(name, nothing), work.asks, -pods) for name in names}}
@@ -42,9 +43,9 @@ def used(facts: Facts, usage: Usage, queue: str, which: str = "") -> Amounts:
 
 
 def share(facts: Facts, usage: Usage, queue: str, more: Amounts, *, is_own: bool = False) -> Share:
-    """Return the dominant share of a queue among its siblings, with `more` (R7). Weight 0 ranks behind every share.
-    `is_own`: True for the jobs of an inner queue itself. They are one more child, of weight 1 and without a
-    guarantee."""
+    """Return the dominant share of a queue among its siblings, with `more` (R7). A queue of weight 0 with a share ranks
+    behind all other queues. `is_own`: True for the jobs of an inner queue itself. They count as one more child, with
+    weight 1 and without a guarantee."""
     tree, parent = facts.tree, queue if is_own else facts.queues[queue].parent
     amounts = plus(usage[queue] if is_own else used(facts, usage, queue), more)
     weight, most = 1.0 if is_own else facts.queues[queue].weight, 0.0
@@ -56,8 +57,9 @@ def share(facts: Facts, usage: Usage, queue: str, more: Amounts, *, is_own: bool
 
 
 def part_used(facts: Facts, usage: Usage, queue: str, *, is_own: bool = False) -> float:
-    """R7, `fill`: return the largest part of its guarantee that the queue uses of any resource. If it states none, the
-    nearest limit counts, then the cluster's capacity; of a guarantee of 0, every usage is the whole."""
+    """R7, `fill`: return the largest fraction of its guarantee that the queue uses, over all resources. Without a
+    guarantee, the nearest limit on the path counts, else the cluster's capacity. With a guarantee of 0, any usage is a
+    fraction of 1."""
     tree, most = facts.tree, 0.0
     for at, amount in enumerate(usage[queue] if is_own else used(facts, usage, queue)):
         limits = [tree.limit[name][at] for name in tree.path[queue]]
@@ -95,13 +97,13 @@ def allows(facts: Facts, usage: Usage, work: Work, pods: int) -> bool:
 
 
 def _is_below(work: Work, claims: Amounts, most: Amounts, before: Amounts) -> bool:
-    """Return whether the claims are within `most`, or do not rise, of what the job requests."""
+    """Return whether, for the resources that the job requests, the claims are within `most` or do not rise."""
     rows = zip(work.asks, claims, most, before, strict=True)
     return all(not asks or new <= has or new <= old for asks, new, has, old in rows)
 
 
 def _allows_at(facts: Facts, after: Usage, before: Usage, work: Work, queue: str) -> bool:
-    """R9: limits hold for usage and for claims; `borrow` may keep a queue within its guarantee."""
+    """R9: check limits for usage and for claims. `borrow` may keep a queue within its guarantee."""
     tree, amounts = facts.tree, used(facts, after, queue)
     if any(tree.limit[queue]):
         if not _is_within(work, amounts, tree.limit[queue]):
@@ -131,8 +133,8 @@ def borrows(queue: Queue, work: Work) -> bool:
 
 
 def is_eligible(facts: Facts, work: Work) -> bool:
-    """R1: a queued job takes part if its queue is open, if nothing holds it back, and if its minimum is within every
-    limit of an empty cluster."""
+    """R1: return whether a queued job takes part: its queue is open, no condition holds the job back, and its minimum
+    is within every limit of an empty cluster."""
     job = work.job
     if job.blocked or work.not_before_s > facts.now_s or (job.begin_s or 0.0) > facts.now_s:
         return False
@@ -145,5 +147,5 @@ def is_eligible(facts: Facts, work: Work) -> bool:
 
 
 def all_of(work: Work) -> Amounts:
-    """Return what the queue is charged with for the job."""
+    """Return the amounts that the queue is charged for the job."""
     return times(work.asks, work.charged())

@@ -1,4 +1,4 @@
-"""Build a cluster state again from its facts alone, without earlier searches, counts and findings (R26)."""
+"""Build a cluster state again from its facts alone, without the results of earlier searches and counts (R26)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ STOPPED = Reason(code=ReasonCode.PREEMPTED, text="stopped before")
 
 
 def rebuilt(cluster: Cluster, policy: Policy, now_s: float, random: Random) -> Cluster:
-    """Return a state with the same facts. Queues and jobs are told in another order. The order in which nodes joined
-    and slots opened is a fact, since ties go by it."""
+    """Return a state with the same facts. The events about queues and jobs come in another order. The order in which
+    nodes joined and slots opened is a fact, because it breaks ties."""
     anew = Cluster()
     nodes = [NodeSeen(node) for node in cluster.columns.nodes if node is not None]
     queues = [QueueSeen(queue) for queue in cluster.queues.values()]

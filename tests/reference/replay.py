@@ -29,7 +29,7 @@ class Turn:
 
 
 class Unmoved:
-    """A world that does nothing: the trace says what happens."""
+    """A world that does nothing. The trace alone states the events."""
 
     def apply(self, plan: Plan) -> None:
         pass
@@ -37,14 +37,15 @@ class Unmoved:
 
 @dataclass(slots=True)
 class Played:
-    """A state that is played cycle by cycle. `lates`: cycles in a row that left a decision to the next."""
+    """A cluster state that is played cycle by cycle. `lates`: the last cycles in a row that left a decision to the next
+    cycle."""
 
     policy: Policy = field(default_factory=Policy)
     cluster: Cluster = field(default_factory=Cluster)
     lates: int = 0
 
     def cycle(self, turn: Turn, world: Applier | None = None) -> tuple[Facts, Plan, Fault | None]:
-        """Fold the events, take the facts down, decide, and judge the plan."""
+        """Fold the events, copy the facts, decide, and judge the plan."""
         fold(self.cluster, [PolicySeen(self.policy), Ticked(turn.now_s), *turn.events])
         facts = facts_of(self.cluster, turn.now_s)
         plan = step(self.cluster, (), self.policy, turn.now_s, world or Unmoved())

@@ -1,4 +1,4 @@
-"""The jobs that a job may preempt (R15), the protected jobs (R16), and the preemptions that would not come to rest
+"""The jobs that a job may preempt (R15), the protected jobs (R16), and preemptions that would not come to an end
 (R20)."""
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from .order import Kind, Request, order_of, seen
 from .quota import Share, Usage, charges, is_within, share, used
 from .tree import Amounts
 
-Victims = dict[str, frozenset[int]]  # job -> the ordinals of its pods that go
+Victims = dict[str, frozenset[int]]  # job -> the ordinals of its pods that terminate
 
 
 def may_search(facts: Facts, request: Request) -> bool:
-    """R16, R22: return whether the request may preempt at all, and so may be nominated where pods terminate. Growth may
-    if its queue reclaims and stays within its guarantee, or a queue above it does."""
+    """R16, R22: return whether the request may preempt at all. Only then may it be nominated to nodes with terminating
+    pods. Growth may preempt if its queue reclaims and stays within its guarantee, or if this is true for a queue
+    above."""
     work, settings = request.work, facts.queues[request.work.queue].preemption
     if not work.job.preempts or request.kind in (Kind.REPLACEMENT, Kind.SURPLUS):
         return False
@@ -32,7 +33,8 @@ def may_search(facts: Facts, request: Request) -> bool:
 
 
 def is_protected(facts: Facts, victim: Work, preempted: int = 0) -> bool:
-    """R16: return whether the job is not preempted. `preempted`: jobs of its queue that are preempted before it."""
+    """R16: return whether the job is protected from preemption. `preempted`: jobs of its queue that are preempted
+    before it."""
     settings = facts.queues[victim.queue].preemption
     if not victim.is_started or victim.is_new or not victim.job.preemptible:
         return True
@@ -43,21 +45,21 @@ def is_protected(facts: Facts, victim: Work, preempted: int = 0) -> bool:
 
 
 def branches(facts: Facts, queue: str, other: str) -> tuple[str, str]:
-    """Return the two queues below the point where the paths part."""
+    """Return the ancestor of each queue just below the point where the two paths part."""
     mine, theirs = facts.tree.path[queue][::-1], facts.tree.path[other][::-1]
     at = next(at for at in range(min(len(mine), len(theirs)) + 1) if mine[at : at + 1] != theirs[at : at + 1])
     return mine[min(at, len(mine) - 1)], theirs[min(at, len(theirs) - 1)]
 
 
 def stated(facts: Facts, queues: Sequence[str], asks: Amounts) -> list[int]:
-    """Return the requested resources for which one of the queues has a guarantee, which may be 0."""
+    """Return the requested resources for which one of the queues states a guarantee. The guarantee may be 0."""
     bounds = [facts.tree.guaranteed[name] for name in queues]
     return [at for at, asked in enumerate(asks) if asked and any(each[at] is not None for each in bounds)]
 
 
 def parted(facts: Facts, request: Request, other: str) -> tuple[str, list[str], list[int]]:
-    """R15: return the branch of the request's queue, the other queue and those above it up to its branch, and the
-    resources that count between the two."""
+    """R15: return the branch of the request's queue, the path of the other queue up to its branch, and the resources
+    that count between the two branches."""
     mine, theirs = branches(facts, request.work.queue, other)
     way = [name for name in facts.tree.path[other] if theirs in facts.tree.path[name]]
     return mine, way, stated(facts, [mine, *way], request.asks) or [at for at, asks in enumerate(request.asks) if asks]
@@ -71,7 +73,8 @@ def comes_before(facts: Facts, left: Work, right: Work) -> bool:
 
 
 def has_right(facts: Facts, usage: Usage, request: Request, victim: Work, loss: Amounts) -> bool:
-    """R15: return whether the request may preempt the victim, which then loses `loss`, where queues use `usage`."""
+    """R15: return whether the request may preempt the victim, which loses `loss`, if the queues have the charges
+    `usage`."""
     work, queue = request.work, facts.queues[request.work.queue]
     rule = queue.preemption
     if victim.queue == work.queue:
@@ -116,7 +119,8 @@ def is_poorer(facts: Facts, usage: Usage, request: Request, mine: str, theirs: s
 
 
 def returns(facts: Facts, after: Usage, request: Request, victims: Sequence[Work]) -> list[Work]:
-    """R20 (a): return the victims that could preempt the preemptor afterwards. `after`: the charges then."""
+    """R20 (a): return the victims that could preempt the preemptor afterwards. `after`: the charges after the
+    preemption."""
     if not request.work.job.preemptible:
         return []
     return [
@@ -130,8 +134,8 @@ def falls_below(
     facts: Facts, had: Usage, before: Usage, after: Usage, request: Request, victims: Sequence[Work]
 ) -> bool:
     """R20 (b): return whether a preemptor beyond its queue's guarantee takes another queue below its guarantee of all
-    that it loses, though a queue there may reclaim. `had`, `before`, `after`: the charges with the victims, without
-    them, and with the preemptor in their place."""
+    resources that this queue loses, and a queue in its subtree may reclaim. `had`, `before`, `after`: the charges with
+    the victims, without the victims, and with the preemptor in their place."""
     for victim in victims:
         if victim.queue == request.work.queue:
             continue

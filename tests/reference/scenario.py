@@ -1,4 +1,4 @@
-"""Write a trace as a scenario file, in the language of `tests/scenarios`, and shrink one that breaks a rule."""
+"""Write a trace as a scenario file, in the language of `tests/scenarios`, and shrink a trace that breaks a rule."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ROUNDS = 12  # passes over a trace
 
 
 def written(turns: Sequence[Turn], policy: Policy, idea: str) -> str:
-    """Return the trace as a scenario file that says its idea."""
+    """Return the trace as a scenario file. `idea`: the comment in its first line."""
     lines = [f"# {idea}"]
     if policy != Policy():
         lines.append(f"policy backfill={policy.backfill}")
@@ -159,7 +159,7 @@ def shrunk(turns: Sequence[Turn], policy: Policy, breaks: Callable[[Sequence[Tur
 
 
 def breaks_rule(rule: str) -> Callable[[Sequence[Turn], Policy], bool]:
-    """Return a function that tells whether a trace breaks this rule first."""
+    """Return a function that returns whether this rule is the first that a trace breaks."""
 
     def breaks(turns: Sequence[Turn], policy: Policy) -> bool:
         events = [event for turn in turns for event in turn.events]
@@ -180,7 +180,8 @@ def breaks_rule(rule: str) -> Callable[[Sequence[Turn], Policy], bool]:
 
 
 def smaller_traces(turns: list[Turn], policy: Policy) -> Iterator[list[Turn]]:
-    """Yield traces that are a step smaller: cut, restated, merged, with fewer events, with plainer values."""
+    """Yield traces that are a step smaller. A step cuts, restates or merges cycles, removes events, or makes values
+    plainer."""
     for at in range(len(turns) - 1, 0, -1):
         yield turns[:at]
         if (restated := restate(turns[:at], policy)) is not None:
@@ -203,8 +204,8 @@ def changed(turns: list[Turn], at: int, events: list[Event]) -> list[Turn]:
 
 
 def restate(turns: Sequence[Turn], policy: Policy) -> list[Event] | None:
-    """Return events that state what a trace led to; None if something cannot be stated so (nominations, pods that
-    terminate)."""
+    """Return events that lead to the state after the trace; None if no events can state it (nominations, terminating
+    pods)."""
     from .replay import Played
 
     if len(turns) < 2:
@@ -219,7 +220,7 @@ def restate(turns: Sequence[Turn], policy: Policy) -> list[Event] | None:
 
 
 def stated(cluster: Cluster) -> list[Event] | None:
-    """Return events that build the state again; None if it cannot be stated."""
+    """Return events that build the state again; None if no events can."""
     events: list[Event] = [NodeSeen(node) for node in cluster.columns.nodes if node is not None]
     events += [QueueSeen(queue) for queue in cluster.queues.values()]
     for record in cluster.jobs.values():

@@ -1,8 +1,9 @@
-"""The reference itself: on small worlds it accepts the right plan, and names the rule that a wrong one breaks.
+"""Tests of the reference itself: on small worlds it accepts the right plan, and names the rule that a wrong plan
+breaks.
 
-A world is a scenario (its last cycle is judged); `cases/` has the smallest worlds in which the core once decided
-wrongly. A plan is written in lines: `start j 0@a 1@a`, `place j 1@a`, `nominate j 0@a` (without pods: withdrawn),
-`preempt low for high`, `shrink low 1 2 for high`. A plan without a rule behind it is right."""
+A world is a scenario, and its last cycle is judged. `cases/` has the smallest worlds in which the core once made a
+wrong decision. A plan is written in lines: `start j 0@a 1@a`, `place j 1@a`, `nominate j 0@a` (without pods:
+withdrawn), `preempt low for high`, `shrink low 1 2 for high`. A plan for which the test names no rule is right."""
 
 from __future__ import annotations
 
@@ -292,7 +293,8 @@ def test_reference_flags_the_known_cases(rule: str, case: str, cycle: int, plan:
 
 @pytest.mark.parametrize("path", sorted((FOLDER / "cases").glob("*.txt")), ids=lambda path: path.stem)
 def test_core_decides_the_known_cases_as_the_rules_say(path: Path) -> None:
-    with suppress(IllegalTransition):  # the trace goes on from a wrong decision, which is not made any more
+    # the trace continues from a wrong decision, which the core does not make any more
+    with suppress(IllegalTransition):
         assert first_fault(*read_file(path)) is None
 
 

@@ -1,4 +1,4 @@
-"""Planted bugs: each changes one place of today's code."""
+"""Check the planted bugs: each of them changes exactly one place of today's code."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A plan follows from the facts alone (R26): a state that has lived for long decides, and says why jobs wait, as one
-that is built anew from the same facts. PHALANX_WORLDS says how many worlds, as in `test_worlds`. A fifth of them is
-played here; `make test` plays the first hundred."""
+"""A plan follows from the facts alone (R26). A state that has lived for long makes the same decisions, and reports the
+same reasons, as a state that is built again from the same facts. PHALANX_WORLDS sets the number of worlds, as in
+`test_worlds`. This test plays a fifth of them; `make test` plays the first hundred."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from .test_worlds import BLOCK, WORLDS
 from .worlds import World
 
 QUIET = 6  # cycles that are played after the busy ones
-QUOTA = {ReasonCode.QUEUE_QUOTA, ReasonCode.QUEUE_LIMIT}  # said of what other jobs take in the same cycle, or not (R25)
+# these reasons may or may not count what other jobs take in the same cycle (R25)
+QUOTA = {ReasonCode.QUEUE_QUOTA, ReasonCode.QUEUE_LIMIT}
 NO_REASON = Reason(code=ReasonCode.PREEMPTED, text="")
 
 
@@ -35,16 +36,16 @@ def test_rebuilt_state_decides_the_same(first: int) -> None:
     assert not found
 
 
-# 2070319: a job was told `Reserved` in one of the two states, although another job took the free capacity afterwards.
-# 2079017: a job that could never start said `NoRoom` for good, because the head of a strict queue, which requests the
-# same, had found in the same cycle that this reason was out of date.
+# 2070319: in one of the two states a job reported `Reserved`, although another job took the free capacity afterwards.
+# 2079017: a job that could never start reported `NoRoom` for ever. The head of a strict queue has the same requests,
+# and had found in the same cycle that this reason was out of date.
 @pytest.mark.parametrize("seed", [2070319, 2079017])
 def test_a_world_that_once_differed_is_pure(seed: int) -> None:
     assert impurity(seed) == ""
 
 
 def impurity(seed: int) -> str:
-    """Return the first cycle of a world that a rebuilt state decides otherwise; empty: there is none."""
+    """Return a text about the first cycle in which a rebuilt state decides otherwise; empty: there is none."""
     world, random, cluster = World(seed), Random(seed), Cluster()
     turn = world.first_turn()
     for number in range(world.cycles + QUIET):
@@ -67,15 +68,15 @@ def impurity(seed: int) -> str:
 
 
 def reasons(cluster: Cluster, plan: Plan) -> dict[str, ReasonCode | None]:
-    """Return why each queued job waits (R25), but for those that the plan nominates, or whose nomination it withdraws:
-    they are told in the next cycle."""
+    """Return why each queued job waits (R25). Jobs that the plan nominates, or whose nomination it withdraws, are left
+    out: the next cycle reports their reasons."""
     told_later = {each.job for each in plan.actions if isinstance(each, Nominate)}
     queued = {name for name, each in cluster.jobs.items() if each.phase is Phase.QUEUED and not each.nominated}
     return {name: reason.code if (reason := cluster.reason(name)) else None for name in queued - told_later}
 
 
 def plain(plan: Plan) -> list[str]:
-    """Return the decisions of a plan without the texts of reasons, in an order of their own."""
+    """Return the decisions of a plan without the texts of reasons, sorted."""
     found = [
         each._replace(reason=NO_REASON) if isinstance(each, Preempt | Shrink) else each for each in decisions(plan)
     ]

@@ -1,10 +1,10 @@
-"""The core decides small random worlds as the rules say: every plan of every cycle is judged by the reference.
+"""The core decides small random worlds by the rules: the reference judges the plan of every cycle.
 
-PHALANX_WORLDS says how many worlds (2,000 without it; `make fuzz` plays 100,000). An eighth more are worlds in which
-queues guarantee memory as well, and in another eighth, inner queues have the orders `tiered` and `fill` as well. A
-world that breaks a rule is shrunk, and the failure shows it as a scenario file. `KNOWN` lists the worlds that break a
-rule today; a seed is only ever taken off the list. To play worlds by hand, and to make the list again: `python -m
-tests.reference FIRST LAST`."""
+PHALANX_WORLDS sets the number of worlds (2,000 without it; `make fuzz` plays 100,000). In an eighth more worlds, queues
+guarantee memory as well. In another eighth, inner queues have the orders `tiered` and `fill` as well. A world that
+breaks a rule is shrunk, and the failure shows it as a scenario file. `KNOWN` lists the worlds that break a rule today.
+Seeds are removed from this list, never added. The command `python -m tests.reference FIRST LAST` plays worlds by hand
+and prints the list."""
 
 from __future__ import annotations
 

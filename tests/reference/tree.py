@@ -1,4 +1,4 @@
-"""The queue tree, as the settings of its queues make it: guarantees, limits, and what queues keep (R9)."""
+"""The queue tree as the settings of its queues define it: guarantees, limits, and kept quota (R9)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,13 @@ Amounts = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """`path`: queue -> the queue and those above it, the root excluded. `guaranteed`, `limit`, `keeps`: by queue;
-    `stated`: the guarantees that queues state themselves.
-    `counting`: queue -> the resources that count among its children. `lendable`: what a queue's children share."""
+    """The queues as a tree.
+
+    `path`: queue -> the queue and those above it, the root excluded.
+    `guaranteed`, `limit`, `keeps`: queue -> its amounts.
+    `stated`: queue -> the guarantee in its own settings.
+    `counting`: queue -> the resources that count among its children.
+    `lendable`: queue -> the amounts that its children share."""
 
     children: dict[str, list[str]]
     path: dict[str, list[str]]
@@ -64,7 +68,8 @@ def _bounds(queue: Queue, kind: str, resources: tuple[str, ...]) -> Bounds:
 def _guaranteed(
     queues: Mapping[str, Queue], below: dict[str, list[str]], resources: tuple[str, ...], name: str
 ) -> Bounds:
-    """R9: a guarantee that is not stated is the sum of the children's; None: no queue states any."""
+    """R9: return the guarantee of a queue. If the queue states none, it is the sum of the children's; None: no queue
+    states any."""
     found = list(_bounds(queues[name], "guaranteed", resources))
     children = [_guaranteed(queues, below, resources, child) for child in below[name]]
     for at, amount in enumerate(found):
@@ -75,12 +80,13 @@ def _guaranteed(
 
 
 def _keeps(queue: Queue, resources: tuple[str, ...]) -> Amounts:
-    """R9: a queue keeps `guaranteed - lend`; without a lending limit it lends all."""
+    """R9: return the amounts that a queue keeps: `guaranteed - lend`. Without a lending limit the queue lends
+    everything."""
     pairs = zip(_bounds(queue, "guaranteed", resources), _bounds(queue, "lend", resources), strict=True)
     return tuple(max(0, (amount or 0) - lend) if lend is not None else 0 for amount, lend in pairs)
 
 
 def _counting(guarantees: list[Bounds], resources: int) -> list[int]:
-    """R15: those of which a child is guaranteed anything; if no child is, all."""
+    """R15: return the resources of which a child has a guarantee; if no child has any, all resources."""
     some = [at for at in range(resources) if any(each[at] for each in guarantees)]
     return some or list(range(resources))

@@ -1,4 +1,4 @@
-"""Which sets of victims are right (R17, R18, R19): every set is tried."""
+"""Find the right sets of victims (R17, R18, R19). Every set is tried."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Gangs = frozenset[str]
 
 
 def apply_victims(facts: Facts, victims: Victims) -> None:
-    """R24: tell the victims to stop. A job that is told to stop has no nomination and no open slot."""
+    """R24: preempt the victims. A preempted job has no nomination and no open slot."""
     for name, ordinals in victims.items():
         work = facts.works[name]
         is_whole = ordinals == work.kept().keys()
@@ -36,9 +36,10 @@ def apply_victims(facts: Facts, victims: Victims) -> None:
 
 
 class Search:
-    """The search for victims of one request. `held`: the reservation that the request has to respect. R15: with
-    `final-then-initial` it is by `final-share` if that finds victims (`final` is that search), else by
-    `initial-share`."""
+    """The search for victims of one request. `held`: the reservation that the request has to respect.
+
+    R15: with `final-then-initial` the search goes by `final-share` if that finds victims, else by `initial-share`.
+    `final`: the search by `final-share`."""
 
     def __init__(self, facts: Facts, request: Request, held: Reservation | None) -> None:
         self.facts, self.request, self.held, self.final = facts, request, held, self
@@ -67,8 +68,8 @@ class Search:
         return {name: frozenset(self.facts.works[name].kept()) for name in gangs}
 
     def is_enough(self, victims: Victims) -> bool:
-        """R17: return whether the request's minimum has nodes, quota allows it, and no reservation is delayed, with the
-        victims gone and terminating pods gone."""
+        """R17: return whether nodes and quota allow the request's minimum, and no reservation is delayed, after the
+        victims and all terminating pods are gone."""
         usage = self.usage
         for name, ordinals in victims.items():
             work = self.facts.works[name]
@@ -79,7 +80,7 @@ class Search:
         return may_take(self.facts, self.held, self.request, self.without_nominations(left, victims), victims)
 
     def without_nominations(self, left: Nodes, victims: Victims) -> Nodes:
-        """R24: the nominations of a job that goes whole go as well."""
+        """R24: return the free capacity without the nominations of jobs that are preempted whole."""
         for name, ordinals in victims.items():
             work = self.facts.works[name]
             if len(ordinals) == len(work.kept()):
@@ -87,7 +88,8 @@ class Search:
         return left
 
     def surplus_choices(self, gangs: Collection[str]) -> Iterator[Victims]:
-        """R18: yield every choice of surplus pods, the smallest first; on each node the highest ordinals."""
+        """R18: yield every choice of surplus pods, the smallest first. On each node, the highest ordinals are
+        chosen."""
         groups = []
         for work in self.shrinkable:
             if work.job.id not in gangs:
@@ -103,8 +105,9 @@ class Search:
                 yield victims
 
     def may_go(self, usage: Usage, left: Mapping[str, int], *, whole: bool) -> bool:
-        """R15, R18: return whether all may go in some order, each judged with the earlier ones of other queues gone.
-        `left`: job -> the number of its pods that go one by one; with `whole`, 1 for each gang."""
+        """R15, R18: return whether all these victims may be preempted in some order. Each is judged after the earlier
+        victims of other queues have left. `left`: job -> the number of its pods that are preempted one by one; with
+        `whole`, 1 for each gang."""
         for name in left:
             work = self.facts.works[name]
             loss, pods = (all_of(work), work.charged()) if whole else (work.asks, 1)
@@ -116,8 +119,8 @@ class Search:
         return not left
 
     def may_take_gangs(self, usage: Usage, gangs: Collection[str]) -> bool:
-        """R15, R16, R18: return whether the gangs may be taken in some order. `usage`: the charges before the first.
-        Gangs of the preemptor's own queue are not counted as gone."""
+        """R15, R16, R18: return whether the gangs may be preempted in some order. `usage`: the charges before the
+        first. Gangs of the preemptor's own queue stay in the charges."""
         works = [self.facts.works[name] for name in gangs]
         for queue in {work.queue for work in works}:
             mine = [work for work in works if work.queue == queue]
@@ -126,8 +129,8 @@ class Search:
         return self.may_go(usage, dict.fromkeys(gangs, 1), whole=True)
 
     def is_permitted(self, gangs: Gangs, surplus: Victims, *, strictly: bool) -> bool:
-        """R18: return whether the victims may be taken. Rights are judged before surplus goes. `strictly`: and also
-        once the surplus in the set is gone, so that only undisputed sets are demanded."""
+        """R18: return whether the victims may be preempted. Rights are judged before surplus pods leave. `strictly`:
+        rights must also hold after the surplus pods in the set have left, so that only undisputed sets are demanded."""
         usages = [self.usage, self.reduced(surplus), self.without_surplus()]
         verdicts = (self.may_take_gangs(usage, gangs) for usage in usages)
         if not (all(islice(verdicts, 2)) if strictly else any(verdicts)):
@@ -141,8 +144,8 @@ class Search:
         return usage
 
     def rests(self, gangs: Gangs, surplus: Victims, *, strictly: bool) -> bool:
-        """R20: return whether preemption comes to rest. `strictly`: no victim has a right against the preemptor; else:
-        no victim has a right that would be of use to it."""
+        """R20: return whether preemption comes to an end. `strictly`: no victim has a right against the preemptor.
+        Else: no victim has a right against the preemptor and would also fit in its place."""
         after = self.facts.copy()
         apply_victims(after, {**self.whole(gangs), **surplus})
         had, before = charges(self.facts), charges(after)
@@ -169,14 +172,14 @@ class Search:
         return allows(after, usage, victim, victim.minimum)
 
     def is_right(self, gangs: Gangs, surplus: Victims) -> bool:
-        """Return whether the set is undisputed: no pod goes only to satisfy R20."""
+        """Return whether the set is undisputed: the rules permit it strictly, and no surplus pod in it is needless."""
         is_permitted = self.is_enough({**self.whole(gangs), **surplus}) and (
             self.is_permitted(gangs, surplus, strictly=True) and self.rests(gangs, surplus, strictly=True)
         )
         return is_permitted and next(self.needless(gangs, surplus), None) is None
 
     def needless(self, gangs: Gangs, surplus: Victims) -> Iterator[tuple[str, int]]:
-        """R18: yield the surplus pods (job, ordinal) without which the request would fit as well."""
+        """R18: yield the surplus pods (job, ordinal) without which the set frees enough as well."""
         for name, pods in surplus.items():
             for ordinal in pods:
                 fewer = {**self.whole(gangs), **surplus, name: pods - {ordinal}}
@@ -184,7 +187,7 @@ class Search:
                     yield name, ordinal
 
     def answer(self, gangs: Gangs) -> Victims | None:
-        """Return surplus pods that together with these gangs are a right set; None if there are none."""
+        """Return surplus pods that form a right set together with these gangs; None if there are none."""
         everything = self.whole(gangs)
         for work in self.shrinkable:
             everything.setdefault(work.job.id, frozenset(work.kept()))
@@ -193,8 +196,7 @@ class Search:
         return next((choice for choice in self.surplus_choices(gangs) if self.is_right(gangs, choice)), None)
 
     def sets(self) -> Iterator[tuple[Gangs, Victims]]:
-        """R17, R18: yield the right sets of victims without which the request would not fit, the smallest numbers of
-        gangs first."""
+        """R17, R18: yield the right sets of victims, sorted by the number of gangs."""
         names = [work.job.id for work in self.gangs]
         for count in range(len(names) + 1):
             for gangs in map(frozenset, combinations(names, count)):
@@ -225,8 +227,8 @@ def may_grow_back(after: Facts, request: Request, victim: Work) -> bool:
 
 
 def faults(search: Search, victims: Victims) -> Iterator[tuple[str, str]]:
-    """Yield the rules that a set of victims breaks: R15 to R20. A set that `final-share` permits in one of the two ways
-    of R18 is right, also if the search does not demand it and goes on by `initial-share`."""
+    """Yield the rules that a set of victims breaks: R15 to R20. If `final-share` permits a set in one of the two ways
+    of R18, the set is right, although the search may not demand it and may go on by `initial-share`."""
     if search.final is not search and next(faults(search.final, victims), None) is None:
         return
     facts, works = search.facts, search.facts.works
@@ -260,7 +262,7 @@ def faults(search: Search, victims: Victims) -> Iterator[tuple[str, str]]:
 
 
 def _ordinals(work: Work, pods: frozenset[int]) -> Iterator[tuple[str, str]]:
-    """R18: on each node the highest ordinals first."""
+    """R18: check that on each node the pods with the highest ordinals are preempted first."""
     kept = work.kept()
     for ordinal in pods:
         if any(kept[each] == kept[ordinal] and each > ordinal for each in kept.keys() - pods):
@@ -268,7 +270,8 @@ def _ordinals(work: Work, pods: frozenset[int]) -> Iterator[tuple[str, str]]:
 
 
 def _needless(search: Search, gangs: Gangs, surplus: Victims) -> Iterator[tuple[str, str]]:
-    """R18: no job is a victim if the request would still fit with that job running; surplus goes before gangs."""
+    """R18: check that no job is a victim if the request would also fit with that job running. Surplus pods come before
+    gangs."""
     for name in gangs:
         if search.answer(gangs - {name}) is not None:
             yield "R18", f"{search.request.name} need not preempt {name} ({sorted(gangs)} go)"
@@ -277,7 +280,8 @@ def _needless(search: Search, gangs: Gangs, surplus: Victims) -> Iterator[tuple[
 
 
 def _dear(search: Search, gangs: Gangs, surplus: Victims) -> Iterator[tuple[str, str]]:
-    """R18, R19: other queues before the own one; no queue loses a gang while a richer one could; the least cost."""
+    """R18, R19: check the choice of the set. Victims in other queues come before those of the own queue. No queue loses
+    a gang while a richer queue could lose one. The cost is the lowest."""
     facts, queue = search.facts, search.request.work.queue
     works = facts.works
     own = {name for name in gangs if works[name].queue == queue}
@@ -308,8 +312,8 @@ def _dear(search: Search, gangs: Gangs, surplus: Victims) -> Iterator[tuple[str,
 def _unfair(
     search: Search, gangs: Gangs, surplus: Victims, least: Mapping[Gangs, Victims]
 ) -> Iterator[tuple[str, str]]:
-    """R19, fairest: no queue loses a gang while a queue that is richer at that moment could lose one instead (R15). The
-    surplus pods of both sets are gone at that moment, because they go first (R18)."""
+    """R19, fairest: check that no queue loses a gang while a queue that is richer at that moment could lose one instead
+    (R15). At that moment the surplus pods of both sets have left, because they are preempted first (R18)."""
     works = search.facts.works
     for name in gangs:
         for other, lost in least.items():
@@ -326,9 +330,9 @@ def _unfair(
 
 
 def cost(search: Search, gangs: Gangs, surplus: Victims) -> tuple[object, ...]:
-    """R19: the cost of a set: the highest priority, the number of gangs, the work lost, the capacity freed in vain, the
-    ages. Only the first two are compared where several resources are requested, where surplus goes as well, or where a
-    victim lost or gained pods."""
+    """R19: return the cost of a set: the highest priority, the number of gangs, the lost work, the needlessly freed
+    capacity, the ages. Only the first two are compared in three cases: the request names several resources, surplus
+    pods are preempted, or a victim has lost or gained pods."""
     facts = search.facts
     works = [facts.works[name] for name in gangs]
     known: tuple[object, ...] = (max(work.job.priority for work in works), len(works))

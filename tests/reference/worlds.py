@@ -1,5 +1,5 @@
-"""Small random worlds: a few nodes, a tree of queues, and jobs that come, run, are preempted and leave slowly. Each
-seed is one world; it plays through the real loop, and its trace can be played again."""
+"""Small random worlds: a few nodes, a tree of queues, and jobs that are submitted, run, are preempted and terminate
+slowly. Each seed is one world. It plays through the real loop, and its trace can be played again."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ CPU, GIB = 1000, 2**30
 
 @dataclass
 class World:
-    """A world in play. `later`: events that will happen, each with its time. Once it is quiet (`is_busy` is False) the
-    next cycle comes with the next of them, or when the plan asks for it (`wake_s`)."""
+    """A world during a play. `later`: future events with their times. `is_busy`: False once no event comes from
+    outside. From then on the next cycle runs at the time of the next event, or when the plan requests it (`wake_s`)."""
 
     seed: int
     random: Random = field(init=False)
@@ -97,18 +97,18 @@ class World:
         return Node(name=name, allocatable=tuple(sorted(has.items())))
 
     def tree(self) -> list[Queue]:
-        """One to five queues in a tree; guarantees fit into those above."""
+        """Return one to five queues in a tree. The guarantees of children fit into those of their parents."""
         random = self.random
         names = [f"q{number}" for number in range(random.choice([1, 2, 2, 3, 4]))]
         parents: dict[str, str] = {}
-        if self.seed >= THREE:  # most queues compete below the first
+        if self.seed >= THREE:  # most queues are below the first and compete there
             names = [f"q{number}" for number in range(random.choice([3, 4, 5]))]
         for at, name in enumerate(names):
             parents[name] = random.choice(["", "", *names[:at]]) if random.random() < 0.6 else ""
             if self.seed >= THREE and at:
                 parents[name] = random.choice(["q0", "q0", "q0", names[at - 1]])
         guaranteed = {name: random.choice([None, None, 1, 2, 3, 4]) for name in names}
-        for name in names:  # an inner queue is guaranteed at least what its children are
+        for name in names:  # the guarantee of an inner queue is at least the sum of its children's
             if guaranteed[name] is not None and name in parents.values():
                 below = [each for each in names if name in self.above(parents, each)]
                 guaranteed[name] = (guaranteed[name] or 0) + sum(guaranteed[each] or 0 for each in below)
@@ -124,7 +124,8 @@ class World:
         return replace(queue, order=order, priority=random.choice([0, 0, 1, 2]), fenced=random.random() < 0.2)
 
     def with_memory(self, queues: list[Queue]) -> Iterator[Queue]:
-        """Yield the queues, the last first, some with a guarantee, a limit, or a lending limit of memory as well."""
+        """Yield the queues, the last first. Some of them get a guarantee, a limit, or a lending limit of memory as
+        well."""
         random, due = self.random, dict[str, int]()
         for queue in reversed(queues):
             below = sum(due[each.name] for each in queues if each.parent == queue.name)
@@ -223,7 +224,7 @@ class World:
         return job
 
     def adopted(self, left: dict[str, dict[str, int]]) -> Adopted | None:
-        """Return a job that runs already, if nodes have capacity for it."""
+        """Return a job that already runs, if nodes have capacity for it."""
         job = self.job()
         asks, placements, role = dict(job.roles[0].shape.requests), list[Placement](), job.roles[0]
         for ordinal in range(role.count):
@@ -247,7 +248,7 @@ class World:
     # What happens
 
     def apply(self, plan: Plan) -> None:
-        """Answer a plan: pods start at once or later, and terminate when their time is over."""
+        """Carry out a plan: pods start at once or later, and preempted pods terminate after a while."""
         self.wake_s = float("inf") if plan.wake_s is None else plan.wake_s
         for action in plan.actions:
             match action:
@@ -270,7 +271,7 @@ class World:
                     pass
 
     def turn(self, cluster: Cluster) -> Turn:
-        """Return the next cycle's events."""
+        """Return the events before the next cycle, and the time of the cycle."""
         random = self.random
         if self.is_busy:
             self.now_s += random.choice([0.0, 1.0, 5.0, 15.0])
@@ -283,7 +284,7 @@ class World:
         return Turn(events + (self.surprises(cluster) if self.is_busy else []), self.now_s)
 
     def is_sensible(self, cluster: Cluster, event: Event) -> bool:
-        """Return whether an answer still says something true about the job."""
+        """Return whether a delayed event is still true for the job."""
         match event:
             case Started(job) | Refused(job) | Released(job):
                 return job in cluster.jobs
@@ -298,7 +299,7 @@ class World:
         return True
 
     def lost_pods(self, cluster: Cluster, node: str) -> list[Event]:
-        """Return what happens at once to the pods of a lost node; now and then they are found lost only later."""
+        """Return the events about the pods of a lost node. Sometimes these events come only later."""
         events = list[Event]()
         for name, record in cluster.jobs.items():
             slots = tuple(slot for slot, on in record.placements.items() if on == node)
