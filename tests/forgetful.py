@@ -1,4 +1,4 @@
-"""Decide on a state without memory: results about placement classes, request classes and searches are forgotten, and
+"""Decide on a state without memory. Results about placement classes, request classes and searches are removed, and the
 usage of nodes is counted again. Only facts are left: the pending jobs with their times, the order of searches for
 victims, and failed searches within a budget, with their reasons."""
 
@@ -18,7 +18,7 @@ from phalanx.state.pending.request_class import Blocker
 
 @contextmanager
 def forgotten(cluster: Cluster) -> Iterator[None]:
-    """For a moment the state remembers nothing."""
+    """Remove the remembered results from the state, and restore them at the end of the `with` block."""
     pending, foreseen = cluster.pending, cluster.ends.foreseen
     charged, subjects, changed = (
         dict(cluster.tree.charged),
@@ -55,8 +55,9 @@ def without_findings(cluster: Cluster) -> Pending:
 
 
 def decisions(plan: Plan) -> list[Action]:
-    """All that is decided, besides who is told what, and which of several nodes and devices that are equally good is
-    taken: that depends on the order in which they were filled, and so does which group of a gang is placed first."""
+    """Return all decisions without names of nodes and devices, and without reasons. The choice among equally good nodes
+    and devices is left out, because it depends on the order in which they were filled. The same order decides which
+    group of a gang is placed first."""
     return [nameless(action) for action in plan.actions if not isinstance(action, Wait)]
 
 
@@ -69,8 +70,8 @@ def nameless(action: Action) -> Action:
 
 
 def is_searched(gang: Gang) -> bool:
-    """Whether a place for it is searched within a budget (`core.placement.gang`): not every place is found, so it is
-    not tried again before a node gains something that one of its pods could use."""
+    """Return whether the search for a placement of the gang has a budget (`core.placement.gang`). This search may miss
+    a placement. So it is not repeated before a node gains amounts that one of the gang's pods could use."""
     return len(gang.roles) > 1 or gang.tree is not None
 
 

@@ -1,7 +1,7 @@
-"""What must be true of the state after every fold, as code. Tests and the simulation call it each time.
+"""Invariants of the cluster state after every fold, as code. Tests and the simulation check them after each fold.
 
-Everything is counted anew from the job records, in one pass of plain additions each, and explained only where it
-differs.
+Everything is counted again from the job records, each value in one pass of plain additions. An explanation is computed
+only for a value that differs.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from phalanx.state.queues.quota import Charge, Key, QueueUsage
 from phalanx.state.queues.tree import QueueTree
 from tests.recount import index_errors, related_truly, residents_truly
 
-TREES = 4  # queue trees that are built again and kept for the next check
+TREES = 4  # the number of queue trees that are kept for later checks
 
 
 class InvariantViolation(AssertionError):
-    """The state contradicts itself, or a decision broke an invariant: a defect."""
+    """The state contradicts itself, or a decision broke an invariant. Both are defects."""
 
 
 def check_invariants(cluster: Cluster) -> None:
-    """Raises `InvariantViolation` with everything that is wrong."""
+    """Raise `InvariantViolation` with all contradictions."""
     held = {job: charging.used_resources(record) for job, record in cluster.jobs.items()}
     wrong = [
         *cluster.breaches,
@@ -66,8 +66,8 @@ def rows_are_true(cluster: Cluster) -> Iterator[str]:
 
 
 def columns_add_up(cluster: Cluster) -> Iterator[str]:
-    """Yield where allocatable is not what the nodes say, or free is not that less what records and foreign
-    pods hold."""
+    """Yield columns with other allocatable amounts than the nodes, and columns with other free amounts than the nodes
+    have without records and foreign pods."""
     columns = cluster.columns
     said = [dict(node.allocatable) if node else {} for node in columns.nodes]
     charges = [0] * len(said)
@@ -96,7 +96,7 @@ def columns_add_up(cluster: Cluster) -> Iterator[str]:
 
 
 def layout_is_true(cluster: Cluster) -> Iterator[str]:
-    """What the book keeps of the last decision's layout becomes, brought up to date, what one made anew is."""
+    """Yield the differences between the stored packing order of nodes, after it is updated, and a new one."""
     columns, kept = cluster.columns, cluster.columns.packing_order
     if kept is None:
         return
@@ -120,7 +120,7 @@ def holdings(cluster: Cluster) -> Iterator[tuple[str, Amounts]]:
 
 
 def jobs_are_whole(cluster: Cluster) -> Iterator[str]:
-    """Yield where a record contradicts its gang, or the indexes of jobs."""
+    """Yield records that contradict their gang, or the indexes of jobs."""
     for job, record in cluster.jobs.items():
         if record.gang.roles != record.job.roles:
             yield f"{job} has other roles than its gang"
@@ -179,7 +179,7 @@ def holders_are_true(cluster: Cluster, held: Mapping[str, Mapping[str, Amount]])
 
 
 def tree_adds_up(cluster: Cluster) -> Iterator[str]:
-    """Yield where a queue's account is not what building the tree anew and charging every record comes to."""
+    """Yield queues whose account differs from that of a new tree to which every record is charged."""
     tree, charges = cluster.tree, list[Charge]()
     if tree.stale or tree.pool_stale:
         yield "the queue tree is not up to date"
@@ -227,7 +227,7 @@ def alike(one: Mapping[Key, Amount] | Mapping[str, Amount], other: Mapping[Key, 
 
 
 def tallied(account: QueueUsage) -> list[object]:
-    """Yield the usage of each user, each group and each job."""
+    """Return the usage of each user, each group and each job."""
     return [
         (name, each.running, {key: used for key, used in each.used.items() if used})
         for tallies in (account.users, account.groups, account.jobs)
@@ -236,8 +236,8 @@ def tallied(account: QueueUsage) -> list[object]:
 
 
 def pool_of(cluster: Cluster) -> dict[Key, int]:
-    """Return what all nodes have, and all nodes that may be requested, by flavor and resource: each node's amounts,
-    added one by one."""
+    """Return the sum of the amounts of all nodes, and of all nodes that may be requested, by flavor and resource. Each
+    node is added on its own."""
     flavors = [(flavor.name, set(flavor.labels)) for flavor in cluster.flavors.values()]
     pool: dict[Key, int] = {}
     groups = cluster.columns.groups.known.values()
@@ -271,8 +271,8 @@ _TREES: list[tuple[tuple[Queue, ...], tuple[str, ...], QueueTree]] = []
 
 
 def tree_of(queues: tuple[Queue, ...], flavors: tuple[str, ...]) -> QueueTree:
-    """Return an empty tree of these queues. The last few are kept; comparing queues costs less than hashing them, for
-    mostly they are the same objects."""
+    """Return an empty tree of these queues. The last few trees are kept. Comparing queues costs less than hashing them,
+    because most of them are the same objects."""
     for of, named, tree in _TREES:
         if of == queues and named == flavors:
             return tree
@@ -284,7 +284,8 @@ def tree_of(queues: tuple[Queue, ...], flavors: tuple[str, ...]) -> QueueTree:
 
 
 def pending_is_true(cluster: Cluster) -> Iterator[str]:
-    """Every request is fresh, resting, in one request class, or parked; and nothing else is."""
+    """Check that no request is in two places: new, waiting until a time, or in a request class. Only requests of queued
+    jobs and of open slots are in these places, and only these requests may lack a reported reason."""
     pending = cluster.pending
     requests = set(pending.fresh) | {item for item in pending.timers if isinstance(item, Request)}
     for key, request_class in pending.request_classes.items():
@@ -302,7 +303,7 @@ def pending_is_true(cluster: Cluster) -> Iterator[str]:
 
 
 def columns_are_true(cluster: Cluster) -> Iterator[str]:
-    """The columns of request classes and classes say what their lines and gangs do."""
+    """Check that the columns of request classes and placement classes equal the data of their queues and gangs."""
     pending, used = cluster.pending, Counter[int]()
     columns = pending.columns
     live = {request_class.number: request_class for request_class in pending.request_classes.values()}
@@ -332,7 +333,8 @@ def columns_are_true(cluster: Cluster) -> Iterator[str]:
 
 
 def room_is_true(cluster: Cluster) -> Iterator[str]:
-    """Check that incremental counts equal the actual ones, if nothing has changed since."""
+    """Check that incremental counts of pods equal the actual counts. The check is left out if nodes have changed since
+    the count."""
     known, columns = cluster.pending.capacity, cluster.columns
     if known.counted_at != (columns.described, len(columns.free)) or columns.recharged:
         return
@@ -345,7 +347,7 @@ def room_is_true(cluster: Cluster) -> Iterator[str]:
 
 
 def usage_errors(cluster: Cluster, held: Mapping[str, Mapping[str, Amount]]) -> Iterator[str]:
-    """Yield where usage does not have what the records hold (`held`, by job)."""
+    """Check the usage that is recorded for each user. `held`: job -> the amounts that its record holds."""
     of_users: dict[tuple[str, str], dict[str, Amount]] = {}
     jobs: dict[tuple[str, str], int] = {}
     for name, record in cluster.jobs.items():

@@ -20,7 +20,7 @@ from phalanx.state.running import RunningPods
 
 
 def index_errors(cluster: Cluster) -> Iterator[str]:
-    """Yield where the indexes are not what the pods say."""
+    """Yield the differences between the indexes and the pods."""
     columns = cluster.columns
     for record in cluster.jobs.values():
         if record.devices and (strays := record.devices.keys() - record.placements.keys() - record.nominated.keys()):
@@ -40,7 +40,7 @@ def index_errors(cluster: Cluster) -> Iterator[str]:
 
 
 def devices_anew(cluster: Cluster) -> DeviceTable:
-    """Return a device table with the same nodes, and every pod put on its devices again."""
+    """Return a device table with the same nodes, on which every pod is charged to its devices again."""
     columns = cluster.columns
     devices = DeviceTable(columns.capacity)
     for row, node in enumerate(columns.nodes):
@@ -58,7 +58,7 @@ def devices_anew(cluster: Cluster) -> DeviceTable:
 
 
 def peers_anew(cluster: Cluster) -> PodIndex:
-    """With every pod of ours and of others met again."""
+    """Return a pod index to which all pods of jobs and all foreign pods are added again."""
     peers, row_of = PodIndex(), cluster.columns.row_of
     for pod, (kind, ports) in cluster.foreign_identity.items():
         add_pod(peers, row_of[cluster.foreign[pod][0]], kind, ports)
@@ -72,7 +72,7 @@ def peers_anew(cluster: Cluster) -> PodIndex:
 
 
 def add_pod(peers: PodIndex, row: int, kind: AffinityClass | None, ports: tuple[HostPort, ...]) -> None:
-    """Enter a pod in the index."""
+    """Add a pod to the index."""
     if kind is not None:
         peers.add(kind, row)
     if ports:
@@ -80,8 +80,8 @@ def add_pod(peers: PodIndex, row: int, kind: AffinityClass | None, ports: tuple[
 
 
 def of_devices(devices: DeviceTable, row: int) -> object:
-    """Return what is left of the row's devices, by name; what is held in its zones; which counts lack shared
-    devices."""
+    """Return three values for the row: the free part of each device, by name; the usage of each NUMA zone; the number
+    of shared devices, by resource."""
     listed = devices.listed.get(row, ())
     milli, memory = (table[row].tolist() if listed else [] for table in (devices.milli, devices.memory))
     left = {device.name: (milli[at], memory[at]) for at, device in enumerate(listed)}
@@ -95,8 +95,9 @@ def of_devices(devices: DeviceTable, row: int) -> object:
 
 
 def related_truly(cluster: Cluster) -> Iterator[str]:
-    """Who waits for whom, and how many of an array are active, is what the jobs say. One that is to be looked at anew
-    keeps the turn that it has until then, or has none yet."""
+    """Yield the differences between the stored waits of jobs and those that follow from the jobs: dependencies,
+    singletons, and the active jobs of arrays. A request that must be received again keeps its array slot until then, if
+    it has one."""
     noted, anew = cluster.dependencies, JobDependencies()
     for record in cluster.jobs.values():
         anew.enter(record.job)
@@ -115,7 +116,7 @@ def related_truly(cluster: Cluster) -> Iterator[str]:
 
 
 def residents_truly(cluster: Cluster) -> Iterator[str]:
-    """The columns of who runs where become, brought up to date, what columns made anew are."""
+    """Yield a difference if the updated columns of running pods are not equal to new columns."""
     if (known := cluster.running_pods) is None:
         return
     kept = of_residents(residency.residents(cluster))
@@ -127,7 +128,7 @@ def residents_truly(cluster: Cluster) -> Iterator[str]:
 
 
 def of_residents(residents: RunningPods) -> object:
-    """By job: what decides whether it may be asked, and its entries, in any order."""
+    """Return, by job, the values that decide whether it may be a victim, and its entries in sorted order."""
     about = ("priority", "preemptible", "started_s", "submitted_s", "checkpoint_s")
     entry = {name: residents.entry(name).tolist() for name in ("role", "row", "leaving", "pods", "spare")}
     return {
@@ -141,7 +142,8 @@ def of_residents(residents: RunningPods) -> object:
 
 
 def has_turn(cluster: Cluster, record: JobRecord) -> bool:
-    """Of its array: it has started, is promised room, or stands in a line and may start some day."""
+    """Return whether the job occupies a slot of its array: it has started, is nominated, or is in a request class and
+    may start some day."""
     if record.phase is not Phase.QUEUED or record.nominated:
         return True
     return Request(record.job.id) in cluster.pending.request_class_of and contends(record)

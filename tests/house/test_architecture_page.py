@@ -1,4 +1,5 @@
-"""docs/guide/architecture.md shows the packages as they are: what it names exists, and it leaves nothing out."""
+"""The page docs/guide/architecture.md shows the packages as they are: every name on it exists, and no package is
+missing."""
 
 from __future__ import annotations
 

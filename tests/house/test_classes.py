@@ -13,8 +13,8 @@ import pytest
 from .test_structure import SOURCES, module, where
 
 METHODS, ATTRIBUTES = 20, 15
-RECORD = 11  # classes of fewer methods are records
-MANY_METHODS, MANY_ATTRIBUTES = 13, 20  # classes that have more
+RECORD = 11  # a class with fewer methods is a record
+MANY_METHODS, MANY_ATTRIBUTES = 13, 20  # classes with more methods or attributes are counted
 
 
 @dataclass(frozen=True)

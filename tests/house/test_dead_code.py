@@ -1,4 +1,4 @@
-"""Every function, method and class is named somewhere else than where it is defined: nothing is left over."""
+"""Every function, method and class is used somewhere, so that no dead code is left."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from .test_structure import ROOT, SOURCE, SOURCES
 
 WORD = re.compile(r"\w+")
 DEFINED = re.compile(r"^ *(?:async def|def|class) (\w+)")
-# Called by a library, by its name: Python itself, notebooks, transports of asyncio, parsers of httptools.
+# A library calls these functions by name: Python itself, notebooks, transports of asyncio, parsers of httptools.
 CALLED = re.compile(
     r"__\w+__|_repr_html_|on_\w+|connection_(lost|made)|data_received|eof_received|(pause|resume)_writing"
 )
 HANDS_ON = re.compile(
     r" *@(?!property|staticmethod|dataclass)"
-)  # a decorator that may give a function to somebody else
+)  # a decorator that may pass the function on to a registry or a library
 
 
 def test_what_is_defined_is_used() -> None:

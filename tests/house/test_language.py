@@ -1,5 +1,5 @@
-"""A docstring's first sentence has a term as its subject, or says what to "Return": no pronoun without its noun. The
-exceptions that a docstring names exist."""
+"""The first sentence of a docstring has a term as its subject, or opens with a verb like "Return". It does not open
+with a pronoun. The exceptions that a docstring names exist."""
 
 from __future__ import annotations
 

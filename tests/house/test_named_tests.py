@@ -1,8 +1,8 @@
-"""A reader finds the test of a module by its name: how many modules have no such test may only fall.
+"""A reader finds the test of a module by its name. The number of modules without such a test may only fall.
 
 The test of `package/folder/module.py` is a file `test_module.py`, `test_module_<subject>.py` or `test_folder_module.py`
 in `tests/package`. If several modules of the package have the same name, the path of the test also names the module's
-folder. Modules of fewer than 60 lines are tested where they are used."""
+folder. A module of fewer than 60 lines needs no test of its own, because tests of other modules use it."""
 
 from __future__ import annotations
 

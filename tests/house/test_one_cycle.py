@@ -1,9 +1,10 @@
-"""One cycle can be read in an hour: what `decide` runs for one job, and the lines of its rooms, have ceilings.
+"""One cycle can be read in an hour. The calls of `decide` for one job have ceilings, and so have the lines of its
+parts.
 
-A reader who follows one job through `decide` meets every function that it calls, opens every module once, and moves to
-another module at every call or return across a border. The aims are those of the design: 100 calls, 20 modules and 130
-moves for a job that starts at once, 120 calls for one that waits, and 1,000 moves from the moment when the scheduler
-sees a Job until its four pods are bound. Comprehensions count as part of their function."""
+A reader who follows one job through `decide` reads every function that is called, and opens every module once. A move
+is a call or a return that leads to another module. The aims are those of the design. A job that starts at once takes
+100 calls, 20 modules and 130 moves. A job that waits takes 120 calls. From the moment when the scheduler sees a Job
+until its four pods are bound, there are 1,000 moves. Comprehensions count as part of their function."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ from .test_structure import SOURCE
 
 @dataclass
 class Walk:
-    """The way of a reader through the calls of one cycle."""
+    """The calls of one cycle, in the order in which a reader would follow them."""
 
     calls: int = 0
     moves: int = 0
@@ -55,7 +56,7 @@ class Walk:
 
 @contextmanager
 def followed(walk: Walk) -> Iterator[None]:
-    """Let the walk see all calls of this thread."""
+    """Record all calls of this thread in the walk."""
     watched_before = sys.getprofile()
     sys.setprofile(walk.see)
     try:
@@ -65,7 +66,8 @@ def followed(walk: Walk) -> Iterator[None]:
 
 
 def walked(pods: int) -> tuple[tuple[int, int, int], Plan]:
-    """Decide about one new job of so many pods, while half of two nodes is taken by a job of before."""
+    """Decide about one new job of `pods` pods, while an earlier job uses half of each of two nodes. Return the figures
+    of the walk, and the plan."""
     nodes = [node(f"n{number}", gpu=4) for number in range(2)]
     book, walk, policy = cluster(*nodes, job("before", role(count=4, gpu=1))), Walk(), Policy()
     fold_plan(book, decide(book, policy, 0.0))
@@ -76,7 +78,7 @@ def walked(pods: int) -> tuple[tuple[int, int, int], Plan]:
 
 
 async def bound(walk: Walk) -> None:
-    """Bind the four pods of a Job that appears in a running cluster: watch, decide, write, watch again."""
+    """Bind the four pods of a Job that appears in a running cluster: watch, decide, write, and watch again."""
     scene = stage.Stage(nodes=[double.node("n1", 8)])
     async with scene.scheduler():
         scene.put(double.job("before", 1))
@@ -89,14 +91,14 @@ async def bound(walk: Walk) -> None:
                 await scene.turn()
 
 
-# What is decided -> (pods asked for, ceilings of calls, modules, moves). Ceilings only fall.
+# The decision -> (requested pods, the action in the plan, ceilings of calls, modules and moves). Ceilings only fall.
 CEILINGS = {
     "starts at once": (2, Start, (96, 22, 129)),
     "waits": (7, Wait, (120, 25, 147)),
 }
 ROOMS = ("core/cycle", "core/order", "state/pending")
-MOVES_OF_A_GANG = 1_000  # from seen to bound
-LINES = 3_137  # code lines of these rooms; the aim is 2,365, 60 % of what they were in November 2026
+MOVES_OF_A_GANG = 1_000  # from the first watch event to the last binding
+LINES = 3_137  # code lines of these parts; the aim is 2,365, which is 60 % of the lines in November 2026
 
 
 @pytest.mark.parametrize("case", CEILINGS)
@@ -110,7 +112,7 @@ def test_one_job_is_followed_in_few_steps(case: str) -> None:
 
 
 def test_a_gang_is_followed_from_seen_to_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stage, "check_invariants", lambda cluster: [])  # these calls are no part of the way
+    monkeypatch.setattr(stage, "check_invariants", lambda cluster: [])  # these calls are not part of the cycle
     walk = Walk()
     clockwork.run(bound(walk))
     assert 0.95 * MOVES_OF_A_GANG < walk.moves <= MOVES_OF_A_GANG, f"{walk.figures()}"

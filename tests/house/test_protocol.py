@@ -1,4 +1,4 @@
-"""The twenty points of the protocol, and what else is owed (docs/guide/protocol.md): each has tests."""
+"""Each of the twenty points of the protocol, and each further duty, has tests (docs/guide/protocol.md)."""
 
 from __future__ import annotations
 

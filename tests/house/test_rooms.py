@@ -22,7 +22,7 @@ PACKAGES = (
     "core",
     "report",
     "kube",
-)  # all rules; for the next ones the order only:
+)  # packages to which all rules apply; to the next ones only the rule about the order applies
 LISTED = (*PACKAGES, "client", "dialects", "embedded", "extensions", "simulator", "slurm", "ledger", "dashboard", "cli")
 ROOMS, FAN_OUT, OWN_TERMS = 9, 15, 14
 
@@ -39,11 +39,11 @@ ARROWS: dict[str, set[str]] = {
     "decide": {"cycle", "fold"},
 }
 
-# What does not hold yet, with the reason. Nothing is added, and what holds is taken off.
+# Exceptions that are not mended yet, with the reason. Exceptions are removed from these tables, never added.
 NOT_YET_FEW_ROOMS: dict[str, str] = {}
 NOT_YET_LISTED: dict[str, str] = {}
 NOT_YET_ONE_WAY: dict[tuple[str, str], str] = {}
-FAN_OUT_ELSEWHERE = 16  # outside of `PACKAGES`
+FAN_OUT_ELSEWHERE = 16  # the bound for packages that are not in `PACKAGES`
 
 
 def dotted(path: Path) -> str:
@@ -59,7 +59,7 @@ FOLDERS = sorted({MODULES[name].parent for name in ALL})
 
 @cache
 def imported(name: str) -> frozenset[str]:
-    """The modules of ours that a module imports."""
+    """Return the modules of Phalanx that a module imports."""
     found = set()
     for _, full in module(MODULES[name]).imports:
         parts = full.split(".")
@@ -75,7 +75,8 @@ def rooms_of(folder: Path) -> list[str]:
 
 
 def listed(folder: Path) -> list[str]:
-    """The rooms as the folder's `__init__` lists them: a row each (a folder may have a slash), or in backticks."""
+    """Return the parts that the folder's `__init__` lists: in rows of a table (a folder may have a slash), or in
+    backticks."""
     text = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
     rows = re.findall(r"^ *(\w+)/? {2,}\S", text, re.MULTILINE)
     return rows or [name for name in re.findall(r"`(\w+)`", text) if name in rooms_of(folder)]

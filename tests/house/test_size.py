@@ -1,5 +1,5 @@
-"""Each package of the scheduling core has a ceiling of code lines: docs/decisions/0045-size.md says why. So has the
-reference of the rules: docs/decisions/0076-the-reference.md."""
+"""Each package of the scheduling core has a ceiling of code lines (docs/decisions/0045-size.md gives the reason). The
+reference of the rules has a ceiling too (docs/decisions/0076-the-reference.md)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""The structure of the code base, as a test. Each failure says what to do instead.
+"""The structure of the code base, as a test. Each failure states what to do instead.
 
-The import table and the sizes are those of the design: data flows one way, and a file can be read in one sitting.
+The import table and the sizes are those of the design: data flows in one direction, and a file can be read in one
+sitting.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "phalanx"
 
 LEAVES = ("errors", "fair_tree", "lazy", "rpc")
-# package -> the packages of Phalanx that it may import. All may import the leaves.
+# package -> the packages of Phalanx that it may import. Every package may also import the leaves.
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "fair_tree": set(),
@@ -27,27 +28,29 @@ ALLOWED: dict[str, set[str]] = {
     "core": {"model", "state"},
     "scaling": {"model", "state", "core"},
     "report": {"model", "state", "core"},
-    "dialects": {"model", "client"},  # of client only its quantities
+    "dialects": {"model", "client"},  # from `client` only the module of quantities
     "client": set(),
     "kube": {"model", "client", "dialects"},
     "simulator": {"model", "state"},
-    "providers": {"model", "client", "simulator"},  # of the simulator only how a provider may fail
-    "clusters": {"model", "client", "dialects", "kube"},  # of kube how nodes and Jobs are read
+    "providers": {"model", "client", "simulator"},  # from `simulator` only the failures of a provider
+    "clusters": {"model", "client", "dialects", "kube"},  # from `kube` the modules that read nodes and Jobs
     "ledger": {"model"},
     "embedded": {"client"},
-    "extensions": {"client", "kube", "metrics", "embedded"},  # of embedded discovery, and how policies are evaluated
-    "metrics": {"model", "state", "client"},  # of client its counts; a world around the world counts what happens
+    # from `embedded` discovery, and the evaluation of policies
+    "extensions": {"client", "kube", "metrics", "embedded"},
+    # from `client` its counters; an applier that counts events wraps the other one
+    "metrics": {"model", "state", "client"},
     "loop": {"model", "state", "core", "scaling"},
     "dashboard": set(),
     "demo": {"client"},
-    "slurm": {"client"},  # of client only what takes no time to import: kubeconfigs and quantities
+    "slurm": {"client"},  # from `client` only modules that import fast: kubeconfigs and quantities
     "cli": {"*"},
     "api": {"*"},
-    "__init__": {"api"},  # `import phalanx` offers its calls, and imports them when they are asked for
+    "__init__": {"api"},  # `import phalanx` offers the calls of `api`, and imports them at their first use
 }
-# What does not hold yet: file -> the reason. Taken off this list when it does; nothing is added.
+# Exceptions: file -> the reason. A file is removed when its fault is mended; no file is added.
 NOT_YET: dict[str, str] = {}
-# Parts of embedded/ talk to each other through the API only, as on a real cluster.
+# Parts of embedded/ communicate through the API only, as on a real cluster.
 EMBEDDED_SIBLINGS = {"apiserver", "controllers", "node"}
 OUTSIDE_WORLD = {
     *("time", "random", "os", "asyncio", "logging", "threading", "socket", "subprocess", "pathlib", "io"),
@@ -67,11 +70,14 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Module:
-    """What is asked of a file. Its tree is not kept: with all of them in memory everything else is slow.
+    """The properties of a file that the tests need. The syntax tree is not kept, because with all trees in memory
+    everything else is slow.
 
-    `imports`: (line, dotted name), relative ones resolved. `functions`: (line, name, lines). `defined`: names at the
-    module's top, also those that are imported to be offered (`import X as X`). `docstrings`: (line, text) of functions
-    and classes. `classes`: (name, number of methods, attributes)."""
+    `imports`: (line, dotted name), relative imports resolved.
+    `functions`: (line, name, lines).
+    `defined`: the names at the top of the module, including names that it imports to export them (`import X as X`).
+    `docstrings`: (line, text) of functions and classes.
+    `classes`: (name, number of methods, attributes)."""
 
     code_lines: int
     imports: tuple[tuple[int, str], ...]
@@ -135,7 +141,7 @@ def names_at_the_top(tree: ast.Module) -> Iterator[str]:
 
 
 def statements(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """All of them, however deep; no expressions."""
+    """Yield all statements at every depth, without expressions."""
     for node in body:
         yield node
         for part in ("body", "orelse", "finalbody", "handlers", "cases"):
@@ -165,7 +171,7 @@ def imports(found: Iterable[ast.AST], path: Path) -> Iterator[tuple[int, str]]:
 
 
 def code_lines(text: str, found: Iterable[ast.AST]) -> int:
-    """Lines that are neither blank, comment nor docstring."""
+    """Return the number of lines that are neither blank nor a comment nor part of a docstring."""
     dropped: set[int] = set()
     for node in found:
         if (
@@ -210,7 +216,7 @@ def wrong_imports(path: Path) -> Iterator[str]:
 
 
 def test_a_name_is_imported_from_the_module_that_defines_it() -> None:
-    """mypy does not hold this (`no_implicit_reexport`), because tests replace names where they are used."""
+    """mypy does not check this (`no_implicit_reexport`), because tests replace names where they are used."""
     defined = {".".join(path.relative_to(SOURCE.parent).with_suffix("").parts): module(path) for path in SOURCES}
     defined |= {name.removesuffix(".__init__"): found for name, found in defined.items()}
     wrong = []
@@ -265,14 +271,15 @@ def test_an_exception_to_a_rule_has_its_reason_beside_it() -> None:
     assert not wrong, "say why behind it, on the same line, or do without:\n" + "\n".join(wrong)
 
 
-# This file has examples of it.
+# Files that contain examples of silenced checks.
 EXAMPLES_OF_SILENCE = {"tests/house/test_structure.py"}
 SILENCED = re.compile(r"# ?(?:noqa\b(?:: ?[A-Z]+\d+(?:, ?[A-Z]+\d+)*)?|type: ignore\b(?:\[[\w, -]*\])?)")
 CATCHES_ALL = re.compile(r"^( *)except (?:Base)?Exception\b[^#]*:$")
 
 
 def unreasoned(text: str, place: str) -> Iterator[str]:
-    """A check that is silenced, or a catch of everything that does not pass it on, without words behind it."""
+    """Yield lines that silence a check without a reason, and lines that catch every exception, give no reason, and do
+    not raise the exception again."""
     lines = text.splitlines()
     for at, line in enumerate(lines):
         if silenced := SILENCED.search(line):
@@ -283,7 +290,7 @@ def unreasoned(text: str, place: str) -> Iterator[str]:
 
 
 def passed_on(lines: list[str], indent: str) -> bool:
-    """The handler that is indented so ends with `raise`."""
+    """Return whether the handler with this indentation ends with `raise`."""
     body = []
     for line in lines:
         if line.strip() and not line.startswith(indent + " "):
@@ -314,7 +321,7 @@ def strip_docstrings(path: Path) -> str:
 
 
 def test_the_project_speaks_of_itself_alone() -> None:
-    """No machine's path and no registry's host stands in the tree."""
+    """No path of a machine and no host of a registry is in the tree."""
     bad = re.compile(re.escape(f"{ROOT}/") + "|index" + "-url|find" + "-links")
     wrong = []
     for path in [*ROOT.glob("*"), *SOURCES, *TESTS, *SCRIPTS, *(ROOT / "docs").rglob("*.md")]:
