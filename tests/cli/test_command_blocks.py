@@ -75,7 +75,7 @@ def blocks(page: Path) -> Iterator[Block]:
 
 
 def _typed(lines: list[str], fence: str | None) -> str:
-    """Return what a user types: in a console that is what follows the prompt."""
+    """Return the commands that a user types. In a console block, each command follows a prompt."""
     if fence != "console":
         return "\n".join(lines)
     typed = [at for at, line in enumerate(lines) if line.startswith("$ ") or (at and lines[at - 1].endswith("\\"))]
@@ -148,7 +148,7 @@ def test_the_examples_of_each_help_are_read(command: str) -> None:
 def _error(words: list[str]) -> str:
     try:
         parse(words)
-    except Exception as error:  # whatever it raises is what the user would see
+    except Exception as error:  # the user would see this error
         if isinstance(error, PhalanxError) and "on this machine" in str(error):  # the option was read
             return ""
         return f"{type(error).__name__}: {error}"
@@ -169,7 +169,8 @@ RUN = [block for block in BLOCKS if not block.reason]
 
 @pytest.mark.long
 def test_blocks_run_as_they_are_documented(tmp_path: Path) -> None:
-    """One cluster for all of them. The home directory has it where `phalanx up` keeps it by default."""
+    """Run the blocks of all pages on one cluster. The cluster is in the home directory, where `phalanx up` keeps it by
+    default."""
     assert {block.page for block in RUN} >= {"README.md", "command-line.md"}
     with started(tmp_path / ".phalanx", "--local-cpu", "4", "--stop-pods") as up:
         program = tmp_path / ".venv" / "bin" / "phalanx"

@@ -1,4 +1,5 @@
-"""`cli/cluster/live_state/installation.py`: what the scheduler of a cluster has left there, or that there is none."""
+"""`cli/cluster/live_state/installation.py`: read the settings and records of the scheduler from a cluster, or find no
+scheduler."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from phalanx.kube.read.labels import POLICY
 
 
 class Server:
-    """A server that refuses each request with `code`; 0: that has no queue, and a Lease with these annotations."""
+    """A server that refuses each request with `code`. With code 0 it has no queue, and a Lease with these
+    annotations."""
 
     server = "https://c"
 

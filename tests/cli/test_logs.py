@@ -1,4 +1,4 @@
-"""`phalanx logs`: which attempts are shown, how lines look, and what is said without output."""
+"""`phalanx logs`: the attempts that it prints, the format of lines, and the message for a job without output."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_without_output_it_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Breaking:
-    """A log whose connection breaks after some lines. A new connection begins at the time that is asked for."""
+    """A log whose connection breaks after some lines. A new connection begins at the requested time."""
 
     def __init__(self, lines: list[tuple[str, str]], breaks: list[int]) -> None:
         self.lines, self.breaks, self.asked = lines, breaks, list[LogWishes]()

@@ -37,11 +37,12 @@ USAGE = {"usage": json.dumps({"at_s": 1.0, "used": [["vision", "ada", 5.0]]})}
 
 
 class Killed(BaseException):
-    """The process is gone: nothing may catch it."""
+    """The process was killed. No handler may catch this exception."""
 
 
 class Mortal:
-    """Kills the process after a number of writes, at whichever cluster. `left`: how many it may still make."""
+    """Kill the process after a number of writes to either cluster. `left`: the number of writes that it may still
+    make."""
 
     def __init__(self, left: int) -> None:
         self.left, self.request = left, Connection.request
@@ -139,7 +140,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 
 async def moved_once(lab: Lab, writes: int, way: MoveOptions) -> bool:
-    """Run the command, and kill it after so many writes. Return whether it ran to its end."""
+    """Run the command, and kill it after `writes` writes. Return whether it ran to its end."""
     here, there = lab.at
     mortal = Mortal(writes)
 
@@ -168,7 +169,7 @@ def is_marked(obj: Object) -> bool:
 
 
 async def check_in_one_place(here: Connection, there: Connection, kind: Kind, names: set[str]) -> None:
-    """No job is lost, and none may start in both clusters."""
+    """Check that no job is lost, and that no job may start in both clusters."""
     at_source, at_target = await listed(here, kind), await listed(there, kind)
     for name in names:
         copies = [end[name] for end in (at_source, at_target) if name in end]
@@ -281,7 +282,7 @@ async def reached(condition: Callable[[], Awaitable[bool]]) -> None:
 async def test_a_scheduler_at_the_target_starts_what_was_moved_and_its_ledger_is_postgresql(
     lab: Lab, tmp_path: Path
 ) -> None:
-    """In order: a dependency holds at the target too, and a held job stays held."""
+    """Start jobs in the right order. A dependency holds at the target too, and a held job stays held."""
     with postgresql() as ledger, (tmp_path / "log").open("w") as log:
         assert await moved_once(lab, 1000, MoveOptions(replace=True, image="any", ledger=ledger))
         with Ledger.open(ledger, read_only=True) as book:

@@ -1,4 +1,4 @@
-"""Which jobs move, what their copies depend on, and what another cluster has already."""
+"""The selection of jobs to move, the dependencies of their copies, and copies that the target cluster has already."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What the scheduler serves of jobs and queues is what commands would compute from all objects."""
+"""The views of jobs and queues that the scheduler serves equal the views that commands would compute from all
+objects."""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ def scheduler(
     ledger: str = "",
     dialects: frozenset[str] = frozenset(),
 ) -> tuple[ServedViews, Cluster]:
-    """Return what a scheduler serves that has decided once on these objects, and its state."""
+    """Return the views that a scheduler serves after one cycle on these objects, and the scheduler's cluster state."""
     kinds = {kind.name: kind for kind in (NODES, PODS, JOBS, QUEUES, CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS)}
     connection = Connection("http://nowhere", headers={}, tls=None)
     caches: dict[Kind, Informer] = {}

@@ -1,4 +1,4 @@
-"""What a copy says: when it was made, and the status that its job gets."""
+"""The content of a copy: the time when it was made, and the final status of its job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`clusters/workers/worker.py`: which clusters get jobs, and what is shown of them."""
+"""`clusters/workers/worker.py`: a worker cluster with an old or unknown version is refused."""
 
 from __future__ import annotations
 

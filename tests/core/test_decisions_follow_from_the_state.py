@@ -1,9 +1,9 @@
-"""A decision depends on the state alone: each cycle decides the same with a state that remembers nothing of earlier
-cycles, with one that never gets the memory of a decision, and with the other way to examine request classes (one by
-one, or all at once).
+"""A decision depends on the state alone. Three variants must decide as the usual cycle does: a state without the
+results of earlier cycles, a state that never gets the memory of a decision, and the other way to examine request
+classes (one by one, or all at once).
 
-`PHALANX_SEEDS` says which seeds (`tests.seeds`): 100 without it, `make fuzz` runs 10,000. A new random draw changes the
-worlds of all seeds, so no seed is listed here: a world that fails becomes a scenario."""
+`PHALANX_SEEDS` sets the seeds (`tests.seeds`): 100 without it, and 10,000 in `make fuzz`. A new random draw changes the
+worlds of all seeds, so no seed is listed here. A world that fails becomes a scenario."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from tests.invariants import check_invariants
 from tests.seeds import mostly_slow, seeds
 
 CYCLES = 25
-FEW = (0, 8, 10**9)  # the classes to examine one by one: none, the changed ones, all
+FEW = (0, 8, 10**9)  # the bounds up to which classes are examined one by one: never, up to 8, always
 # Features of some worlds, with their probability: constraints other than counting, and several roles.
 CHANCES = {"delay": 0.3, "spared": 0.3, "elastic": 0.4, "roles": 0.3, "zone": 0.2, "apart": 0.3, "lost": 0.1}
 
@@ -141,7 +141,7 @@ class World:
         return shape
 
     def may(self, name: str) -> bool:
-        """Whether it happens this time, in a world where it ever does."""
+        """Return whether the event happens this time. It never happens in a world without this feature."""
         return name in self.chances and self.random.random() < self.chances[name]
 
     def events(self, cluster: Cluster, now_s: float) -> list[Event]:
@@ -159,7 +159,8 @@ class World:
 
 @contextmanager
 def looked_at(few: int) -> Iterator[None]:
-    """So few request classes, classes, and pairs of a demand and a node, are looked at one by one."""
+    """Set the bound up to which request classes, placement classes, and pairs of a demand and a node are examined one
+    by one."""
     with patch.object(candidates, "FEW", few), patch.object(capacity, "FEW", few):
         yield
 

@@ -23,7 +23,7 @@ SIDECAR = {"restartPolicy": "Always"}
         ({"containers": [container("1"), container("500m")]}, 1500),
         ({"containers": [container("1")], "initContainers": [container("3"), container("2")]}, 3000),
         ({"containers": [container("1")], "initContainers": [container("1", **SIDECAR)]}, 2000),
-        # an init container runs beside the sidecars before it, and not beside those after it
+        # an init container runs together with the sidecars before it in the list, and never with later sidecars
         ({"containers": [container("1")], "initContainers": [container("1", **SIDECAR), container("4")]}, 5000),
         ({"containers": [container("1")], "initContainers": [container("4"), container("1", **SIDECAR)]}, 4000),
         ({"containers": [container("1")], "overhead": {"cpu": "250m"}}, 1250),

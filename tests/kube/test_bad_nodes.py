@@ -1,4 +1,4 @@
-"""A node that rejects pods: their replacements go to other nodes, if any other node fits."""
+"""A node rejects pods. Their replacements go to other nodes, if any other node fits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def pods_on(stage: Stage, name: str) -> list[Object]:
 
 
 def rejecting(stage: Stage, bad: str, reason: str) -> list[str]:
-    """The kubelet of `bad` refuses every pod; returns those it has refused, as they come."""
+    """Let the kubelet of `bad` refuse every pod. Return the list of refused pods, which grows with each refusal."""
     refused: list[str] = []
 
     def turn() -> None:

@@ -1,4 +1,4 @@
-"""Whatever a Job says, it is read, and its gang starts whole or says why not."""
+"""A Job with any field values is read without an error. Its gang starts whole, or its status states why not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes and pods of others, as their changes are reported: what they hold, and what their devices are."""
+"""Watch nodes and foreign pods: the amounts that foreign pods hold, and changes of the nodes' devices."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.kube.test_bind_barrier import play, settle
 
 
 def test_pods_of_others_count_where_they_are() -> None:
-    """Points 15 and 16: pods that any other scheduler bound count until they have ended."""
+    """Points 15 and 16: pods that another scheduler has bound count until they have ended."""
 
     async def scene() -> None:
         stage = Stage(nodes=[node("n1", 4)])
@@ -24,7 +24,7 @@ def test_pods_of_others_count_where_they_are() -> None:
 
 
 def test_a_node_whose_devices_go_for_a_while_takes_nothing_new_and_nobody_is_harmed() -> None:
-    """Point 15: a device plug-in restarts, and the node has 0 of what runs on it. What runs there runs on."""
+    """Point 15: while a device plug-in restarts, the node reports 0 devices. Its running pods keep running."""
 
     async def scene() -> None:
         stage = Stage(nodes=[node("n1", 4)])

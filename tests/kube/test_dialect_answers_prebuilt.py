@@ -1,4 +1,4 @@
-"""A Job that names a prebuilt Workload waits for that Workload, adopts it, and gets its status there."""
+"""A Job that names a prebuilt Workload waits for that Workload, adopts it, and reports its status in it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NAME = "kueue.x-k8s.io/prebuilt-workload-name"
 
 
 def prebuilt(of: Object, *, count: int, **spec: Any) -> Object:
-    """A Workload with the containers of that Job."""
+    """Return a Workload with the containers of that Job."""
     pods = {"name": "main", "count": count, "template": of["spec"]["template"]}
     return named("mine", "default", spec={"podSets": [pods], "queueName": "l", "priority": 7, **spec})
 
@@ -25,7 +25,7 @@ def naming_job(name: str, pods: int) -> Object:
 
 
 def said(stage: Stage) -> dict[str, str]:
-    """type -> `status reason`, of the one Workload that there is."""
+    """Return type -> `status reason` for the conditions of the only Workload."""
     (found,) = stage.api.objects[kinds.WORKLOADS].values()
     listed = (found.get("status") or {}).get("conditions") or ()
     return {one["type"]: f"{one['status']} {one['reason']}" for one in listed}
@@ -39,7 +39,7 @@ def test_a_job_waits_for_the_workload_that_it_names_and_takes_it_over() -> None:
         async with stage.scheduler():
             await settle(stage)
             assert stage.api.bound() == {}
-            assert stage.api.objects[kinds.WORKLOADS] == {}  # none is made for it
+            assert stage.api.objects[kinds.WORKLOADS] == {}  # the dialect creates no Workload for this Job
             stage.api.put(kinds.WORKLOADS, prebuilt(first, count=2))
             await stage.until(lambda: said(stage).get("Admitted") == "True Admitted")
             meta = stage.api.objects[kinds.WORKLOADS]["default/mine"]["metadata"]
@@ -47,7 +47,7 @@ def test_a_job_waits_for_the_workload_that_it_names_and_takes_it_over() -> None:
             uid = stage.api.job("one")["metadata"]["uid"]
             assert meta["labels"] == {"kueue.x-k8s.io/job-uid": uid}
             await stage.until(lambda: len(stage.api.bound()) == 2)
-            stage.put(naming_job("late", 2))  # it is the other's
+            stage.put(naming_job("late", 2))  # the Workload belongs to the other Job
             await settle(stage)
             assert stage.api.job("late")["spec"]["suspend"] is True
             stage.api.drop(kinds.WORKLOADS, "default/mine")  # a Job without a Workload stops

@@ -1,4 +1,4 @@
-"""`kube/gang/spec/elsewhere.py`: nodes of other clusters, and the roles that may or may not run there."""
+"""`kube/gang/spec/elsewhere.py`: nodes of other clusters, and the roles that must or must not run on these nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pods with `schedulerName: koord-scheduler`, where the dialect of Koordinator is on: gangs, and quotas of its tree."""
+"""Pods with `schedulerName: koord-scheduler`, with the Koordinator dialect enabled: gangs, and quotas of its tree."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_pod_group_goes_through_koordinators_phases() -> None:
             group(stage, "g", 2)
             await stage.until(lambda: status(stage, "g").get("phase") in ("PreScheduling", "Scheduling"))
             await settle(stage)
-            assert set(stage.api.bound()) == {"other"}  # one of the two would fit
+            assert set(stage.api.bound()) == {"other"}  # only one of the two pods would fit
             stage.finish("other")
             await stage.until(lambda: status(stage, "g").get("phase") == "Scheduled")
             assert status(stage, "g")["scheduled"] == 2
@@ -121,12 +121,13 @@ def test_pods_stay_within_their_quota_and_those_above() -> None:
             await stage.until(lambda: len(stage.api.bound()) == 4)
             await stage.until(lambda: "QueueLimit" in reason(stage, "pod:a4"))
             await stage.until(lambda: "is a parent" in blocked(stage, "pod:above"))
-            stage.put(in_quota("b0", "b"), in_quota("b1", "b"))  # its min was lent, and is not taken back
+            # the quota's min was lent to another quota, and is not taken back
+            stage.put(in_quota("b0", "b"), in_quota("b1", "b"))
             await stage.until(lambda: len(stage.api.bound()) == 5)
             await stage.until(lambda: "b1" not in stage.api.bound() and "a0" in stage.api.bound())
             await stage.until(lambda: said_of(stage, "b", "request") == {"cpu": "2"})
             await stage.until(lambda: said_of(stage, "a", "runtime") == {"cpu": "3"})
-            assert said_of(stage, "all", "child-request") == {"cpu": "7"}  # and what names it
+            assert said_of(stage, "all", "child-request") == {"cpu": "7"}  # the sum of the requests of its children
             assert said_of(stage, "a", "child-request") == said_of(stage, "a", "request") == {"cpu": "5"}
             whole = stage.api.objects[kinds.ELASTIC_QUOTAS]
             await stage.until(lambda: whole["kube-system/all"]["status"] == {"used": {"cpu": "5"}})
@@ -221,13 +222,15 @@ def test_gangs_of_a_group_start_together_or_not_at_all() -> None:
         group = "koordinator-group:a,b"
         async with stage.scheduler():
             await stage.until(lambda: "the gang b of its group" in blocked(stage, group))
-            await stage.until(lambda: {"odd", "far"} <= set(stage.api.bound()))  # in no group: each by itself
+            # these pods are in no group, so each starts by itself
+            await stage.until(lambda: {"odd", "far"} <= set(stage.api.bound()))
             stage.put(member("b0", "b", "2"))
             await stage.until(lambda: "1 of 2 pods of b exist" in blocked(stage, group))
             stage.put(member("b1", "b", "2"))
             stage.finish("odd")
             await settle(stage)
-            assert not {"a0", "a1", "b0", "b1"} & set(stage.api.bound())  # one has room, three must
+            # one pod has capacity, and three must start together
+            assert not {"a0", "a1", "b0", "b1"} & set(stage.api.bound())
             stage.finish("other")
             await stage.until(lambda: {"b0", "b1"} <= set(stage.api.bound()))
             await stage.until(lambda: {"a0", "a1"} & set(stage.api.bound()) != set())
@@ -255,7 +258,7 @@ def test_pod_groups_of_a_group_start_together_or_not_at_all() -> None:
             await stage.until(lambda: "0 of 1 pods of b exist" in blocked(stage, joined))
             stage.put(pod("b0", labels={LABEL: "b"}))
             await settle(stage)
-            assert set(stage.api.bound()) == {"other"}  # two have room, three must
+            assert set(stage.api.bound()) == {"other"}  # two pods have capacity, and three must start together
             assert {status(stage, name)["phase"] for name in "ab"} <= {"PreScheduling", "Scheduling"}
         async with stage.scheduler():
             stage.finish("other")
@@ -290,7 +293,7 @@ def test_parts_of_gpus_are_given_by_name_and_said_to_the_hooks_of_nodes() -> Non
         assert set(map(str, minors.values())) == {"[0]", "[1]"}
         async with stage.scheduler():
             await settle(stage)
-            assert len(stage.api.bound()) == 3  # it is known who has which
+            assert len(stage.api.bound()) == 3  # the new scheduler knows which pod holds which device
             stage.finish("half")
             stage.finish("third")
             await stage.until(lambda: len(stage.api.bound()) == 4)
@@ -332,11 +335,11 @@ def test_pods_have_cores_of_their_own_that_the_node_agent_is_told() -> None:
         stage = Stage(nodes=[node("n1", 16), node("plain", 32)], dialects=ON)
         described(stage, "n1", 8)
         before = bound_pod("before", "2", resource_status={"cpuset": "1,9"})
-        before["spec"]["nodeName"] = "n1"  # by Koordinator's own scheduler
+        before["spec"]["nodeName"] = "n1"  # bound by Koordinator's own scheduler
         stage.put(before, bound_pod("a", "2"))
         async with stage.scheduler():
             await stage.until(lambda: "a" in stage.api.bound())
-            assert stage.api.bound()["a"] == "n1"  # the other says nothing of its cpus
+            assert stage.api.bound()["a"] == "n1"  # the annotations of the other pod name no CPUs
             assert told_cpus(stage, "a") == {"cpuset": "0,8"}
             one_zone = {"numaTopologyPolicy": "SingleNUMANode"}
             stage.put(bound_pod("b", "4", numa_topology_spec=one_zone))
@@ -347,7 +350,7 @@ def test_pods_have_cores_of_their_own_that_the_node_agent_is_told() -> None:
             await stage.until(lambda: f"has 4 of the 5 {cpus.CORES} asked" in reason(stage, "pod:c"))
         async with stage.scheduler():
             await settle(stage)
-            assert "c" not in stage.api.bound()  # it is known who has which
+            assert "c" not in stage.api.bound()  # the new scheduler knows which pod holds which CPUs
             stage.finish("before")
             await stage.until(lambda: "c" in stage.api.bound())
             assert told_cpus(stage, "c") == {"cpuset": "1,4-7,9,12-15"}
@@ -363,7 +366,8 @@ def test_what_pods_with_cores_hold_is_known_by_zone() -> None:
         async with stage.scheduler():
             await stage.until(lambda: "a" in stage.api.bound())
             stage.put(bound_pod("b", "4", numa_topology_spec={"numaTopologyPolicy": "SingleNUMANode"}))
-            await stage.until(lambda: "b" in stage.api.bound())  # all of a zone, though half a zone is held
+            # pod b gets a whole zone, although pod a holds half of the other zone
+            await stage.until(lambda: "b" in stage.api.bound())
             assert (told_cpus(stage, "a")["cpuset"], told_cpus(stage, "b")["cpuset"]) == ("0,4", "2-3,6-7")
 
     play(scene())

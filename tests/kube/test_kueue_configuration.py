@@ -32,7 +32,8 @@ resources:
 
 
 def configured(text: str, queue: Object, *local_queues: Object) -> Stage:
-    """A node of 8 cpu and 8 parts of GPUs; that Configuration, that ClusterQueue, and its LocalQueues."""
+    """Return a stage with a node of 8 cpu and 8 parts of GPUs, that Configuration, that ClusterQueue, and its
+    LocalQueues."""
     stage = Stage(nodes=[node("n1", 8)], dialects=ON)
     stage.api.objects[NODES]["n1"]["status"]["allocatable"][MIG] = "8"
     stage.api.put(NAMESPACES, named("default"))
@@ -76,7 +77,7 @@ def test_quota_counts_what_is_made_of_requests_and_nodes_see_the_requests() -> N
                 await stage.until(lambda kind=kind, key=key: usage(stage, kind, key) == {"cpu": "1", "credits": "3"})
             assert stage.cluster.columns.allocatable[MIG][0] == 8
             assert stage.cluster.columns.free[MIG][0] == 7
-        async with stage.scheduler():  # another, which finds what runs
+        async with stage.scheduler():  # a new scheduler finds the running jobs
             await stage.until(lambda: "default/one" in stage.cluster.jobs)
             used = stage.cluster.tree.branch("clusterqueue/a").account.total
             assert used["resourceflavor/f", "credits"] == 3
@@ -150,7 +151,7 @@ def test_whose_local_queue_has_used_less_comes_first_whatever_the_priority() -> 
             assert consumed == pytest.approx(2 * (1 - 0.5 ** (INTERVAL_S / HALF_LIFE_S)))
             assert admission(stage, "m")["consumedResources"] == {}
             assert listed(stage) == ["other", "more"]
-        async with stage.scheduler():  # another, which finds what runs
+        async with stage.scheduler():  # a new scheduler finds the running jobs
             await stage.until(lambda: len(stage.cluster.jobs) == 3)
             assert stage.cluster.jobs["default/ran"].job.account == "default/l"
             stage.api.drop(JOBS, "default/ran")
@@ -161,7 +162,7 @@ def test_whose_local_queue_has_used_less_comes_first_whatever_the_priority() -> 
 
 
 def test_of_many_that_come_at_once_not_all_are_of_one_local_queue() -> None:
-    """`m` may use twice as much as `l`: it gets two turns for each of `l`."""
+    """`m` may use twice as much as `l`, so two jobs of `m` are admitted for each job of `l`."""
 
     async def scene() -> None:
         queue = cluster_queue("a", group(f={"cpu": 6}), queueingStrategy="StrictFIFO", **SHARED)

@@ -1,7 +1,8 @@
-"""An odd object never ends the scheduler: it counts as invalid, which is reported, and the world goes on.
+"""An odd object never stops the scheduler. The object counts as invalid, which is reported, and the scheduler
+continues.
 
-The readers refuse invalid labels and annotations, which the API server does not validate. Around them is a fence: any
-other exception while an object is read affects that object alone."""
+The readers refuse invalid labels and annotations, which the API server does not validate. If a reader raises any other
+exception, the exception affects that object alone."""
 
 from __future__ import annotations
 
@@ -71,7 +72,8 @@ def test_whatever_a_node_says_is_read(annotations: dict[str, str]) -> None:
 
 
 def started_beside(*odd: tuple[Kind, Object], dialects: frozenset[str] = frozenset()) -> set[str]:
-    """Return which of two healthy Jobs start beside those objects; before the second the scheduler is started again."""
+    """Return the started Jobs of two healthy ones beside those objects. Before the second Job, a new scheduler is
+    started."""
     stage = Stage(nodes=[node("n1", 4)], dialects=dialects)
     stage.controller.skips = {"odd"}
     for kind, obj in odd:

@@ -1,4 +1,4 @@
-"""`kube/world/opening.py`: what is installed before a world is read, and the tasks of an open world."""
+"""`kube/world/opening.py`: the objects that are installed before a world is read, and the tasks of an open world."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _doubles(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def opened(settings: KubeSettings | None = None) -> tuple[Any, list[bool]]:
-    """Open and close a world. Return it, and whether its task ran while it was open and afterwards."""
+    """Open and close a world. Return the world, and whether its task ran while the world was open, and afterwards."""
     running: list[bool] = []
 
     async def scene() -> Any:

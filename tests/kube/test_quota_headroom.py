@@ -1,4 +1,5 @@
-"""Gangs against the ResourceQuotas of their namespaces: who waits for quota, and what lets it go."""
+"""Gangs and the ResourceQuotas of their namespaces: a gang waits if a quota leaves too little, and starts after a
+release."""
 
 from __future__ import annotations
 
@@ -9,14 +10,14 @@ from tests.kube.test_bind_barrier import play, settle
 
 
 def quota(status: Object | None = None, spec: Object | None = None, **hard: str) -> Object:
-    """`hard` with `_` for `.`: limits_memory="1Gi"."""
+    """Return a quota with the limits `hard`, with `_` for `.`: limits_memory="1Gi"."""
     limits = {name.replace("_", "."): text for name, text in hard.items()}
     meta = {"name": "team", "namespace": "default"}
     return {"metadata": meta, "spec": {"hard": limits, **(spec or {})}, "status": status or {}}
 
 
 def enforced(stage: Stage, pods: int) -> None:
-    """What the API server does: pod number `pods` + 1 of the namespace is refused."""
+    """Enforce the quota as the API server does: pod number `pods` + 1 of the namespace is refused."""
     stage.controller.refuse = lambda job, k: "exceeded quota: team" if len(_alive(stage)) >= pods else ""
 
 
@@ -42,8 +43,8 @@ def test_a_gang_that_its_quota_would_refuse_is_not_resumed() -> None:
 
 
 def test_two_gangs_do_not_share_one_headroom() -> None:
-    """Both fit the quota alone, and the nodes together: the second waits until the first's pods are over, instead of
-    both being created by halves."""
+    """Each of the two gangs fits the quota, and the nodes have capacity for both. The second gang waits until the pods
+    of the first have ended. Otherwise both gangs would be created in part."""
 
     async def scene() -> None:
         stage = Stage(nodes=[node("n1", 16)])
@@ -91,7 +92,8 @@ def test_a_deleted_quota_lets_it_go() -> None:
 
 
 def test_pods_that_exist_are_not_asked_for_again() -> None:
-    """Point 12: a Job resumed without our record is a pod-first gang; its pods were admitted, and use up the quota."""
+    """Point 12: a Job that was resumed without a start record is a pod-first gang. Its pods exist, and use up the
+    quota."""
 
     async def scene() -> None:
         stage = Stage(nodes=[node("n1", 16)])
@@ -108,7 +110,8 @@ def test_pods_that_exist_are_not_asked_for_again() -> None:
 
 
 def test_a_restart_counts_what_was_promised() -> None:
-    """The gang that was resumed before the restart has no pods yet: what it was promised is not given to another."""
+    """A gang was resumed before the restart and has no pods yet. The quota for its pods is not given to another
+    gang."""
 
     async def scene() -> None:
         stage = Stage(nodes=[node("n1", 16)])

@@ -1,4 +1,4 @@
-"""`model/event.py`: each event is a fact that may be told twice, and a late one changes nothing."""
+"""`model/event.py`: each event is a fact that may be reported twice, and a late event changes nothing."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ EVENTS: tuple[Event, ...] = (
 
 
 def populated() -> Cluster:
-    """Two nodes, a starting and a waiting job, and one definition of each kind."""
+    """Return a state with two nodes, a starting and a waiting job, and one definition of each kind."""
     state = cluster(
         node("n1", cpu=8),
         node("n2", cpu=8),
@@ -110,7 +110,7 @@ def populated() -> Cluster:
 
 
 def picture(state: Cluster) -> Mapping[str, Any]:
-    """The facts of the state that events change."""
+    """Return the facts of the state that events change."""
     return {
         "nodes": {name: (state.columns.node(name), state.columns.free_of(row)) for name, row in _rows(state)},
         "groups": (dict(state.columns.groups.known), _plain(vars(state.columns.groups))),
@@ -154,7 +154,7 @@ def test_a_repeated_event_changes_nothing(event: Event) -> None:
     assert picture(twice) == picture(once)
 
 
-# what these events tell is not in the picture, or nothing waits for it
+# `picture` does not show the facts of these events, or no job in it waits for them
 SILENT = (RunTold, NodesKept, OutcomeTold)
 
 

@@ -1,5 +1,5 @@
-"""A cloud provider that serves the Cluster Autoscaler's protocol `externalgrpc`, as scripted: late, refusing,
-forgetful, priced or lossy. Nothing happens by itself: a test lets instances be created and lost."""
+"""A cloud provider that serves the Cluster Autoscaler's protocol `externalgrpc`. A test scripts its behavior: slow
+answers, refusals, lost answers, prices. Instances change only when a test creates or loses them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ Code = grpc.StatusCode
 
 @dataclass(kw_only=True)
 class CloudGroup:
-    """A group. `price`: of a node for an hour; None: the provider states none. `node`: what it says of a node.
-    `refuses`: why it adds no node."""
+    """A node group. `price`: the price of a node for an hour; None: the provider states none. `node`: the template of a
+    node. `refuses`: the reason for which the group adds no node; empty: it adds nodes."""
 
     minimum: int = 0
     maximum: int = 10
@@ -32,7 +32,7 @@ class CloudGroup:
 
 @dataclass
 class Cloud:
-    """`loses`: call -> how many answers are lost."""
+    """`loses`: call -> the number of answers to it that are lost."""
 
     groups: Mapping[str, CloudGroup]
     loses: dict[str, int] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class Cloud:
             await server.stop(None)
 
     def create(self, group: str, state: int = CREATING, error: str = "") -> str:
-        """Create an instance of those that the group has still to create. `error`: why it fails."""
+        """Create one of the instances that the group still has to create. `error`: the reason of a failed creation."""
         here, name = self.groups[group], f"cloud:///{group}/{next(self._numbers)}"
         assert here.target > sum(each.instanceState != DELETING for each in here.instances.values())
         status = message("InstanceStatus")(instanceState=state)
@@ -69,7 +69,7 @@ class Cloud:
         return name
 
     def lose(self, instance: str) -> None:
-        """The instance is gone, as a spot instance is; the provider buys no other."""
+        """Remove the instance, like a reclaimed spot instance. The provider creates no replacement."""
         for here in self.groups.values():
             if here.instances.pop(instance, None) is not None:
                 here.target -= 1
@@ -164,7 +164,7 @@ class Cloud:
 
 
 def template(pool: str, **amounts: str) -> Any:
-    """What a provider says of the nodes of a group."""
+    """Return the node template that a provider reports for a group."""
     node = message("Node")()
     node.metadata.name = f"template-{pool}"
     for key, value in (("pool", pool), ("kubernetes.io/hostname", node.metadata.name)):

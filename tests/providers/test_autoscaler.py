@@ -1,4 +1,5 @@
-"""Nodes that an autoscaler adds for unschedulable pods, on a real API server: bought once, for whole gangs alone."""
+"""Nodes that an autoscaler adds for unschedulable pods, on a real API server. Each node is bought once, and only for
+whole gangs."""
 
 from __future__ import annotations
 
@@ -78,19 +79,20 @@ async def scheduler(user: Connection, groups: Any) -> AsyncIterator[tuple[Shared
 
 
 async def until(reached: Callable[[], bool]) -> None:
-    """Wait for a condition of the informers or of the scheduler's state, which follows them a little later."""
+    """Wait for a condition of the informers or of the scheduler's state. The state changes a little later than the
+    informers."""
     async with asyncio.timeout(60):
-        while not reached():  # noqa: ASYNC110 (the scheduler's state tells nobody that it has changed)
+        while not reached():  # noqa: ASYNC110 (the scheduler's state sends no notification of a change)
             await asyncio.sleep(0.01)
 
 
 def asking(informers: SharedInformers) -> list[Object]:
-    """The pods that ask the autoscaler for nodes."""
+    """Return the pods that request nodes from the autoscaler."""
     return [pod for pod in informers(PODS).objects.values() if GROUP in pod["metadata"].get("labels", {})]
 
 
 def unschedulable(pod: Object) -> bool:
-    """Whether the Cluster Autoscaler and Karpenter act on the pod."""
+    """Return whether the Cluster Autoscaler and Karpenter act on the pod."""
     conditions = pod.get("status", {}).get("conditions") or ()
     said = [one["reason"] for one in conditions if one["type"] == "PodScheduled" and one["status"] == "False"]
     return said == ["Unschedulable"]
@@ -112,7 +114,7 @@ async def add_node(
     provider_id: str = "",
     cpu: int = 4,
 ) -> None:
-    """As an autoscaler does: the node is there, and then it is ready."""
+    """Add a node as an autoscaler does: the node is created first, and becomes ready later."""
     body = node(name, cpu)
     body["metadata"]["labels"] = dict(labels)
     spec = {"spec": {"providerID": provider_id}} if provider_id else {}
@@ -175,7 +177,7 @@ nodeGroups:
             nodes = informers(NODES).objects
             await submit(user, job("gang", 2, "4"))
             async with asyncio.timeout(60):
-                while not asked():  # noqa: ASYNC110 (a file tells nobody)
+                while not asked():  # noqa: ASYNC110 (a file sends no notification)
                     await asyncio.sleep(0.02)
             assert code(cluster, "gang") is ReasonCode.WAITING_FOR_NODES
             for name in ("new-1", "new-2"):
@@ -201,7 +203,7 @@ nodeGroups:
 
 
 async def autoscale(user: Connection, informers: SharedInformers, tried: list[str]) -> None:
-    """Play the Cluster Autoscaler by its visible acts: `full` has no nodes, and nodes of `slow` never arrive."""
+    """Act as the Cluster Autoscaler: the group `full` adds no nodes, and nodes of the group `slow` never arrive."""
     served: set[str] = set()
     while True:
         for pod in asking(informers):
@@ -220,7 +222,8 @@ async def autoscale(user: Connection, informers: SharedInformers, tried: list[st
                 body = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": f"e-{meta['name']}"}, **event}
                 await user.create(EVENTS, body, "default")
             elif pool == "sure":
-                # A pod that follows one whose node has arrived may have the same name; nodes never share theirs.
+                # Two pods in succession may have the same name, but two nodes may not. So the node is named by the
+                # pod's uid.
                 await add_node(user, f"node-{meta['uid']}", {"pool": "sure"})
         await asyncio.sleep(0.05)
 
@@ -310,7 +313,7 @@ def test_what_happens_while_the_state_is_read_is_no_failure(groups: Any, monkeyp
         read = Client.list
 
         async def meanwhile(client: Client, kind: Any, *rest: Any, **selectors: str) -> Object:
-            """The node of the first request arrives after the pods are listed, and a second request is made."""
+            """Let the node of the first request arrive after the pods are listed, while a second request is made."""
             found = await read(client, kind, *rest, **selectors)
             if kind == PODS:
                 arrive(api, "n1")

@@ -32,7 +32,7 @@ MARK = DELETE[OWNERS.group]
 
 
 def machine(name: str, number: int, on: str = "", **status: Any) -> Object:
-    """`number`: of the second in which it was created."""
+    """Return a Machine. `number`: the second of its creation time. `on`: the name of its node."""
     created = f"2026-01-01T00:00:{number:02}Z"
     return {
         "metadata": {"name": name, "namespace": "default", "creationTimestamp": created, "annotations": {}},
@@ -54,7 +54,7 @@ class There:
     async def get(self, kind: Kind, name: str, namespace: str) -> Object:
         if kind.plural == "machines":
             self.looks += 1
-            if self.looks > 1:  # the controller has deleted it by then
+            if self.looks > 1:  # the controller has deleted the Machine by now
                 self.machines.pop(name, None)
             if name not in self.machines:
                 raise ApiRefusal(404, "NotFound", name)
@@ -273,7 +273,8 @@ def definition(kind: Kind) -> Object:
 
 
 async def control(user: Connection, kind: Kind, name: str, seen: list[int]) -> None:
-    """As the controllers do: a Machine and its Node for each replica; of a surplus the marked ones go."""
+    """Act as the controllers do: create a Machine and its Node for each replica, and delete the marked ones of a
+    surplus."""
     machines = kind._replace(plural="machines", name="Machine")
     for number in range(1000):
         owner = await user.get(kind, name, "default")
@@ -351,7 +352,7 @@ def test_a_gang_gets_machines_of_both_kinds_and_they_are_removed(
 
 
 async def retried(create: Callable[[], Any]) -> None:
-    """Until the new kind is served."""
+    """Retry until the new kind is served."""
     async with asyncio.timeout(60):
         while True:
             with contextlib.suppress(ApiRefusal):

@@ -1,4 +1,4 @@
-"""How queues stand: what people are shown is what would be decided."""
+"""The status of queues: the displayed values are those by which the core decides."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_what_no_queue_is_guaranteed_cannot_be_borrowed() -> None:
 
 
 def test_who_has_a_right_to_all_it_asks_for_borrows_nothing_and_shares_the_cluster_out() -> None:
-    """Of 8 cpu its two children, who are guaranteed none, use 2 and 1."""
+    """The children have no guarantee of their own. They use 2 and 1 of the cluster's 8 cpu."""
     book, policy = Cluster(), Policy()
     owner = Queue(name="owner", quotas=(Quota(guaranteed=(("cpu", MAX_AMOUNT),)),))
     children = [Queue(name=name, parent="owner") for name in ("more", "less")]

@@ -1,4 +1,4 @@
-"""Of the jobs that wait for nodes, those that their quotas admit together."""
+"""Find the jobs that wait for nodes and that their quotas admit together."""
 
 from __future__ import annotations
 

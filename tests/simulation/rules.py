@@ -194,8 +194,8 @@ def node_of(cluster: Cluster, name: str) -> Node:
 
 
 def too_far_apart(cluster: Cluster, record: JobRecord) -> Iterator[str]:
-    """Check that the job, each group and each role is in one domain if it requires one, and that each slice is in one
-    domain of its level."""
+    """Check required domains: all pods of the job, group or role are in one domain. Check that all pods of a slice are
+    in one domain of the slice's level."""
     job = record.job
     asked: list[tuple[str, TopologyRequest | None, set[int]]] = [("the job", job.closeness, set(range(len(job.roles))))]
     asked += [

@@ -1,10 +1,13 @@
-"""Backfilling on a machine of processors, by the rules alone: what the simulated scheduler is held against.
+"""Backfilling on a machine of processors, by the rules alone. The simulated scheduler must give the same results.
 
-Written for being right at a glance; it knows nothing of the code under test. Rules: Mu'alem and Feitelson (TPDS 2001;
-`conservative` promises anew whenever anything happens); at equal times submissions come before ends, and ends in the
-order of the starts; but a job whose estimate is over counts as gone. Predictions: Tsafrir, Etsion, Feitelson (TPDS
-2007): the mean of what the user's last two jobs ran; one that was too short is mended before all else that happens
-then, with no pass of its own."""
+The code is written so that its correctness is easy to see. It does not use the code under test.
+
+- The rules are from Mu'alem and Feitelson (TPDS 2001). `conservative` makes all reservations again after every event.
+  At equal times, submissions come before ends, and ends come in the order of the starts. A running job whose estimate
+  has passed counts as ended.
+- The predictions are from Tsafrir, Etsion and Feitelson (TPDS 2007): the mean run time of the user's last two jobs. A
+  prediction that was too short is corrected before all other events of that time, without a scheduling pass of its
+  own."""
 
 from __future__ import annotations
 
@@ -33,13 +36,13 @@ class Run(NamedTuple):
 
 
 def backfill(runs: Sequence[Run], machine: int, policy: str, *, last_two: bool = False) -> dict[str, float]:
-    """When each starts under `easy`, `easy-sjbf` or `conservative`."""
-    known = list(runs)  # with the estimates of now
+    """Return the start of each job under `easy`, `easy-sjbf` or `conservative`."""
+    known = list(runs)  # with the present estimates
     events = [(run.submit_s, Kind.SUBMITTED, at, at) for at, run in enumerate(runs)]
     heapify(events)
     starts: dict[str, float] = {}
     queue: list[int] = []
-    running: dict[int, float] = {}  # -> when its estimate is over
+    running: dict[int, float] = {}  # job -> the time at which its estimate ends
     ran: dict[str, list[float]] = {}
     longer = dict.fromkeys(range(len(runs)), 0)
     predicted: dict[int, float] = {}
@@ -74,7 +77,7 @@ def backfill(runs: Sequence[Run], machine: int, policy: str, *, last_two: bool =
 def choose(
     policy: str, runs: Sequence[Run], queue: Sequence[int], running: dict[int, float], machine: int, now_s: float
 ) -> list[int]:
-    """What starts now."""
+    """Return the jobs that start now."""
     if policy == "conservative":
         return beside_all_before(runs, queue, running, machine, now_s)
     return beside_the_first(runs, queue, running, machine, now_s, shortest_first=policy == "easy-sjbf")
@@ -118,8 +121,8 @@ def beside_the_first(
 def beside_all_before(
     runs: Sequence[Run], queue: Sequence[int], running: dict[int, float], machine: int, now_s: float
 ) -> list[int]:
-    """Return the jobs that start now, if each job has a reservation at the earliest time at which it fits beside all
-    earlier ones."""
+    """Return the jobs that start now. Each job has a reservation at the earliest time at which it fits together with
+    all earlier jobs."""
     taken = [(now_s, end_s, runs[at].processors) for at, end_s in running.items() if end_s > now_s]
     chosen = list[int]()
     for at in queue:

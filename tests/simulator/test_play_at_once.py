@@ -1,7 +1,9 @@
-"""A scheduler that requests the next cycle at once, for example after a search for victims, comes to an end.
+"""A scheduler may request the next cycle at once, for example after a search for victims. These requests come to an
+end.
 
-The live loop then decides again without waiting (`loop.run`). If that went on for ever, it would do nothing else; the
-seeds are those where it once did: more lines hunted than may search in a cycle, and the same came first in each."""
+The live loop then decides again without waiting (`loop.run`). If the requests never ended, the loop would do nothing
+else. The seeds are those where this once happened: more queues searched for victims than may search in a cycle, and the
+same queues came first in each cycle."""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from phalanx.cli.files.policy_file import setup_of
 from phalanx.cli.study.simulation.trace_source import TraceSource, workload_of
 from phalanx.simulator.run.play import play
 
-CYCLES = 60  # more than any of them takes
+CYCLES = 60  # more cycles than any of these worlds needs
 
 CLUSTER = """
 nodes:
@@ -60,7 +62,7 @@ def a_job(index: int, random: Random) -> str:
 
 
 def think(cluster, events, policy, now_s, world):
-    """As the live loop does: again, as long as that is asked for."""
+    """Decide like the live loop: again, as long as the plan requests a cycle at once."""
     plan = loop.step(cluster, events, policy, now_s, world)
     cycles = 1
     while plan.wake_s is not None and plan.wake_s <= now_s:
@@ -89,8 +91,8 @@ jobs:
 
 
 def test_the_simulated_cluster_thinks_again_at_once(tmp_path: Path) -> None:
-    """When their delay is over nine search for somebody to give way, one more than may in a cycle; the last finds one.
-    Nothing else happens for 1,000 s."""
+    """Nine jobs search for victims when their preemption delay has passed, one more than may search in a cycle. Only
+    the last job finds a victim. No other event happens for 1,000 s."""
     many = [
         f"- {{id: h{at}, submit: 9, run: 1, priority: {20 - at}, requests: {{memory: {at}Gi}}}}" for at in range(1, 9)
     ]

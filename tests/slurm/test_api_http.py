@@ -1,4 +1,4 @@
-"""HTTP of the commands, against a server whose every byte is given."""
+"""HTTP of the commands, against a server that sends exactly the given bytes."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 
 
 class Server:
-    """Answer each connection with its given answers, one for each request, and close it. `heard`: the received
-    heads."""
+    """A server that sends the given answers on each connection, one for each request, and then closes the connection.
+    `heard`: the heads of the received requests."""
 
     def __init__(self, *connections: Sequence[bytes]) -> None:
         self.heard: list[str] = []

@@ -46,7 +46,7 @@ def test_frames_arrive_whole_and_in_order(ends: tuple[Channel, Channel]) -> None
 def test_the_end_of_one_side_is_told_to_the_other(ends: tuple[Channel, Channel]) -> None:
     daemon, client = ends
     daemon.close()
-    daemon.close()  # nothing happens
+    daemon.close()  # closing it again has no effect
     with pytest.raises(Broken, match="closed"):
         client.receive()
 
@@ -57,7 +57,7 @@ def test_without_the_key_there_is_no_connection() -> None:
 
 
 def test_a_proof_is_not_taken_back_from_its_maker() -> None:
-    """Whoever has no key may send each side's own proof back to it."""
+    """An attacker without the key may send the proof of each side back to that side."""
     here, there = socket.socketpair()
     with ThreadPoolExecutor(1) as threads:
         server = threads.submit(Channel, here, KEY, server=True)

@@ -1,4 +1,4 @@
-"""Slurm's reservations: who may use them, and how scontrol creates, changes and deletes them."""
+"""Slurm's reservations: the users that may use a reservation, and how scontrol creates, changes and deletes it."""
 
 from __future__ import annotations
 

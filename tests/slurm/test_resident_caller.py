@@ -1,6 +1,8 @@
-"""The service of Slurm's commands: a call through it is the same as a process of its own, and never another user's.
+"""The service of Slurm's commands. A call through the service has the same result as a process of its own, and never
+runs as another user.
 
-The service of these tests runs `report` in place of a command, which prints what a command can see of its process.
+The service of these tests runs `report` in place of a command. It prints everything that a command can see of its
+process.
 """
 
 from __future__ import annotations
@@ -171,7 +173,8 @@ class Machine:
 
 @contextmanager
 def reachable() -> Iterator[Path]:
-    """A folder that other users reach. The folders of pytest are closed to them by each pytest that starts beside."""
+    """Yield a folder that other users can reach. They cannot reach the folders of pytest, because each new pytest
+    process closes these folders to other users."""
     with TemporaryDirectory(prefix="phalanx-resident-") as folder:
         Path(folder).chmod(0o755)
         yield Path(folder)
@@ -339,7 +342,8 @@ def test_a_command_whose_service_is_killed_reports_it(own: Machine) -> None:
     os.kill(pid, signal.SIGKILL)
     assert "the service that runs Slurm's commands ended" in process.communicate(timeout=60)[1]
     own.stop()
-    assert json.loads(own.call("state").stdout)["real"] == os.getpid()  # the socket is left, and nobody listens
+    # the socket still exists, and no process listens on it
+    assert json.loads(own.call("state").stdout)["real"] == os.getpid()
 
 
 def test_a_service_that_stops_lets_its_calls_end(own: Machine) -> None:
@@ -446,7 +450,7 @@ def test_a_caller_in_a_directory_that_it_may_not_enter_runs_the_command_itself(
 
 @ROOT
 def test_a_process_with_fewer_rights_is_not_served(machine: Machine) -> None:
-    """A sandbox that loses rights (PR_SET_NO_NEW_PRIVS, capabilities) gets none back through the service."""
+    """A sandbox that has lost rights (PR_SET_NO_NEW_PRIVS, capabilities) regains none through the service."""
     assert machine.is_served(around={"BECOME": OTHER})
     assert not machine.is_served(around={"BECOME": OTHER, "SANDBOX": "1"})
 

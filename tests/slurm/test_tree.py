@@ -1,4 +1,4 @@
-"""`slurm/accounts/tree.py`: the tree of accounts as a site has it, with what was used in it; and changes of it."""
+"""`slurm/accounts/tree.py`: read and change the tree of accounts, with the usage of each account."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`state/dependencies.py`: who waits for whom, slots of arrays, and the outcomes that are still needed."""
+"""`state/dependencies.py`: dependencies between jobs, slots of arrays, and the outcomes that are still needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""`state/pending/pending.py`: requests enter their classes, leave them, and what is remembered of each."""
+"""`state/pending/pending.py`: add requests to their classes, remove them, and keep the results of searches for each
+request."""
 
 from __future__ import annotations
 

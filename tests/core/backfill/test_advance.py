@@ -1,4 +1,4 @@
-"""`core/backfill/advance.py`: which nodes an advance reservation closes, to whom, and when."""
+"""`core/backfill/advance.py`: the nodes, times and jobs for which an advance reservation closes nodes."""
 
 from __future__ import annotations
 

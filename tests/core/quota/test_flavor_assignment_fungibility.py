@@ -13,14 +13,14 @@ PREEMPT = FlavorFungibility(preempt_before_next=True)
 PREFER_PREEMPTION = FlavorFungibility(borrow_before_next=False, prefer_preemption=True)
 
 CASES = [
-    # a flavor that fits stops the search; so does one that borrows, by default
+    # a flavor that fits ends the search; by default, a flavor that borrows ends it as well
     (FlavorFungibility(), (SHORT, BORROWS, FITS), [1, 2, 0], 1),
     (NEXT, (SHORT, BORROWS, FITS), [2, 1, 0], 1),
-    # nothing stops it: the best of all
+    # no flavor ends the search early: the best flavor of all comes first
     (NEXT, (SHORT, BORROWS, BORROWS), [1, 2, 0], 1),
     (PREFER_PREEMPTION, (BORROWS, SHORT, BORROWS), [1, 0, 2], 1),
     (FlavorFungibility(), (SHORT, SHORT), [0, 1], 1),
-    # a full flavor leads, and the search goes on in case nobody can be preempted there
+    # a full flavor comes first; the search goes on, because no job in this flavor may be preemptible
     (PREEMPT, (SHORT, BORROWS, FITS), [0, 1, 2], 2),
     (PREEMPT, (SHORT, SHORT), [0, 1], 2),
 ]

@@ -1,4 +1,4 @@
-"""Who holds a resource on the nodes that a pod may use: as counted pod by pod."""
+"""The jobs that hold the most of a resource on the nodes that a pod may use. The test counts them pod by pod."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NODES = 4
 
 
 def on(zone: str, name: str, pods: int, cpu: int) -> Job:
-    """A job whose pods may use the nodes of one zone; "": any node."""
+    """Return a job whose pods may use the nodes of one zone; "": any node."""
     part = role("w", pods, cpu=cpu)
     return job(name, replace(part, shape=replace(part.shape, selector=(("zone", zone),) if zone else ())))
 

@@ -1,4 +1,4 @@
-"""Kueue's metrics with its dialect enabled, for its dashboards and alerts.
+"""Kueue's metrics for dashboards and alerts, with the Kueue dialect enabled.
 
 `PHALANX_REWRITE=1 pytest tests/dialects/kueue/test_figures.py` writes the table of docs/dialects/kueue.md again.
 """
@@ -32,7 +32,7 @@ TABLE = re.compile(r"(<!-- metrics -->\n)(.*?)(<!-- end of metrics -->)", re.DOT
 
 
 class Scrape:
-    """What a scraper reads of the stage's scheduler, counted since this was made."""
+    """The metrics of the stage's scheduler. Counters count from the creation of this object."""
 
     def __init__(self, stage: Stage) -> None:
         scheduler = Scheduler(Tally())
@@ -60,7 +60,7 @@ class Scrape:
         )
 
     def reads(self, metric: str, wanted: float, /, **labels: str) -> Callable[[], bool]:
-        """Return whether it reads so, when asked."""
+        """Return a function that returns whether the metric has this value."""
         return lambda: self(metric, **labels) == wanted
 
 

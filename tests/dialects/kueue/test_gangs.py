@@ -75,7 +75,7 @@ def test_topologies_of_the_template_count_and_groups_share_one() -> None:
     [
         ({}, ""),
         ({"podset-slice-size": "4", "podset-slice-required-topology": "rack"}, "4@rack"),
-        ({"podset-slice-size": "4"}, "4@"),  # what is missing is told to the user
+        ({"podset-slice-size": "4"}, "4@"),  # the user gets a message about the missing annotation
         (
             {"podset-slice-required-topology-constraints": TWO_LAYERS},
             "8@block,4@r",

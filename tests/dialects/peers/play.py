@@ -1,9 +1,9 @@
-"""Plays a recording of another scheduler with Phalanx's scheduler, and counts what is the same.
+"""Play a recording of another scheduler with Phalanx's scheduler, and count the equal results.
 
-A recording is a file of `recorded/` (its README has the format): steps of a user, and what the other scheduler had
-decided and answered after each. Here the steps meet `tests.kube.stage.Stage`: the scheduler with the dialect, in this
-process, with a clock that only the test advances. The player is the kubelet of the simulated nodes. Admission has no
-place on that stage, so the player leaves out the objects that the other scheduler refused.
+A recording is a file of `recorded/` (its README describes the format). It has the steps of a user, and the decisions
+and statuses of the other scheduler after each step. The steps are played on `tests.kube.stage.Stage`: the scheduler
+with the dialect, in this process, with a clock that only the test advances. The player acts as the kubelet of the
+simulated nodes. The stage has no admission, so the player leaves out the objects that the other scheduler refused.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from phalanx.dialects.yunikorn.dialect import CONFIGURATIONS
 from tests.kube.double import KINDS, Object, merge
 from tests.kube.stage import Stage
 
-SETTLE_S = 4.0  # the recorder waited until nothing had changed for 3 s; here each turn delivers only a part of the news
+# the recorder waited until no object had changed for 3 s; on the stage each turn delivers only some of the events
+SETTLE_S = 4.0
 TURN_S = 0.25
 START_S = 1_800_000_000.0
 _DROP = re.compile(
@@ -37,14 +38,14 @@ _UNITS = (
     "applicationId",
     "pod-group-name",
 )
-_DIALECTS = {"coscheduling": "scheduler-plugins"}  # of the folders with another name
+_DIALECTS = {"coscheduling": "scheduler-plugins"}  # folders whose name differs from the name of their dialect
 ENDINGS = {"finish": "Succeeded", "fail": "Failed"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """What is seen after one step. `decisions`: job -> its pods by pool of nodes, and how many succeeded. `answers`:
-    the status of each observed object, one line per field, without times, ids and free text."""
+    """The observations after one step. `decisions`: job -> its pods by pool of nodes, and the number of pods that
+    succeeded. `answers`: the status of each observed object, one line per field, without times, ids and free text."""
 
     decisions: Mapping[str, Object]
     answers: Mapping[str, frozenset[str]]
@@ -52,8 +53,9 @@ class Picture:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """`others`: the numbers of the steps that were decided otherwise. `lines`, `same`: the recorded lines of status,
-    and those of them that are here, too. `missed`: what differs, for people."""
+    """The result of a comparison. `others`: the numbers of the steps with other decisions. `lines`: the number of
+    recorded status lines. `same`: the number of these lines that Phalanx reports too. `missed`: the differences, as
+    text."""
 
     others: tuple[int, ...]
     lines: int
@@ -68,15 +70,15 @@ def read(path: Path) -> Object:
 
 
 async def play(recording: Object, peer: str) -> list[Picture]:
-    """Return a picture after each step of the recording. `peer`: the folder that has it."""
+    """Return a picture after each step of the recording. `peer`: the folder of the recording."""
     player = Player(recording, peer)
     async with player.stage.scheduler():
         return [await player.step(at) for at in range(len(recording["steps"]))]
 
 
 def compare(recording: Object, pictures: Sequence[Picture]) -> Score:
-    """Count the steps and lines of the recording that the pictures have, too. Where the outcome depended on a race,
-    there are two recordings, and the nearer one counts."""
+    """Count the steps and lines of the recording that the pictures have too. If the outcome depends on a race, there
+    are two recordings, and the more similar one counts."""
     scores = [_score(recording[each], pictures) for each in ("recorded", "recorded again") if each in recording]
     return min(scores, key=lambda score: (len(score.others), score.lines - score.same))
 
@@ -157,7 +159,7 @@ class Player:
         self._put(kind, obj)
 
     def _class_of(self, spec: Object) -> None:
-        """The value of its PriorityClass, which Kubernetes' admission writes into a pod."""
+        """Write the value of the pod's PriorityClass into the pod, as Kubernetes' admission does."""
         if found := self.stage.api.objects[PRIORITY_CLASSES].get(spec.get("priorityClassName", "")):
             spec["priority"] = found["value"]
 
@@ -225,7 +227,7 @@ class Player:
         return self._kinds[obj["apiVersion"], obj["kind"]]
 
     def _find(self, reference: str) -> tuple[Kind, str]:
-        """The object that `Kind namespace/name` or `Kind name` means."""
+        """Return the object that `Kind namespace/name` or `Kind name` refers to."""
         name, _, key = reference.partition(" ")
         kind = next(kind for (_, each), kind in self._kinds.items() if each == name and self._keys(kind, key))
         return kind, self._keys(kind, key)[0]
@@ -235,7 +237,7 @@ class Player:
 
 
 def lines(status: Any, path: str = "") -> Iterator[str]:
-    """One line for each field of a status that says something."""
+    """Yield one line for each field of a status with a value other than empty, 0 or False."""
     if isinstance(status, dict):
         for key, value in status.items():
             if not _DROP.search(key):
@@ -263,7 +265,7 @@ def _merged(obj: Object, patch: Object) -> Object:
 
 
 def unit_of(pod: Object) -> str:
-    """The job that a pod belongs to."""
+    """Return the job that a pod belongs to."""
     meta = pod["metadata"]
     words = {**(meta.get("annotations") or {}), **(meta.get("labels") or {})}
     named = next((words[key] for key in _UNITS if words.get(key)), "")

@@ -1,4 +1,4 @@
-"""What becomes of YuniKorn's applications: their queue and order, their rejection, and the time that a gang has."""
+"""YuniKorn's applications: their queue and order, their rejection, and the time limit of a gang."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_a_rejected_application_fails(one: Object, reason: str) -> None:
     (found,) = answered(one)
     assert (found.key, found.status["phase"], found.status["reason"]) == ("ns/p", "Failed", "ApplicationRejected")
     assert reason in found.status["message"]
-    assert found.status["qosClass"] == "Burstable"  # what else the status says stays
+    assert found.status["qosClass"] == "Burstable"  # the other fields of the status stay
 
 
 def test_pods_that_their_owner_would_make_anew_for_ever_wait() -> None:
@@ -129,13 +129,13 @@ def test_a_soft_gang_is_given_up_after_its_time() -> None:
 
 def test_a_hard_gang_fails_after_its_time() -> None:
     one = gang("root.fenced", "gangSchedulingStyle=Hard")
-    (early,) = answered(one, waited_s=899.0)  # fifteen minutes, as YuniKorn's
+    (early,) = answered(one, waited_s=899.0)  # fifteen minutes, which is YuniKorn's default
     assert early.again_s == NOW_S + 1.0
     assert answered(one, waited_s=900.0, stage=GangStage.RUNNING) == []
     (marked,) = answered(one, waited_s=900.0)
     assert (marked.annotations, marked.status) == ({GIVEN_UP: "hard"}, None)
     one["metadata"]["annotations"] |= marked.annotations
-    assert claimed(one).blocked is not None  # so it does not start while its pods fail one after the other
+    assert claimed(one).blocked is not None  # so the gang does not start while its pods are set to Failed
     (late,) = answered(one, waited_s=900.0)
     assert (late.status["phase"], late.status["reason"]) == ("Failed", "ResourceReservationTimeout")
 

@@ -34,7 +34,7 @@ Objects: TypeAlias = list[Object]
 
 
 class Logged(Connection):
-    """Keeps what was asked, as `METHOD path`."""
+    """Record each request as `METHOD path`."""
 
     asked: list[str]
 
@@ -44,7 +44,7 @@ class Logged(Connection):
 
 
 class Cluster:
-    """What a test does with the API. `until` waits for a condition, never for a time."""
+    """The calls that a test makes to the API. `until` waits for a condition, never for a time."""
 
     def __init__(self, connection: Connection, namespace: str) -> None:
         self.connection, self.namespace = connection, namespace
@@ -82,7 +82,8 @@ class Cluster:
         await self.connection.patch(PODS, pod["metadata"]["name"], body, self.namespace, "status", STRATEGIC_PATCH)
 
     def asked(self, verb: str, part: str) -> int:
-        """Return the number of such calls in this namespace by the test and its controllers."""
+        """Return the number of requests with this method and this text in the path. It counts the requests in this
+        namespace by the test and its controllers."""
         start = f"{verb} /"
         assert isinstance(self.connection, Logged)
         inside = [one for one in self.connection.asked if f"/namespaces/{self.namespace}/" in one]
@@ -91,7 +92,7 @@ class Cluster:
     async def until(
         self, read: Callable[[], Awaitable[Any]], holds: Callable[[Any], Any], timeout_s: float = 240
     ) -> Any:
-        """Read until the value holds; the value."""
+        """Read until the value meets the condition. Return the value."""
         value = None
         try:
             async with asyncio.timeout(timeout_s):
@@ -107,7 +108,7 @@ class Cluster:
         return found
 
     async def status(self, name: str, **fields: Any) -> dict[str, Any]:
-        """The Job's status once it has these fields (None: absent)."""
+        """Return the Job's status when it has these fields (None: absent)."""
 
         def has(job: Object | None) -> bool:
             status = (job or {}).get("status", {})
@@ -117,7 +118,7 @@ class Cluster:
         return status
 
     async def ended(self, name: str = "j") -> dict[str, Any]:
-        """The Job's status once it is Complete or Failed; with `last`, the reason."""
+        """Return the Job's status when it is Complete or Failed. `last` adds the reason."""
 
         def over(job: Object | None) -> bool:
             types = {one["type"] for one in (job or {}).get("status", {}).get("conditions", ())}
@@ -133,7 +134,7 @@ class Cluster:
 
 @asynccontextmanager
 async def controllers(connection: Connection, settings: Settings = FAST) -> AsyncIterator[None]:
-    """The controllers, running."""
+    """Run the controllers."""
     async with SharedInformers(connection) as informers:
         task = asyncio.ensure_future(run_controllers(connection, informers, settings))
         try:
@@ -146,7 +147,7 @@ async def controllers(connection: Connection, settings: Settings = FAST) -> Asyn
 
 @asynccontextmanager
 async def cluster(server: ServerProcess, settings: Settings | None = FAST) -> AsyncIterator[Cluster]:
-    """A new namespace; without `settings` no controllers run."""
+    """Create a new namespace. Without `settings` no controllers run."""
     namespace = f"c{os.getpid()}-{next(_numbers)}"
     async with await Logged.open(server.kubeconfig) as connection:
         await connection.create(NAMESPACES, {"metadata": {"name": namespace}})

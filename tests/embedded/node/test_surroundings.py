@@ -1,4 +1,4 @@
-"""What all pods of a node share: device files, owners and variables."""
+"""The settings that all pods of a node share: device files, owners and variables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MIB = 1 << 20
 
 
 def surroundings(**said: Any) -> Surroundings:
-    """The surroundings of a machine with four CPUs and 8 GiB, of which only some fields are there."""
+    """Return the surroundings of a machine with four CPUs and 8 GiB. Only some fields are set."""
     found = object.__new__(Surroundings)
     settings = NodeSettings(data_dir=Path("/data"), **said.pop("settings", {}))
     usual = {

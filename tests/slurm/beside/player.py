@@ -59,7 +59,7 @@ _RULES: tuple[tuple[str, str], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """`wait`: what is waited for afterwards, `J1,J2 done`, `J1_3 RUNNING`, `2` (seconds)."""
+    """`wait`: the condition to wait for after the step: `J1,J2 done`, `J1_3 RUNNING`, or `2` (seconds)."""
 
     line: str
     user: str = "u1"
@@ -86,7 +86,7 @@ class Difference:
 
 
 class Side:
-    """One of the two: its commands come first on the PATH. `place`: a directory that its nodes see."""
+    """One of the two systems. Its commands come first on the PATH. `place`: a directory that its nodes see."""
 
     def __init__(self, name: str, commands: str, place: Path) -> None:
         self.name, self._commands, self.place = name, commands, place
@@ -113,7 +113,7 @@ class Side:
         return status, said[:_MOST].decode(errors="replace"), wrong[:_MOST].decode(errors="replace")
 
     def begin(self) -> None:
-        """Learn the highest number of a job, also where the site has played before."""
+        """Read the highest job number, because the site may have played scenes before."""
         said = self.run("sbatch -H -o /dev/null --wrap true", "u1", self.place, {})[1]
         if number := re.search(r"\d{6,}", said):
             self.last = int(number[0])
@@ -133,7 +133,8 @@ class Side:
 
 
 def play(side: Side, scene: Scene) -> list[str]:
-    """Return what each step answered, and last what files there were. Rows of jobs of earlier scenes are left out."""
+    """Return the output of each step, and at the end the names of the files. Rows of jobs of earlier scenes are left
+    out."""
     side.clear()
     side.unordered.clear()
     place = side.place / "w"
@@ -154,7 +155,7 @@ def play(side: Side, scene: Scene) -> list[str]:
         if step.line.startswith("sshare") and not waited:
             waited = _use(side)
         status, said, wrong = side.run(step.line, step.user, place, jobs)
-        if step.line.startswith("sshare"):  # what was used differs between any two runs; shares are 40 and 60
+        if step.line.startswith("sshare"):  # usage differs between any two runs; shares are 40 and 60
             used = r"\bcpu=\d+,mem=\d+[^|\s]*|\b\d\.\d+e[-+]\d+|\b(?!(?:40|60)\b)(\d+\.)?\d{2,}\b(?!\.)|\binf\b"
             said = re.sub(used, "{USED}", said)
         said = "".join(row for row in said.splitlines(keepends=True) if not _is_earlier(row, side.last))
@@ -202,7 +203,7 @@ class Plain:
         self._named = set[str]()
 
     def __call__(self, at: int, text: str, line: str = "") -> str:
-        """Nodes that the line names are no choice between equal nodes, so they keep their names."""
+        """Keep the names of nodes that the line itself names, because they are no choice between equal nodes."""
         self._named = {name for found in _NODES.finditer(line) for name in _names(found)}
         text = text.replace(self._place, "{DIR}").replace(str(Path(self._place).parent), "{DIR}/..")
         for pattern, instead in _RULES:

@@ -1,11 +1,13 @@
-"""Play scenarios on a control plane, all of a batch at the same time, and take a picture after each step.
+"""Play all scenarios of a batch on a control plane at the same time, and take a picture after each step.
 
-The player is the kubelet of the simulated nodes: bound pods become Running, `finish` ends them, deleted ones go. Where
-nobody schedules pods it binds them, too: Kueue decides by quota alone, and the nodes have room for everything.
+The player acts as the kubelet of the simulated nodes. Bound pods become Running, `finish` ends pods, and deleted pods
+disappear. On a control plane without a scheduler the player binds the pods as well. Kueue decides by quota alone, and
+the nodes have capacity for all pods.
 
-A picture is what a recording has: the pods of each job by pool of nodes, what was refused, and the status of the
-observed kinds without times, ids and free text. It is taken when nothing has changed for a while, and a probe, a small
-Job of a queue of its own, has come and gone meanwhile: silence alone may be that of a busy machine.
+A picture has the contents of a recording. It lists the pods of each job by pool of nodes, the refused objects, and the
+status of the observed kinds without times, ids and free text. The player takes the picture after two conditions. No
+object has changed for a while. And a probe, a small Job in a queue of its own, has started and ended in this time.
+Without the probe, a busy machine that makes no progress would look settled.
 """
 
 from __future__ import annotations
@@ -34,13 +36,13 @@ _DROP = re.compile(
     r"(time|timestamp|uid|resourceversion|generation|message|at|since|clock|lastprobe|transitionid|duration)$", re.I
 )
 _LEASE_S = 10.0
-_STILL = 5  # times the quiet time: then a scenario is settled though others of its batch go on
+_STILL = 5  # a scenario is settled after this multiple of the quiet time, although others of its batch still change
 
 
 @dataclass(slots=True)
 class Picture:
-    """What is seen after one step. `decisions`: of each job, its pods by pool and how many succeeded.
-    `settled`: False if it went on changing, or nobody answered the probe."""
+    """The observations after one step. `decisions`: job -> its pods by pool, and the number of pods that succeeded.
+    `settled`: False if objects kept changing, or the probe did not end."""
 
     decisions: dict[str, Object] = field(default_factory=dict)
     answers: dict[str, list[str]] = field(default_factory=dict)
@@ -49,7 +51,8 @@ class Picture:
 
 
 class Player:
-    """`binds`: nobody else binds pods. `quiet_s`: so long nothing may change before a picture is taken."""
+    """`binds`: whether the player binds pods. `quiet_s`: the time without a change that must pass before a picture is
+    taken."""
 
     def __init__(self, connection: Connection, *, binds: bool, quiet_s: float = 2.0, most_s: float = 60.0) -> None:
         self._api, self._binds, self._quiet_s, self._most_s = connection, binds, quiet_s, most_s
@@ -144,7 +147,7 @@ class Player:
     # --- steps ----------------------------------------------------------------------------------------------------
 
     async def _step(self, of: Scenario, step: Object) -> list[str]:
-        """Return what was refused."""
+        """Apply a step. Return the objects that the API server refused, each with the code of the refusal."""
         refused: list[str] = []
         for obj in step.get("apply", ()):
             kind = KINDS[obj["kind"]]

@@ -1,9 +1,9 @@
-"""The two control planes: Kueue's own program beside our API server and controllers, and `phalanx up`.
+"""The two control planes: Kueue's own program with Phalanx's API server and controllers, and `phalanx up`.
 
-Kueue is given from outside: its program, and the folder `config/components` of its source, of which the definitions
-and the webhooks are used. Its webhooks are reached at a port of this machine, with a certificate made for the run.
-The program looks for a certificate of its metrics at one fixed place, and ends without one: `tls.crt` and `tls.key` in
-`/etc/kueue/metrics/certs`, which any certificate will do for, since no metrics are served.
+The caller passes Kueue's program, and the folder `config/components` of its source. The definitions and the webhooks
+in this folder are used. The webhooks are served on a port of this machine, with a certificate made for the run. The
+program needs a certificate for its metrics in one fixed place, and exits without it: `tls.crt` and `tls.key` in
+`/etc/kueue/metrics/certs`. Any certificate will do, because no metrics are served.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _WEBHOOKS = {
     name: Kind(group="admissionregistration.k8s.io", plural=f"{name.lower()}s", name=name, namespaced=False)
     for name in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 }
-_TRIES = 3_000  # of 0.2 s: a busy machine takes minutes to start a control plane
+_TRIES = 3_000  # tries, 0.2 s apart: a busy machine takes minutes to start a control plane
 _FRAMEWORKS = ["batch/job"]
-STRATEGIES = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")  # Kueue refuses fairSharing without any
+STRATEGIES = ("LessThanOrEqualToFinalShare", "LessThanInitialShare")  # Kueue refuses fairSharing without a strategy
 _GATES = {"ElasticJobsViaWorkloadSlices": True, "PartialAdmission": True}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kueue:
-    """Where Kueue's program is, and `config/components` of the same source."""
+    """The paths of Kueue's program and of `config/components` of the same source."""
 
     program: Path
     components: Path
@@ -47,7 +47,8 @@ class Kueue:
 
 
 def configuration(strategies: Sequence[str]) -> dict[str, Any]:
-    """Return the Configuration that both sides get. `strategies`: of fair sharing; none: without it."""
+    """Return the Configuration for both sides. `strategies`: the preemption strategies of fair sharing; empty: no fair
+    sharing."""
     found = {
         "apiVersion": "config.kueue.x-k8s.io/v1beta2",
         "kind": "Configuration",
@@ -59,7 +60,7 @@ def configuration(strategies: Sequence[str]) -> dict[str, Any]:
 
 @asynccontextmanager
 async def phalanx(place: Path, strategies: Sequence[str]) -> AsyncIterator[Connection]:
-    """`phalanx up` without a node."""
+    """Run `phalanx up` without a node."""
     async with AsyncExitStack() as stack:
         words = [sys.executable, "-m", "phalanx.cli.app", "up", "--data", str(place), "--no-local-node", "--port", "0"]
         process = await _run(stack, place, "up", words)
@@ -76,7 +77,8 @@ async def phalanx(place: Path, strategies: Sequence[str]) -> AsyncIterator[Conne
 
 @asynccontextmanager
 async def kueue(place: Path, given: Kueue, strategies: Sequence[str]) -> AsyncIterator[Connection]:
-    """Kueue's program, with our API server and our controllers for Jobs and owners. Nobody binds pods."""
+    """Run Kueue's program with Phalanx's API server and its controllers for Jobs and owners. No scheduler binds
+    pods."""
     async with AsyncExitStack() as stack:
         words = [sys.executable, "-m", "phalanx.embedded.apiserver", "--data", str(place)]
         server = await _run(stack, place, "apiserver", words)
@@ -102,7 +104,7 @@ async def kueue(place: Path, given: Kueue, strategies: Sequence[str]) -> AsyncIt
             "metrics": {"bindAddress": "0"},
             "leaderElection": {"leaderElect": False},
             "clientConnection": {"qps": 300, "burst": 500},
-            "featureGates": {**_GATES, "VisibilityOnDemand": False},  # its server wants certificates at a fixed place
+            "featureGates": {**_GATES, "VisibilityOnDemand": False},  # this server needs certificates in a fixed place
         }
         (place / "kueue.yaml").write_text(yaml.safe_dump(said))
         words = [str(given.program), "--config", str(place / "kueue.yaml"), "--kubeconfig", str(kubeconfig)]
@@ -115,7 +117,7 @@ async def kueue(place: Path, given: Kueue, strategies: Sequence[str]) -> AsyncIt
 
 
 async def _hook(connection: Connection, hook: dict[str, Any], port: int, authority: str) -> None:
-    """Register the webhooks of a configuration that are about kinds that are served here."""
+    """Register the webhooks of a configuration for kinds that the API server serves."""
     served = ("kueue.x-k8s.io", "batch")
     hook["webhooks"] = [one for one in hook["webhooks"] if set(one["rules"][0]["apiGroups"]) <= set(served)]
     for one in hook["webhooks"]:

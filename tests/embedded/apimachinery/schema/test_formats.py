@@ -1,4 +1,4 @@
-"""Formats of names and values: what is valid, and the first words of what is said of the rest."""
+"""Formats of names and values: valid values, and the first words of the messages about invalid ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Validating webhooks are asked about what is to be stored, deleted or connected to, and may only refuse it."""
+"""The server calls validating webhooks before it stores, deletes or connects to an object. They may only refuse the
+request."""
 
 from __future__ import annotations
 
@@ -109,7 +110,7 @@ def test_a_rule_may_name_a_subresource(tmp_path: Path) -> None:
 def test_failure_policy_decides_where_nobody_answers(tmp_path: Path, policy: str, code: int) -> None:
     async def run() -> None:
         async with InProcess.started(tmp_path) as server:
-            found = Hooks(port=1)  # nobody listens there
+            found = Hooks(port=1)  # no server listens on this port
             await server.make(VALIDATING, about(found, "/a", "CREATE", failurePolicy=policy))
             assert (await server.ask("POST", MAPS, {"metadata": {"name": "new"}})).code == code
 

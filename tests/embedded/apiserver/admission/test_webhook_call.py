@@ -1,4 +1,4 @@
-"""Calls of webhooks: where they go, what is asked, and what an answer means."""
+"""Calls of webhooks: the URL, the request, and the meaning of the response."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who makes a request: a token is good for one server, and without a bearer token a user is anonymous."""
+"""The user of a request: a token is valid for one server, and a user without a bearer token is anonymous."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def one_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[S
 
 @pytest.fixture
 def play(one_server: Callable[[Scene], None]) -> Iterator[Callable[[Scene], None]]:
-    """Each test begins without numbers and without Jobs."""
+    """Begin each test without numbers and without Jobs."""
     yield one_server
     one_server(emptied)
 
@@ -46,7 +46,7 @@ async def emptied(server: InProcess) -> None:
 
 
 def numbers(server: InProcess, clock_s: Callable[[], float] = lambda: 0.0) -> SlurmNumbers:
-    """Return what a server that starts now has."""
+    """Return the numbers of a server that starts now."""
     return SlurmNumbers(server.api.engine.store, server.api.engine.writer, resource("configmaps"), clock_s)
 
 
@@ -76,7 +76,7 @@ async def store(server: InProcess, name: str, key: str, text: str) -> None:
 
 
 def guarded(drawing: SlurmNumbers, user: User, number: object, old: object = None) -> str:
-    """Return why the user may not write this Job; "" if he may. `old`: its number before."""
+    """Return why the user may not write this Job; "" if the write is allowed. `old`: the number of the Job before."""
     try:
         drawing.guard(resource("jobs", "batch"), job(number), None if old is None else job(old), user)
     except StatusError as error:
@@ -157,7 +157,7 @@ def test_an_administrator_moves_the_next_number(play: Callable[[Scene], None]) -
 
 
 def test_after_the_last_number_those_of_jobs_are_skipped(play: Callable[[Scene], None]) -> None:
-    """Also by later draws: a Job may be anywhere in the range."""
+    """Later draws skip these numbers too. The number of a Job may be anywhere in the range."""
 
     async def scene(server: InProcess) -> None:
         for number in (2, 5):
@@ -181,7 +181,7 @@ def test_after_the_last_number_those_of_jobs_are_skipped(play: Callable[[Scene],
 
 
 def test_a_draw_of_an_admin_costs_no_more_for_more_numbers(play: Callable[[Scene], None]) -> None:
-    """Admins draw without a limit, and a draw holds up all other requests of the server."""
+    """Admins draw without a limit, and the server handles no other request during a draw."""
 
     async def scene(server: InProcess) -> None:
         for number in (3, 4):
@@ -237,7 +237,7 @@ def test_a_user_has_a_limited_number_of_drawn_numbers_without_job(
         assert await draw(drawing, "3", BOB) == first + 2, "each user has a limit of his own"
         assert await draw(drawing, "50", ADMIN) == first + 5
         await server.make(JOBS, job(first))
-        await draw(drawing, "2")  # one of the three has a Job by now
+        await draw(drawing, "2")  # one of the three numbers belongs to a Job by now
 
     play(scene)
 

@@ -1,4 +1,4 @@
-"""What a path names, and which verb a request has."""
+"""The resource that a path names, and the verb of a request."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_other_paths_are_of_no_resource(path: str) -> None:
         "/api/v1/things",
         "/apis/batch/v9/jobs",
         "/api/v1/pods/p",  # without a namespace
-        "/api/v1/namespaces/ns/nodes/n",  # no namespaces for nodes
+        "/api/v1/namespaces/ns/nodes/n",  # nodes have no namespace
         "/api/v1/namespaces/ns/pods/p/nothing",
         "/api/v1/namespaces/ns/pods/p/log/more",
     ],
@@ -103,13 +103,13 @@ def test_verbs(method: str, path: str, verb: str) -> None:
 @pytest.mark.parametrize(
     ("method", "path", "code"),
     [
-        ("POST", "/api/v1/pods", 405),  # of no namespace
+        ("POST", "/api/v1/pods", 405),  # a pod without a namespace
         ("DELETE", "/api/v1/pods", 405),
         ("PUT", "/api/v1/namespaces/ns/pods", 405),
         ("POST", "/api/v1/namespaces/ns/pods/p", 405),
         ("DELETE", "/api/v1/namespaces/ns/pods/p/log", 405),
         ("PATCH", "/apis/example.com/v1/namespaces/ns/widgets", 400),
-        ("DELETE", "/apis/example.com/v1/namespaces/ns/widgets/w", 405),  # it is not among its verbs
+        ("DELETE", "/apis/example.com/v1/namespaces/ns/widgets/w", 405),  # the definition does not list this verb
     ],
 )
 def test_methods_that_are_not_allowed(method: str, path: str, code: int) -> None:

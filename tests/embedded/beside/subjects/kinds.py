@@ -1,4 +1,4 @@
-"""The built-in kinds that conversations are about: where they are served, and an object of each that is right."""
+"""The built-in kinds that conversations use: the path of their objects, and a valid object of each kind."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.embedded.fuzz.objects import SPECS
 Json = Any
 
 _LEFT_OUT = {
-    "Binding",  # created below a pod only
-    "Event",  # its schema is that of two groups
+    "Binding",  # is created only below a pod
+    "Event",  # its schema combines two API groups
     "CertificateSigningRequest",  # needs a key of its own
     "PodGroup",
     "Workload",
@@ -34,7 +34,7 @@ class Kind:
     subresources: tuple[str, ...]
 
     def sound(self, name: str) -> Json:
-        """Return an object that is accepted."""
+        """Return an object that servers accept."""
         name = name if self.namespaced else f"{name}-${{id}}"
         meta = {"name": name, "labels": {"a": "b", "of": "${ns}"}, "annotations": {"x/y": "z"}}
         return {"apiVersion": self.api_version, "kind": self.kind, "metadata": meta, **copy.deepcopy(_SPECS[self.kind])}
@@ -57,7 +57,8 @@ def _kind(one: Resource) -> Kind:
 
 
 def _specs() -> dict[str, Json]:
-    """Return what objects have besides metadata: the samples of `fuzz`, with references to the namespace here."""
+    """Return the fields other than metadata for each kind: the samples of `fuzz`, with references to this test's
+    namespace."""
     policy = copy.deepcopy(SPECS["ValidatingAdmissionPolicy"])
     spaces = {"matchLabels": {"kubernetes.io/metadata.name": "none"}}
     policy["spec"]["matchConstraints"]["namespaceSelector"] = spaces
@@ -104,6 +105,7 @@ BY_KIND = {one.kind: one for one in KINDS}
 
 
 def some_kind(random: Random) -> Kind:
-    """Return a kind for any conversation. The name of a definition follows from its group, and a quota has its status
-    at once in this server, where the real one leaves it to a controller."""
+    """Return a kind that any conversation may use. The name of a definition depends on its group, so definitions are
+    left out. Quotas are left out, because this server sets their status at once, and on the real server a controller
+    does it later."""
     return random.choice([one for one in KINDS if one.kind not in ("CustomResourceDefinition", "ResourceQuota")])

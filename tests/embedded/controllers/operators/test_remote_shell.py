@@ -1,4 +1,4 @@
-"""The remote shell that mpirun calls where there is no sshd: which commands run in this pod itself."""
+"""The remote shell that mpirun calls in pods without sshd: commands for the pod itself run in this pod."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from phalanx.embedded.controllers.operators.mpi_job import remote_shell
 
 
 def test_a_pod_whose_own_name_comes_late_runs_the_command_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The pod runs no server, so it would wait in vain for its own answer."""
+    """The pod has no server for remote commands, so a connection to itself would never be accepted."""
     answers = iter((None, None, "127.9.0.7"))
 
     def look_up(host: str) -> str:

@@ -1,4 +1,4 @@
-"""The loop of a controller looks at its own objects, says what it cannot deal with, and waits for its kind alone."""
+"""The loop of a controller reconciles its own objects, reports errors, and waits only for its own kind."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Told(EventRecorder):
 def played(
     scene: Callable[[Informer, Informer, list[str]], None], *, fails: bool = False, gather_s: float = 0.0
 ) -> tuple[list[str], Told]:
-    """What was looked at, in order, after a scene of changes."""
+    """Return the reconciled objects in order, after a scene of changes."""
 
     async def run() -> tuple[list[str], Told]:
         nobody = cast(Connection, None)
@@ -57,7 +57,7 @@ def played(
         scene(caches[JOBS], caches[PODS], looked)
         working = asyncio.ensure_future(loop.run())
         await asyncio.sleep(0)
-        assert looked == []  # nothing was listed yet
+        assert looked == []  # no kind is listed yet
         for cache in caches.values():
             cache.synced.set()
         for _ in range(20):
@@ -81,7 +81,7 @@ def test_an_object_is_looked_at_when_it_or_what_it_controls_changes() -> None:
 def test_changes_of_what_it_controls_are_gathered() -> None:
     def scene(jobs: Informer, pods: Informer, looked: list[str]) -> None:
         pods.observe(obj(PODS, "p", 1, owner="batch.example/v1alpha1"))
-        jobs.objects["n/a"] = obj(JOBS, "a", 2)  # there, but nothing was told of it
+        jobs.objects["n/a"] = obj(JOBS, "a", 2)  # the object exists, and no event about it was sent
 
     assert played(scene)[0] == ["a"]
     assert played(scene, gather_s=60.0)[0] == []
@@ -90,7 +90,7 @@ def test_changes_of_what_it_controls_are_gathered() -> None:
 def test_a_pod_of_a_job_of_another_group_is_another_controllers() -> None:
     def scene(jobs: Informer, pods: Informer, looked: list[str]) -> None:
         pods.observe(obj(PODS, "p", 1, owner="batch/v1"))
-        jobs.objects["n/a"] = obj(JOBS, "a", 2)  # there, but nothing was told of it
+        jobs.objects["n/a"] = obj(JOBS, "a", 2)  # the object exists, and no event about it was sent
 
     assert played(scene)[0] == []
 

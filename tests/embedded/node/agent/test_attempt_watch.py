@@ -1,4 +1,4 @@
-"""`agent/attempt_watch.py`: an attempt is stopped step by step, and what its end leaves behind."""
+"""`agent/attempt_watch.py`: stop an attempt step by step, and clean up after its end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.embedded.node.waiting import until
 
 
 class StandIn:
-    """An attempt that notes what is done to it. `over`: its end."""
+    """An attempt that records the calls of its methods. `over`: set at its end."""
 
     def __init__(self, folder: Path) -> None:
         self.did: list[str] = []

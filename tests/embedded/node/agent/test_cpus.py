@@ -1,4 +1,4 @@
-"""Cpus of one's own: which are given, and what real processes may then run on."""
+"""Exclusive CPUs: the CPUs that containers get, and the CPUs on which real processes may then run."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_who_requests_less_than_the_limit_has_none() -> None:
 
 
 def test_cores_are_given_whole_and_one_cpu_stays_everybodys() -> None:
-    cores = ((0, 4, 1, 5, 2, 6),)  # as machine_cpus has them: threads of a core beside each other
+    cores = ((0, 4, 1, 5, 2, 6),)  # in the order of machine_cpus: the threads of one core are neighbors
     spec = {"containers": [sized("a", "2"), sized("b", "1")]}
     assert allot_cpus(spec, cores, ()) == {"a": (0, 4), "b": (1,)}
     assert allot_cpus(spec, cores, (0, 4)) == {"a": (1, 5), "b": (2,)}
@@ -56,7 +56,8 @@ def test_cores_are_given_whole_and_one_cpu_stays_everybodys() -> None:
 def test_a_container_keeps_to_one_numa_node_if_any_has_enough() -> None:
     nodes = ((0, 1, 2, 3), (4, 5, 6, 7))
     spec = {"containers": [sized("a", "3"), sized("b", "1")]}
-    assert allot_cpus(spec, nodes, (0,)) == {"a": (1, 2, 3), "b": (4,)}  # the fuller one first, while it is enough
+    # the NUMA node with fewer free CPUs first, if they are enough
+    assert allot_cpus(spec, nodes, (0,)) == {"a": (1, 2, 3), "b": (4,)}
     assert allot_cpus({"containers": [sized("a", "4")]}, nodes, (0,)) == {"a": (4, 5, 6, 7)}
     assert allot_cpus({"containers": [sized("a", "5")]}, nodes, (0,)) == {"a": (4, 5, 6, 7, 1)}
 
@@ -94,7 +95,7 @@ def test_others_make_way_and_get_them_back(api_server: ServerProcess) -> None:
         await api.delete("before", gracePeriodSeconds=0)
 
     async def allowed(api: Client, name: str, expected: list[int]) -> None:
-        """Until the pod's process may run on just these."""
+        """Wait until the process of the pod may run on exactly these CPUs."""
         pod = await api.get(name)
         assert pod is not None
         folder = api_server.data / "pods" / pod["metadata"]["uid"] / "main"

@@ -1,4 +1,4 @@
-"""Commands beside a container: their output, their end, and their end when no task waits any more."""
+"""Commands in a running container: their output, their end, and their end after a cancellation."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NEVER_S = 60.0
 
 @pytest.fixture
 def attempt(tmp_path: Path) -> Attempt:
-    """A container that is on record as running, without mounts or a name of its own."""
+    """Return a container that is recorded as running, without mounts and without a name of its own."""
     found = Attempt(tmp_path, 0)
     spec = RunSpec(argv=("sleep",), env={"PATH": os.environ["PATH"], "WHO": "me"}, cwd=str(tmp_path))
     found.path("spec.json").write_bytes(msgspec.json.encode(spec))
@@ -56,12 +56,12 @@ def test_what_takes_too_long_is_ended_with_all_of_its_group(attempt: Attempt) ->
         attempt, "sh", "-c", f"sleep 600 & echo $! > {left}.new; mv {left}.new {left}; wait", timeout_s=2.0
     )
     assert (code, said) == (124, "command timed out after 2 s")
-    if left.exists():  # a busy machine may not have come so far
+    if left.exists():  # on a busy machine the process may not have written the file yet
         asyncio.run(until(lambda: not is_alive(int(left.read_text()))))
 
 
 def test_what_it_leaves_behind_is_not_waited_for(attempt: Attempt) -> None:
-    """Though it still has its output."""
+    """The process in the background still has the output of the command open."""
     code, said = run(attempt, "sh", "-c", "sleep 600 & echo $!")
     try:
         assert (code, is_alive(int(said))) == (0, True)
@@ -71,7 +71,7 @@ def test_what_it_leaves_behind_is_not_waited_for(attempt: Attempt) -> None:
 
 @pytest.mark.parametrize("turns", range(7))
 def test_it_ends_whenever_everything_is_cancelled(attempt: Attempt, turns: int) -> None:
-    """As `asyncio.run` does at its end; also if the process is just being made."""
+    """`asyncio.run` cancels all tasks at its end. The command must also end if its process is just being created."""
     assert asyncio.run(_cancelled_after(turns, execute(attempt, ("sleep", "600"), NEVER_S)))
 
 
@@ -87,7 +87,7 @@ async def _cancelled_after(turns: int, work: Coroutine[Any, Any, Any]) -> bool:
 
 
 def is_alive(pid: int) -> bool:
-    """It runs; a zombie does not."""
+    """Return whether the process runs. A zombie does not run."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:

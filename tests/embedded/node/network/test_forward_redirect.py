@@ -1,4 +1,4 @@
-"""All services behind one socket, so that none of them holds a port of the machine."""
+"""All services use one socket, so that no service occupies a port of the machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from phalanx.embedded.node.network.forward import Forwarder, Redirect
 from phalanx.errors import PhalanxError
 
 SERVICES = "127.96.0.0/16"
-# In a network of its own: a service has the port on which its pod listens at all addresses.
+# This script runs in a network namespace of its own. A service has the port on which its pod listens at all addresses.
 SCRIPT = """
 import asyncio, fcntl, socket, struct, subprocess
 from phalanx.embedded.node.network.forward import Forwarder
@@ -54,7 +54,7 @@ asyncio.run(main())
 
 
 def refusal() -> str:
-    """Why the kernel translates no addresses here."""
+    """Return why the kernel of this machine cannot translate addresses; empty: it can."""
     if os.geteuid() != 0 or shutil.which("nft") is None or shutil.which("unshare") is None:
         return "rules of the kernel are loaded by root, by nft(8) (Debian: nftables), in a network of unshare(1)"
     words = ("unshare", "--net", "nft", "add table inet x; add chain inet x y { type nat hook output priority -100; }")

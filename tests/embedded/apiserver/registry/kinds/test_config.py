@@ -1,4 +1,4 @@
-"""ConfigMaps and Secrets: their defaults, and what is refused of them."""
+"""ConfigMaps and Secrets: default values, and invalid objects."""
 
 from __future__ import annotations
 

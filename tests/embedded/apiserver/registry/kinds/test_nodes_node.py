@@ -1,4 +1,4 @@
-"""Nodes: their defaults, and what may change about them."""
+"""Nodes: default values, and the fields that an update may change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pod as the server keeps it: its QoS class, its gates, the fields that select it, its grace period."""
+"""Pods as the server stores them: QoS class, scheduling gates, fields for field selectors, and grace period."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the spec of a pod is refused for (messages recorded from kube-apiserver 1.36)."""
+"""Errors in the spec of a pod (messages recorded from kube-apiserver 1.36)."""
 
 from __future__ import annotations
 

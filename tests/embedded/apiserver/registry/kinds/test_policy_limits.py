@@ -1,4 +1,4 @@
-"""Limit ranges and resource quotas: their defaults, and what is refused of them."""
+"""Limit ranges and resource quotas: default values, and invalid objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Roles and their bindings: what is refused of them."""
+"""Roles and role bindings: invalid objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Services: their addresses and defaults, and what is refused of them and of Endpoints."""
+"""Services: addresses, default values, and invalid Services and Endpoints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claims, volumes and storage classes: their defaults, and what is refused of them."""
+"""Persistent volumes, claims and storage classes: default values, and invalid objects."""
 
 from __future__ import annotations
 
