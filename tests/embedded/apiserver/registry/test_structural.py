@@ -117,6 +117,15 @@ def test_a_right_value_is_not(spec: str) -> None:
     assert lines(spec) == []
 
 
+def test_an_integer_that_is_no_float_is_compared_exactly() -> None:
+    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"n": {"type": "integer"}}}}}
+    for number in (2**53 + 1, 10**400):
+        assert CustomStrategy(schema).validate({"metadata": {}, "spec": {"n": number}}) == []
+    schema["properties"]["spec"]["properties"]["n"]["maximum"] = 5
+    [found] = CustomStrategy(schema).validate({"metadata": {}, "spec": {"n": 10**400}})
+    assert found.line().endswith("should be less than or equal to 5")
+
+
 @pytest.mark.parametrize("spec", ["{image: abc, size: %s}", "{image: abc, parts: [{name: p, value: %s}]}"])
 def test_a_boolean_in_place_of_an_equal_number_is_a_change(spec: str) -> None:
     [line] = [line for line in lines(spec % "true", old=spec % "1") if line != UNCHECKED]

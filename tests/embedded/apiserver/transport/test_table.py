@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -47,6 +48,13 @@ WIDGETS = Resource(
 def test_a_custom_resource_shows_its_printer_columns() -> None:
     text = "{spec: {image: abc, size: big, tags: [a]}, status: {conditions: [{type: Ready, status: 'True'}]}}"
     assert row(WIDGETS, text)["cells"] == ["x", "abc", None, "True", '["a"]', "10m"]
+
+
+def test_a_number_that_is_no_float_is_not_shown() -> None:
+    columns = ({"name": "Weight", "type": "number", "jsonPath": ".spec.weight"},)
+    weights = replace(WIDGETS, printer_columns=columns)
+    assert row(weights, "{spec: {weight: 5}}")["cells"] == ["x", 5.0]
+    assert row(weights, f"{{spec: {{weight: {10**400}}}}}")["cells"] == ["x", None]
 
 
 def test_a_row_carries_metadata_or_the_object_or_nothing() -> None:

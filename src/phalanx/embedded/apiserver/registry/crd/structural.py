@@ -254,7 +254,7 @@ def _matches(pattern: str, value: str) -> bool:
 
 
 def _number_causes(value: float, schema: Schema, path: str) -> Iterator[Cause]:
-    if schema.get("type") == "integer" and not float(value).is_integer():
+    if schema.get("type") == "integer" and isinstance(value, float) and not value.is_integer():
         form = f"with format {schema['format']}" if schema.get("format") else "(default format)"
         said = f"Checked value must be of type integer {form} in {path}"
         yield Cause("FieldValueInvalid", f'Invalid value: "": {said}', NO_FIELD)

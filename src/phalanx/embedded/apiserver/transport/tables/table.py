@@ -9,6 +9,7 @@ apiextensions-apiserver tableconvertor.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
@@ -31,6 +32,7 @@ _GENERIC = Printer(
 )
 # if a definition has no columns, this is the second column of its kind
 _AGE = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
+_LARGEST = sys.float_info.max
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 
@@ -178,7 +180,7 @@ def _custom_cell(obj: Object, definition: Mapping[str, Any], now_s: float) -> ob
         case "integer", int() | float():
             return int(value)
         case "number", int() | float():
-            return float(value)
+            return float(value) if abs(value) < _LARGEST else None
         case "boolean", bool():
             return value
         case "date", str():
