@@ -84,8 +84,12 @@ def test_an_unknown_flavor() -> None:
     play(scene())
 
 
-@pytest.mark.parametrize("most", ["1e400", "10Ei"])
-def test_a_quota_beyond_all_bounds(most: str) -> None:
+BEYOND = " is {}, which is more than any cluster has"
+UNREADABLE = ": {!r} is not a quantity; write for instance 500m, 2 or 1.5Gi"
+
+
+@pytest.mark.parametrize(("most", "why"), [("1e400", BEYOND), ("10Ei", BEYOND), ("many", UNREADABLE)])
+def test_a_quota_beyond_all_bounds_or_unreadable(most: str, why: str) -> None:
     async def scene() -> None:
         stage = stage_with(3)
         beside(stage, amount=most)
@@ -93,7 +97,7 @@ def test_a_quota_beyond_all_bounds(most: str) -> None:
         async with stage.scheduler():
             await stage.until(lambda: conditions(stage, "well").get("Admitted") == "True Admitted")
             await stage.until(lambda: active(stage, "bad")[0] == "Unknown")
-            said = f"Can't admit new workloads: cpu of flavor f is {most}, which is more than any cluster has."
+            said = f"Can't admit new workloads: cpu of flavor f{why.format(most)}."
             assert active(stage, "bad")[1] == said
             await stage.until(lambda: conditions(stage, "waits").get("QuotaReserved") == "False Suspended")
 

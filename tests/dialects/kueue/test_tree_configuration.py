@@ -134,7 +134,7 @@ FAULTS: list[tuple[str, str]] = [
     ),
     (
         "resources: {transformations: [{input: a, outputs: {b: many}}]}",
-        "kueue-system/kueue-manager-config cannot be read: 'many' is not a quantity",
+        "kueue-system/kueue-manager-config cannot be read: resources.transformations[0].outputs.b: 'many' is not a qu",
     ),
     (
         "resources: {transformations: [{input: a, strategy: Drop}]}",

@@ -42,7 +42,7 @@ from phalanx.client.quantity import QuantityError, parse
 from phalanx.dialects.frame.dialect import Object
 from phalanx.dialects.frame.selectors import selects
 from phalanx.dialects.schema.depth import require_shallow
-from phalanx.dialects.schema.fields import Misread, duration_s
+from phalanx.dialects.schema.fields import Misread, Path, duration_s
 from phalanx.model.pod import CPU, PODS, Amounts, amounts
 
 _MILLI = 1000  # Phalanx's units of cpu per core
@@ -302,7 +302,7 @@ def read_configuration(document: object) -> KueueConfiguration:
         multi = _multi(said.multi_kueue)
         retained = (said.object_retention_policies or _Retained()).workloads or _Retention()
         finished_s, deactivated_s = retained.seconds()
-    except (msgspec.ValidationError, Misread, QuantityError) as error:
+    except (msgspec.ValidationError, Misread) as error:
         raise KueueConfigurationError(f"{_KEY} cannot be read: {error}") from error
     fair = said.fair_sharing
     managed = said.managed_jobs_namespace_selector
@@ -352,8 +352,7 @@ def _by_usage(said: _Admission | None) -> AdmissionFairSharing | None:
 
 
 def _transformations(said: Sequence[_Transformation]) -> tuple[Transformation, ...]:
-    """Return the transformations. Raise Misread or QuantityError for settings with which Kueue would not start
-    either."""
+    """Return the transformations. Raise Misread for settings with which Kueue would not start either."""
     path = ("resources", "transformations")
     for name, times in Counter(each.input for each in said).items():
         if times > 1:
@@ -365,7 +364,17 @@ def _transformations(said: Sequence[_Transformation]) -> tuple[Transformation, .
             input=each.input,
             replaces=each.strategy == "Replace",
             multiplier=each.multiply_by,
-            outputs={name: parse(units) for name, units in each.outputs.items()},
+            outputs=_outputs(each.outputs, (*path, at, "outputs")),
         )
-        for each in said
+        for at, each in enumerate(said)
     )
+
+
+def _outputs(said: Mapping[str, str | int | float], path: Path) -> dict[str, Fraction]:
+    found = dict[str, Fraction]()
+    for name, units in said.items():
+        try:
+            found[name] = parse(units)
+        except QuantityError as error:
+            raise Misread((*path, name), str(error)) from None
+    return found

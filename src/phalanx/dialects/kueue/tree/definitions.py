@@ -256,7 +256,7 @@ def _node(name: str, obj: Object, *parents: str) -> QuotaNode:
                             if into[cell] > MAX_AMOUNT:
                                 fault = f"{cell[1]} of flavor {cell[0]} is {text}, which is more than any cluster has"
                     except QuantityError as error:
-                        fault = str(error)
+                        fault = f"{cell[1]} of flavor {cell[0]}: {error}"
     groups = tuple(
         tuple(str(flavor.get("name")) for flavor in group.get("flavors") or ())
         for group in spec.get("resourceGroups") or ()
