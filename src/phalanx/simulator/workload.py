@@ -185,8 +185,8 @@ def of_resource(roles: Sequence[Role], resource: str, device_bytes: float = 0.0)
 
 
 def processors(count: int) -> Role:
-    """Return a role of one pod that requests `count` processors. The machine of a log is one node, so a job needs only
-    one pod."""
+    """Return a role of one pod that requests `count` processors. The simulator treats the machine of a workload log as
+    one node, so each job of the log needs only one pod."""
     return Role(name="", count=1, minimum=1, shape=Shape(requests=amounts({CPU: count * MILLI_CPU})))
 
 

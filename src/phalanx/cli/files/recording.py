@@ -167,8 +167,8 @@ def whole(descriptor: int) -> int:
 def step_of(
     now_s: float, policy: Policy | None, events: Sequence[Event], actions: Sequence[Action] | None, *, begins: bool
 ) -> dict[str, object]:
-    """Return the step as a JSON record of the file. `policy`: None if it is the same as in the step before. `actions`:
-    None to record only the events."""
+    """Return a scheduling step as the JSON object that is written to the recording. `policy`: None if it is the same as
+    in the step before. `actions`: None to record only the events."""
     step: dict[str, object] = {"now_s": now_s, "begins": begins}
     if policy is not None:
         step["policy"] = msgspec.to_builtins(policy)

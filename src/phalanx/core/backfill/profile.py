@@ -41,7 +41,7 @@ from phalanx.state.classes import Demand, Gang
 from phalanx.state.cluster import Cluster
 
 CELLS = 1 << 20
-TRIES = 256  # for each gang, placement is tried on at most this many stretches of levels
+TRIES = 256  # for each gang, placement is tried at no more than this number of start times
 SPARE = 64  # when the arrays have no unused level left, they are extended by this many levels
 FEW = 32  # on clusters with at most this many nodes, the counts of pods are not stored, but computed at each call
 

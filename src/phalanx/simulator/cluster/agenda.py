@@ -79,10 +79,10 @@ class Agenda(Generic[What]):
 
     def joins_next(self, kind: int) -> bool:
         """Return whether the last taken happening is reported in the same scheduling pass as the next happening.
-        `kind`: the kind of the last taken happening, which is OUTLIVED or FORESEEN. A new estimate is always reported
-        with the next happening. A foreseen end is reported with the next happening if both are at the same time. This
-        does not apply if the next happening is a restart, a requested scheduling pass, or an end that was planned after
-        the first foreseen end of this time."""
+        `kind`: the kind of the last taken happening, which is OUTLIVED or FORESEEN. OUTLIVED stands for a job that has
+        got a new estimate, which is always reported together with the next happening. A foreseen end is reported with
+        the next happening if both are at the same time. This does not apply if the next happening is a restart, a
+        requested scheduling pass, or an end that was planned after the first foreseen end of this time."""
         if kind == AgendaKind.OUTLIVED or self._next_s == self.now_s:
             return True
         if not self._heap or self._heap[0][0] > self.now_s:

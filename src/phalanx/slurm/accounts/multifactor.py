@@ -3,8 +3,8 @@
     priority = site + age·W + assoc·W + fair share·W + job size·W + partition·W + QOS·W + Σ TRES·W - nice
 
 Source: https://slurm.schedmd.com/priority_multifactor.html; compared with the output of a real Slurm 22.05
-(tests/core/order/slurm). The fraction of the sum is cut off. The priority of a held job is 0; that of any other job is
-at least 1.
+(tests/core/order/slurm). The priority is rounded down to an integer. The priority of a held job is 0; that of any other
+job is at least 1.
 """
 
 from __future__ import annotations

@@ -146,7 +146,7 @@ class Pending:
         self.reserved: FirstReservation | None = None
         self.hopeless: dict[Request, None] = {}
         self.request_class_of: dict[Request, RequestClass] = {}
-        self.renews = False  # whether the reasons of all classes must be computed again
+        self.renews = False  # True if a node has changed, so that all stored wait reasons are outdated
 
     def __bool__(self) -> bool:
         """Return True if there is at least one request that does not wait for an event: it is in a class, is not

@@ -68,9 +68,10 @@ class Kind(IntEnum):
 class Terms(NamedTuple):
     """The terms of a request: the fields of its `Job` that influence the decision, without the queue and the gang.
     `user` and `group` are only set if they influence it, through a limit, an order by factors or a reservation.
-    `account` is only set if the queue is ordered by usage. `job` is set if each job must have a class of its own. This
-    is the case if a limit for each job applies, or if a priority function may give each job another priority. It is
-    also the case for the open slots of a job with a time limit."""
+    `account` is only set if the queue is ordered by usage. `job` is set if each job must have a class of its own. A
+    queued job has a class of its own if a priority function may give each job another priority. The open slots of a
+    started job have a class of their own in this case, too, and also if the job has a time limit or a limit for each
+    job applies."""
 
     user: str = ""
     group: str = ""

@@ -3,7 +3,7 @@ count against each limit.
 
 A limit of n admits the n live jobs that were submitted first; jobs that were submitted later wait until one of these
 jobs has ended. So only the submission times decide which jobs are admitted; the order in which events report the jobs
-does not matter. The jobs are only listed for limits that a queue sets."""
+does not matter. `SubmittedJobs` has a list of jobs only for those limits that a queue sets."""
 
 from __future__ import annotations
 

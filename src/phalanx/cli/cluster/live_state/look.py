@@ -39,8 +39,8 @@ async def look(connection: Connection, namespace: str = "", ledger: str | None =
     """Return a snapshot of the cluster, or only of `namespace` if the user may not list the whole cluster. `ledger`:
     the URL of the cluster's ledger, from which the run times of deleted jobs are read.
 
-    Raises PhalanxError if Phalanx is not installed in the cluster, or if the user may list neither the cluster nor the
-    namespace."""
+    Raises PhalanxError if Phalanx is not installed in the cluster, or if the user may list the jobs neither of all
+    namespaces nor of `namespace`."""
     partial = not await may_see_all(connection)
     if partial and not namespace:
         raise PhalanxError(

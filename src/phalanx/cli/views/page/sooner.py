@@ -252,8 +252,8 @@ def _before_others(cluster: Cluster, record: JobRecord) -> Iterator[Alteration]:
 
 
 def _more_nodes(cluster: Cluster, record: JobRecord) -> Iterator[Alteration]:
-    """Yield the addition of two nodes. The nodes are copies of the largest node on which a pod of the job could run. If
-    no node is large enough, they are copies of the largest node of the cluster."""
+    """Yield a change that would add two nodes to the cluster. The new nodes are copies of the largest node on which a
+    pod of the job could run. If no node is large enough, they are copies of the largest node of the cluster."""
     nodes = [node for node in cluster.columns.nodes if node is not None]
     wanted = [dict(role.shape.requests) for role in record.job.roles]
 

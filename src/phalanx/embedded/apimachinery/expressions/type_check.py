@@ -40,8 +40,8 @@ def type_text(sort: Type) -> str:
     return sort if isinstance(sort, str) else DYN if sort is ANY else "object"
 
 
-# The type of values without a schema, which is `dyn` in cel-go, too. `DYN` is also the type of parts whose type is not
-# known here.
+# The type of values without a schema, which is `dyn` in cel-go, too. Other parts of an expression whose type the check
+# cannot determine have the type `DYN`.
 ANY: TypeShape = TypeShape(lambda name: ANY)
 
 _NUMBERS = frozenset({"int", "uint", "double"})

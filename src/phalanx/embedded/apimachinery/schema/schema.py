@@ -84,8 +84,9 @@ def structural(schema: Mapping[str, object]) -> Type:
 
 
 class Type:
-    """A node of a schema. `raw`: the schema of this field. Its x-kubernetes-* extensions may differ from the extensions
-    of the field's type."""
+    """A node of an OpenAPI schema: the schema of a field, of an item of a list, or of a whole object. `raw`: the schema
+    as it is written at this place. Its x-kubernetes-* extensions may differ from those of the definition that it refers
+    to."""
 
     def __init__(self, raw: Mapping[str, Any], *, name: str = "", go: str = "") -> None:
         self.raw, self.named = raw, go  # `go`: the Go type of a scalar, or of a list's items

@@ -19,8 +19,9 @@ COMPONENT: Final = "pod-profiles"
 
 
 class Profiles(Protocol):
-    """The translation of a kind of profiles. `kind`: the kind of the profiles. `classes`: the kind of the
-    PriorityClasses that profiles name. `made`: the kinds of the objects into which profiles are translated."""
+    """How profiles of one Kubernetes kind are translated into admission policies. `kind`: the kind of the profiles.
+    `classes`: the kind of the PriorityClasses that profiles name. `made`: the kinds of the objects into which profiles
+    are translated."""
 
     @property
     def kind(self) -> Kind: ...

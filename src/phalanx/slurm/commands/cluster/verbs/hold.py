@@ -1,7 +1,7 @@
 """The verbs of scontrol that act on jobs and processes.
 
-The first part has notify, pidinfo, listpids, errnumstr and wait_job. The second part has hold, release, requeue,
-suspend, resume and top.
+The first part of this module has the verbs notify, pidinfo, listpids, errnumstr and wait_job. The second part of the
+module has the verbs hold, release, requeue, suspend, resume and top.
 """
 
 from __future__ import annotations
