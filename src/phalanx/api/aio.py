@@ -88,9 +88,9 @@ async def wait(name: Name, *, running: bool = False, timeout_s: float | None = N
 
 
 async def logs(name: Name, *, tail: int | None = None, previous: bool = False, cluster: Cluster = HERE) -> str:
-    """Return the output of a job. If it has several pods, each line begins with the pod's index. The output of deleted
-    pods is included if their node keeps it. `previous`: True to return the output of the attempt before the latest
-    one."""
+    """Return the output of a job. If it has several pods, each line begins with the pod's index. The output of a
+    deleted pod is included if the pod's node still stores it. `previous`: True to return the output of the attempt
+    before the latest one."""
     async with cluster.connected() as connection:
         found = await cluster.find(connection, name)
         sources = await log_sources(connection, found, "", previous)

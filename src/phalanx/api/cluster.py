@@ -1,4 +1,4 @@
-"""The cluster that the functions of the Python interface use, and the search for its jobs by name."""
+"""The cluster that the functions of the Python interface use, and functions that find a job of the cluster by name."""
 
 from __future__ import annotations
 

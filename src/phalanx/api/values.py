@@ -16,7 +16,7 @@ class Row(Protocol):
     """A value that can be shown as a row of a table."""
 
     def cells(self) -> Mapping[str, str]:
-        """Return the text of each column."""
+        """Return the texts of this row, one for each column."""
 
 
 Value = TypeVar("Value", bound=Row)

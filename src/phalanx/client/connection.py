@@ -56,7 +56,7 @@ _CONNECTIONS = 48  # the maximum number of concurrent calls, not counting watche
 _TIMEOUT_S = 30.0
 _BUSY_RETRIES = 8
 _MESSAGE_MOST_BYTES = 16 << 20  # the maximum size of a WebSocket message
-_BROKEN_S = (0.1, 0.5, 1.0)  # the pauses before a read is repeated after a 5xx
+_BROKEN_S = (0.1, 0.5, 1.0)  # the pauses before the first, second and third repetition of a read after a 5xx
 
 
 class StatusCause(TypedDict, total=False):
@@ -214,7 +214,7 @@ class Connection(ObjectCalls):
         self._identity = identity
         self._fence: Callable[[], float] | None = None
         self._tls, self._server_name, self._proxy = tls, server_name, proxy
-        self._calm_s = 0.0  # no call is sent before this time (event loop's clock), because the server is overloaded
+        self._calm_s = 0.0  # after a 429, no call is sent before this time (event loop's clock)
         self._http = Http(self.server, tls=tls, limit=_CONNECTIONS, server_name=server_name, proxy=proxy)
 
     @classmethod
@@ -448,8 +448,9 @@ def _encoded(body: object) -> bytes:
 
 
 def _target(path: str, params: Mapping[str, str] | None) -> str:
-    """Return the path and query of a request. Characters that are not allowed in them are percent-encoded, and so are
-    the bytes of a command-line argument that is not UTF-8."""
+    """Return the path and query of a request. Characters that are not allowed in a path or a query are percent-encoded.
+    The path may contain a name that a user typed on the command line; bytes of this name that are not valid UTF-8 are
+    percent-encoded, too."""
     query = f"?{urlencode(params, errors='surrogateescape')}" if params else ""
     return quote(path, safe="/:@!$&'()*+,;=~", errors="surrogateescape") + query
 

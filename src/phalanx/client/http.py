@@ -10,8 +10,8 @@ TLS.
   following calls unknown as well. If `limit` calls are in progress, further calls wait for a connection.
 - A connection that was idle for more than 20 seconds is not used again, because the server may close it at that moment.
   The outcome of a write would then be unknown.
-- Every failure is an `OSError` (`ConnectionError`, `TimeoutError`). The request may or may not have been executed.
-"""
+- Every failure is an `OSError` (`ConnectionError`, `TimeoutError`). After a failure, it is unknown whether the server
+executed the request."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class Http:
         return f"{method} {self._prefix}{target} HTTP/1.1\r\n{self._host_line}{head}{length}\r\n".encode() + body
 
     async def _take(self) -> tuple[_Channel, bool]:
-        """Return a connection for a call, and True if the connection is new. Wait if `limit` calls are in progress."""
+        """Return a connection for a call, and whether the connection is new. Wait if `limit` calls are in progress."""
         if self._taken >= self._limit:
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append(turn)

@@ -38,8 +38,8 @@ _BACKOFF_S = (0.05, 0.2, 0.5, 1.0, 2.0, 5.0)
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):  # a Struct for speed: every event creates one
-    """A change of an object. `old`: None for a new object. `new`: None for a deleted object, whose last state is
-    `old`."""
+    """A change of an object. `old`: the object before the change; None if the object is new. `new`: the object after
+    the change; None if the object was deleted."""
 
     kind: Kind
     old: Object | None
@@ -173,7 +173,7 @@ class Informer:
         return True
 
     def forget(self, obj: Object) -> None:
-        """Remove a deleted object. `obj`: its last state, with the version of the deletion."""
+        """Remove a deleted object. `obj`: the object's last state, with the resource version of the deletion."""
         key = key_of(obj)
         old = self.objects.get(key)
         if old is None or old["metadata"]["uid"] != obj["metadata"]["uid"]:
@@ -238,8 +238,8 @@ class Informer:
         return True
 
     def _complain(self, cause: str) -> None:
-        """Log the cause, unless the last logged cause was the same: a refused watch is tried again every few
-        seconds."""
+        """Log why the kind cannot be watched (`cause`), unless the last logged cause was the same. Otherwise a refused
+        watch, which is retried every few seconds, would fill the log."""
         if cause != self._cause:
             log.warning("%s cannot be watched; the watch is retried: %s", self.kind.plural, cause)
             self._cause = cause

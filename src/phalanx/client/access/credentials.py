@@ -8,9 +8,9 @@ refuses a plug-in that needs input.
 The second part of the module reads the kubeconfig or the service account, and renews credentials. The token of a
 service account is replaced in its file about once an hour, the credentials of a plug-in expire, and files with
 certificates are overwritten with renewed ones. So before each call, the connection checks whether the `Identity` is
-still `fresh`, and renews it if not. The check is one comparison. After a 401 the identity is renewed once, and the call
-is repeated, because the server did not execute it. All connections share one TLS context: a new connection uses the
-certificate that was last loaded into this context.
+still `fresh`, and renews it if not. The check only compares two times. After a 401 the identity is renewed once, and
+the call is repeated, because the server did not execute it. All network connections of one `Identity` share one TLS
+context: a new connection uses the certificate that was last loaded into this context.
 
 Source of the plug-in protocol: client.authentication.k8s.io/v1 and v1beta1 (KEP-541).
 """
@@ -61,7 +61,8 @@ class Credential:
 
 
 async def ask(plugin: Plugin, cluster: KubeconfigCluster) -> Credential:
-    """Run the plug-in once, and return the credential that it prints. Raises KubeconfigError if it prints none."""
+    """Run the plug-in once, and return the credential that it prints. Raises KubeconfigError if the plug-in prints no
+    credential."""
     interactive = plugin.mode != "Never" and sys.stdin is not None and sys.stdin.isatty()
     if plugin.mode == "Always" and not interactive:
         raise KubeconfigError(f"the plug-in {plugin.command} needs input from the user, and there is no terminal")

@@ -2,9 +2,9 @@
 
 The rules are those of kubectl (k8s.io/client-go/tools/clientcmd). The first file that sets the current context decides
 it. A cluster, user or context is taken from the first file that has an entry with its name. Paths are relative to the
-folder of their file. A field `…-data` takes precedence over a path. An unsupported setting is an error. If such a
-setting were ignored, the scheduler might use other credentials than the file intends.
-"""
+folder of their file. If an entry has both a field `…-data` and a field with a path, the field `…-data` is used. An
+unsupported setting is an error. If such a setting were ignored, the scheduler might use other credentials than the file
+intends."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ class Pem(_Untold, frozen=True, kw_only=True):
 
 
 class KubeconfigCluster(msgspec.Struct, frozen=True, kw_only=True):
-    """A cluster of a kubeconfig. `verified`: False skips TLS verification. `server_name`: the name in the server's
-    certificate, if it differs from the URL's host. `proxy`: the proxy's URL; empty if it is not set. `plugin_words`:
-    the cluster's settings for credential plug-ins."""
+    """A cluster of a kubeconfig. `verified`: True if TLS verifies the server's certificate, False if it does not.
+    `server_name`: the name in the server's certificate, if it differs from the URL's host. `proxy`: the proxy's URL;
+    empty if it is not set. `plugin_words`: the cluster's settings for credential plug-ins."""
 
     server: str
     authority: Pem = Pem()
@@ -65,8 +65,8 @@ class KubeconfigCluster(msgspec.Struct, frozen=True, kw_only=True):
 
 class Plugin(msgspec.Struct, frozen=True, kw_only=True):
     """A program that prints credentials (KEP-541). `mode`: whether the program may ask the user for input: Never,
-    IfAvailable or Always. `hint`: a text that describes how to install the program. `wants_cluster`: the program needs
-    the cluster's settings (provideClusterInfo)."""
+    IfAvailable or Always. `hint`: a text that describes how to install the program. `wants_cluster`: True if the
+    program needs the cluster's settings (provideClusterInfo)."""
 
     command: str
     args: tuple[str, ...] = ()
@@ -144,7 +144,7 @@ class _Merged:
         self.files: list[str] = []
 
     def add(self, path: Path, found: object = None) -> None:
-        """Add the file `path`. `found`: its content; None to read the file."""
+        """Add the file `path`. `found`: the decoded content of the file; None: this method reads the file."""
         self.files.append(str(path))
         found = _content(path) if found is None else found
         if not isinstance(found, dict):
