@@ -2,21 +2,21 @@
 sent; the *manager* is the cluster that sends them.
 
 `kube.gang.spec.gang_spec` calls `choose` whenever it reads a gang that is meant for another cluster. If a worker's
-scheduler can predict when it would start a gang, it is asked once for all equal gangs. It is asked again every
-`AGAIN_S` while such a gang waits. The gang waits until each worker has answered once, has failed, or has not answered
-for `ASK_S`. When an answer changes the choice for a gang, this module reports the gang to the manager, which then reads
-it again.
+scheduler can predict when it would start a gang, this module asks it, with one question for all equal gangs. The
+question is repeated every `AGAIN_S` while such a gang waits. The gang waits until each worker has answered once, has
+failed, or has not answered for `ASK_S`. When an answer changes the choice for a gang, this module reports the gang to
+the manager, which then reads it again.
 
 A worker gets one question at a time. At most `MOST` different questions are kept. A worker may refuse questions,
-because it runs Kueue or an older Phalanx, or because this user has no right to ask. The worker is then not asked again
-over the same connection. A worker that does not answer in time is not asked for `REST_S`. If there is no answer, the
-choice assumes that the worker would start the gang as soon as its nodes have enough free capacity.
+because it runs Kueue or an older Phalanx, or because the manager's user has no right to ask. The worker is then not
+asked again over the same connection. A worker that does not answer in time is not asked for `REST_S`. If there is no
+answer, the choice assumes that the worker would start the gang as soon as its nodes have enough free capacity.
 
 The order of the clusters for one gang depends on three values, the most important first: the time at which the
-cluster's scheduler expects to start the job, the amount of preferred data that the cluster has, and the price of the
-cluster. Clusters that are equal in all three values have the same rank. Among these, the core takes the cluster in
-which the job fits most tightly. Quota and free capacity do not affect this order: the core compares these when it
-places the job on the nodes of all clusters.
+cluster's scheduler expects to start the job, how many of the data sets that the job prefers are in the cluster, and the
+price of the cluster. Clusters that are equal in all three values have the same rank. Among these, the core takes the
+cluster in which the job fits most tightly. Quota and free capacity do not affect this order: the core compares these
+when it places the job on the nodes of all clusters.
 
 A cluster is excluded if it lacks data that the job requires. It is also excluded if its scheduler reports that the job
 would not start soon, and the reason is not visible in the cluster's nodes: for example, a quota in that cluster, or a
@@ -162,8 +162,8 @@ _ASKING = Reason(code=ReasonCode.BACKOFF, text="the clusters are being asked whe
 @dataclass(slots=True)
 class _Equals:
     """A class of equal gangs. `answers`: cluster -> its outlook, that is, when it expects to start the gang; None if
-    the cluster gave no outlook. `asked_s`: cluster -> when it was asked. `gists`: cluster -> the part of its answer
-    that the present choice depends on."""
+    the cluster gave no outlook. `asked_s`: cluster -> when it was last asked. `gists`: cluster -> the part of its
+    answer that the present choice depends on."""
 
     namespace: str
     text: str

@@ -209,8 +209,8 @@ def sent_to(job: Object) -> tuple[str, ...]:
 
 
 class Sent(NamedTuple):
-    """A job that is meant for another cluster. `gang`: the id of its gang. `members`: the roles of the object, or the
-    one bare pod."""
+    """A job that is meant for another cluster. `gang`: the id of its gang. `members`: the roles of the job's object;
+    for a bare pod, only the pod itself."""
 
     gang: str
     kind: Kind
@@ -240,8 +240,8 @@ class Sent(NamedTuple):
 
 
 def sent_of(gang: GangLifecycle, record: StartRecord) -> Iterator[tuple[Key, Sent]]:
-    """Yield the objects of a gang that is meant for another cluster. Bare pods without the record of this start are
-    left out."""
+    """Yield the objects of a gang that is meant for another cluster. Bare pods that do not have the start record
+    `record` are left out."""
     found: dict[Key, list[BatchJob]] = {}
     for job in gang.objects.jobs.values():
         if job.sent and not job.finished and job.adapter.kind in SENDABLE:

@@ -158,7 +158,7 @@ SENDABLE: Final[Mapping[Kind, Sendable]] = {each.kind: each for each in _ALL}
 
 
 def is_over(key: Key, obj: Object) -> bool:
-    """Return whether a job has ended. The end of an invalid object cannot be read, so it counts as not ended."""
+    """Return whether a job has ended. An invalid object counts as not ended, because its status cannot be read."""
     try:
         return SENDABLE[key.kind].is_over(obj)
     except FieldTypeError:

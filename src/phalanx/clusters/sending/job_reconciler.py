@@ -143,7 +143,8 @@ class JobReconciler:
 
 
 def _is_kept(key: Key, worker: Worker, copied: Object, job: Object | None, sent: Sent | None) -> bool:
-    """Return True if a worker's copy of a Job must be kept: the Job's latest start made it, or the Job has ended."""
+    """Return True if a worker's copy of a job must be kept: the copy belongs to the job's latest start, or the job and
+    the copy have ended."""
     if job is None or content.uid_of(copied) != job["metadata"]["uid"]:
         return False
     if sent is not None:

@@ -35,7 +35,7 @@ class SendingCluster:
         """Wait until the manager's Jobs and the uid of its cluster are known."""
         spaces = self.informers(NAMESPACES)
         await asyncio.gather(spaces.synced.wait(), *(self.informers(kind).synced.wait() for kind in self.kinds()))
-        created = asyncio.Event()  # the API server creates this namespace when it starts
+        created = asyncio.Event()  # set when the API server has created the namespace, soon after its start
         spaces.subscribe(lambda _: created.set() if _OWN in spaces.objects else None)
         await created.wait()
         self.uid = str(spaces.objects[_OWN]["metadata"]["uid"])

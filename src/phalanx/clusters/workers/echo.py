@@ -25,8 +25,8 @@ _Calls = Callable[[], AbstractAsyncContextManager[Connection]]
 
 
 class CopyLook(NamedTuple):
-    """A copy to check for trouble. `start`: the uid of the job, and its start. `begun_s`: when the start was decided
-    (seconds since the epoch)."""
+    """A copy to check for trouble. `start`: the uid of the job, and the text that identifies the job's start
+    (`content.start_of`). `begun_s`: when the start was decided (seconds since the epoch)."""
 
     start: tuple[str, str]
     begun_s: float

@@ -3,9 +3,9 @@ own nodes.
 
 A node of a worker has the name `CLUSTER:NODE`, which is not a valid name of a Node in Kubernetes. It has the labels and
 taints of the worker's node, and in addition the label and the taint `phalanx.dev/cluster`. Only pods that tolerate this
-taint by its name are placed on the node, that is, pods of jobs that may be sent to other clusters. Its allocatable
-amounts are what the pods of the worker's own jobs leave free. The core charges the jobs of this manager to the node.
-"""
+taint by its name are placed on the node, that is, pods of jobs that may be sent to other clusters. The allocatable
+amounts of this node are those that the pods of the worker's own jobs leave free. The core charges the jobs of this
+manager to the node."""
 
 from __future__ import annotations
 
@@ -69,7 +69,8 @@ def _of_cluster(cluster: str, node: Node) -> Node:
 
 
 def used_by_node(pods: Iterable[Object], sent: frozenset[str] = frozenset()) -> dict[str, dict[str, int]]:
-    """Return node -> the sum of the requests of the pods on the node. The pods of the jobs `sent` do not count."""
+    """Return node -> the sum of the requests of the pods on the node. Pods of jobs whose uid is in `sent` do not
+    count."""
     found: dict[str, dict[str, int]] = {}
     for pod in pods:
         node = (pod.get("spec") or {}).get("nodeName")

@@ -85,12 +85,13 @@ class Worker:
         return self.state is not None and self.state.active
 
     def job(self, key: Key) -> dict[str, Any] | None:
-        """Return the newest known state of a job that was sent to the worker."""
+        """Return the newest known state of the worker's copy of a job; None if there is no copy."""
         cache = self.sent.get(key.kind)
         return cache.objects.get(key.name) if cache is not None else None
 
     def jobs(self) -> Iterator[tuple[Key, dict[str, Any]]]:
-        """Yield the newest known states of the jobs that were sent to the worker."""
+        """Yield (key of a job, newest known state of the worker's copy of this job) for each job that was sent to the
+        worker."""
         for kind, cache in self.sent.items():
             for name, obj in cache.objects.items():
                 yield Key(kind, name), obj
@@ -170,7 +171,7 @@ class Worker:
         while True:
             await asyncio.sleep(self.look_s if not failures else min(1.0, self.look_s))
             for ended in (task for task in watching if task.done()):
-                await ended  # raise the exception of a failed cache: without it, the ends of jobs would not be seen
+                await ended  # raise the exception of a failed cache: without the cache, ends of jobs go unnoticed
             try:
                 async with asyncio.timeout(CALL_S):
                     await connection.request("GET", "/version")
