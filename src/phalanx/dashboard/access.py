@@ -90,8 +90,9 @@ class LoginSession:
     `namespaces`: the namespaces whose jobs the viewer may list now; None stands for all namespaces. `reviewed_s`,
     `asked`: the time at which the viewer's rights were last read, and the namespaces for which they were read. `board`:
     the state of the page without the names that this viewer may not see; None if the viewer may see all names.
-    `streams`: the number of streams that the session has open. `unseen`: the number of states that were published since
-    the session last had an open stream. `reading`: whether the server reads the output of a job for this session.
+    `streams`: the number of streams that the session has open. `unseen`: the number of cluster states that the server
+    has published since the session last had an open stream. `reading`: whether the server reads the output of a job for
+    this session.
     `asking`: whether the server computes the answer to a what-if question of this session. `acting`: whether the server
     carries out an action of this session on a job.
     `measuring`: whether the server reads the resource usage of a job for this session."""
@@ -262,7 +263,7 @@ class Doorkeeper:
         return self._sessions.find(request.cookies.get(self.cookie, ""))
 
     async def review(self, session: LoginSession) -> bool:
-        return True  # the state of the page was read with the viewer's own credentials
+        return True  # nothing to review: the page's state was read with the viewer's own credentials
 
     def closed(self, request: web.Request) -> web.Response:
         return page(

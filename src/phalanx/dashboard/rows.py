@@ -1,8 +1,8 @@
 """The state of a cluster that the server sends to the page, and the changes since an earlier state.
 
 A state consists of rows with keys, so a change can be sent as the rows that differ. All times are seconds since the
-epoch. The *unit* is the resource whose amounts the page draws: GPUs if a node has any, else CPU cores. Fields with
-their default value are not sent. Each reason is a row of its own, because many jobs may wait for the same reason.
+epoch. The *unit* is the resource whose amounts the page draws: GPUs if a node has any, else CPU cores. A field that has
+its default value is not sent. Each reason is a row of its own, because many jobs may wait for the same reason.
 
 Each published state has an id, `NONCE-NUMBER`. A page that has the state `a` gets the changes since `a`, if the server
 still has all of them. Otherwise, for example after a restart of the server, the page gets the whole state."""
@@ -24,15 +24,15 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A job that is pending, runs, or has ended and is not deleted yet.
 
     `state`: the state as in `phalanx jobs`.
-    `units`: how many GPUs (or CPU cores, see the module) all its pods request together. `each`: how many one pod of the
-    largest role requests.
+    `units`: how many GPUs (or CPU cores, see the module) all its pods request together. `each`: how many GPUs (or CPU
+    cores) one pod of the largest role requests.
     `cpu`, `memory`: cores and GiB that all pods request.
     `places`: (node, GPUs or CPU cores) for each node of its pods, or of its nomination if the job is nominated.
     `end_s`: the expected end, according to the run times of similar jobs.
     `reason`: the key of its reason.
-    `start_s`: six times; a time is None if it is after the end of the forecast. The job starts before the first five
-    with a probability of 5, 25, 50, 75 and 95 %; the sixth is its latest start. `position`: its place among the pending
-    jobs of its queue. `soon`: whether the next cycle starts the job.
+    `start_s`: six times from the forecast of the job's start. The first five are the 5th, 25th, 50th, 75th and 95th
+    percentiles of the start; the sixth is the latest possible start. A time is None if it is after the end of the
+    forecast. `position`: its place among the pending jobs of its queue. `soon`: whether the next cycle starts the job.
     `backfilled`: whether the job runs and its start was a backfill."""
 
     id: str
@@ -68,7 +68,7 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class NodeRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A node. `group`: its rack; without a rack, its pool. `state`: ready, cordoned or not ready. `cpu`, `memory`: used
     and allocatable, in cores and GiB. `units`: its allocatable GPUs (or CPU cores, see the module). `foreign`: how many
-    of them pods of other schedulers hold."""
+    of these GPUs (or CPU cores) are requested by pods of other schedulers."""
 
     name: str
     group: str = ""
@@ -81,9 +81,10 @@ class NodeRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class QueueRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A queue. All amounts are numbers of GPUs (or CPU cores, see the module). `guaranteed`, `limit`: None if the queue
-    has no such bound. `share`: its weighted dominant share; None stands for an infinite share. `fault`: why the queue
-    starts no jobs."""
+    """A queue. All amounts are numbers of GPUs (or CPU cores, see the module). `guaranteed`: the guaranteed amount;
+    None if the queue has no guarantee. `limit`: the largest amount that the queue may use; None if the queue has no
+    limit. `share`: its weighted dominant share; None stands for an infinite share. `fault`: why the queue starts no
+    jobs."""
 
     name: str
     parent: str = ""

@@ -46,7 +46,7 @@ _ANSWER_S = 60.0  # how long the answer to a what-if question is kept
 _MOST_ANSWERS = 200
 _MOST_PAST_S = 31 * 86_400.0
 MOST_NICE = 1_000_000
-_UNSEEN = 30  # the maximum number of states that are published for a session without an open stream
+_UNSEEN = 30  # a session without an open stream loses its cached page state after this number of new cluster states
 _SMALL = 1024  # shorter responses are not compressed
 _TYPES = {
     ".html": "text/html",
@@ -64,7 +64,7 @@ class StateSource(Protocol):
     """The source of data about ended jobs, and of answers about expected starts."""
 
     async def past(self, from_s: float, to_s: float) -> Sequence[PastRow]:
-        """Return the ended runs of jobs that overlap this interval."""
+        """Return the ended runs of jobs that overlap the interval from `from_s` to `to_s`."""
 
     async def history(self, job: str) -> Sequence[tuple[float, str]]:
         """Return the reasons for which the job was pending, the earliest first, each as (begin, reason code)."""
@@ -321,7 +321,8 @@ def _agent(session: LoginSession) -> ViewerConnection:
 
 
 def _without_names(found: Mapping[str, Any], session: LoginSession) -> Mapping[str, object]:
-    """Return the answer to a what-if question with stand-ins for victims that the viewer may not list."""
+    """Return the answer to a what-if question with stand-ins for those jobs to be preempted (`victims`) that the viewer
+    may not list."""
     if "victims" not in found:
         return found
     return {**found, "victims": [session.redaction.name(job) for job in found["victims"]]}

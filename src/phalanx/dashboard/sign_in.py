@@ -29,7 +29,7 @@ from phalanx.errors import PhalanxError
 log = logging.getLogger(__name__)
 
 REVIEW_S = 60.0  # the interval between two reads of a viewer's rights
-_NEW_S = 5.0  # the interval between two reads while the rights in a new namespace are unknown
+_NEW_S = 5.0  # this interval for a viewer whose rights in a new namespace are not known yet
 IDLE_S = 12 * 3600.0
 _AT_ONCE = 16  # the maximum number of concurrent lookups of identities
 _MOST_CHARS = 8192  # the longest token
@@ -207,7 +207,7 @@ def _common_name(request: web.Request) -> str:
 
 
 def _form(status: int, fault: str) -> web.Response:
-    """Return the sign-in page. `fault`: why the last attempt failed."""
+    """Return the sign-in page. `fault`: why the last attempt to sign in failed; empty if there was none."""
     said = f'</p><p class="bad" role="alert">{html.escape(fault)}' if fault else ""
     return page(
         status,

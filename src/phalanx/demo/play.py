@@ -44,8 +44,8 @@ class Access:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoResult:
     """The result of both acts. `without`: the trial in which pods are scheduled one by one. `counts`: the word counts
-    of each application in the second act. `reference`: the word counts of a single process, to which they are
-    compared."""
+    of each application in the second act. `reference`: the word counts of a single process, with which `counts` must
+    agree."""
 
     without: Trial
     gangs: Trial

@@ -229,7 +229,7 @@ class Trial:
 
     @property
     def idle_drivers(self) -> int:
-        """Return the number of drivers that hold a CPU while none of their executors has one."""
+        """Return the number of drivers that hold a CPU while none of their executors holds a CPU."""
         return sum(
             application.driver is not None
             and application.driver.state is DemoPodState.RUNNING
