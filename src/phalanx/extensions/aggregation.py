@@ -1,4 +1,5 @@
-"""Serve an aggregated API. Kubernetes API servers forward requests to it, and name the user in headers.
+"""Serve an aggregated API. Kubernetes API servers forward requests to this server, and name the user of a request in
+headers.
 
 The first part reads the user of a forwarded request. The API server sends the request with a client certificate, the
 certificate of the *front proxy*, and names the user in headers. The ConfigMap
@@ -242,8 +243,8 @@ class Handshakes:
         self._renew()
 
     def believe(self, authority: str) -> None:
-        """From now on, accept connections whose client certificate one of these authorities (PEM) has signed. Raises
-        ValueError."""
+        """From now on, accept connections whose client certificate is signed by a certificate authority in `authority`
+        (PEM). Raises ValueError."""
         try:
             _strict().load_verify_locations(cadata=authority)
         except ssl.SSLError as error:

@@ -74,7 +74,7 @@ class Accounts:
 
 
 class Accountant:
-    """The entries of live jobs. `known`: the live entries in the ledger, which an earlier process wrote."""
+    """The entries of live jobs. `known`: the entries of live jobs that an earlier process wrote to the ledger."""
 
     def __init__(self, look: Look, now_s: Callable[[], float], known: Iterable[JobEntry] = ()) -> None:
         self._look, self._now_s = look, now_s
@@ -314,13 +314,14 @@ def _ended_start(entry: JobEntry, state: State, end_s: float, why: str, by: str 
 
 
 def _lost(start: StartEntry, next_s: float) -> StartEntry:
-    """Mark a start as ended, if it ended while no scheduler ran. `next_s`: the time of the job's next start, which is
-    recorded as the end, because the exact end is unknown."""
+    """Return the start of a job with its end added. The start ended while no scheduler ran. `next_s`: the time of the
+    job's next start, which is recorded as the end, because the exact end is unknown."""
     return replace(start, state=State.REQUEUED, end_s=max(start.at_s, next_s))
 
 
 def _sum(pieces: Iterable[tuple[Sequence[tuple[str, int]], int]]) -> dict[str, int]:
-    """Multiply the amounts of each piece by its count, and return the sum of each resource except `pods`."""
+    """Return the total amount of each resource except `pods`. `pieces`: pairs of resource amounts and the number of
+    times that these amounts count."""
     found: dict[str, int] = {}
     for amounts, count in pieces:
         for name, amount in amounts:

@@ -192,7 +192,7 @@ def _job_row(entry: JobEntry) -> dict[str, object]:
     rest = ("waits_for", "end_s", "exact_end", "exit_code", "signal", "cause", "number")
     return {
         **{name: _storable(getattr(entry, name)) for name in (*same, *rest)},
-        "pods": min(entry.pods, _INT32),  # the pods of all roles together may be more
+        "pods": min(entry.pods, _INT32),  # a job's roles together may have more pods than this limit
         "user_name": _storable(entry.user),
         "group_name": _storable(entry.group),
         "state": str(entry.state),

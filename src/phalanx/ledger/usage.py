@@ -79,8 +79,8 @@ _NAMES: dict[By, Callable[[JobEntry], str]] = {
 def _pieces(
     entry: JobEntry, name: Callable[[JobEntry], str] | None, first_s: float, last_s: float, now_s: float
 ) -> Iterator[tuple[str, int, float]]:
-    """Yield (name, index of the start, seconds) of a job's starts within the period; one piece per day if `name` is
-    None."""
+    """Yield (name, index of the start, seconds within the period) for each start of a job. If `name` is None, the time
+    of a start is split by days, and the day is the name."""
     for number, start in enumerate(entry.starts):
         end_s = next(end for end in (start.end_s, entry.end_s, now_s) if end is not None)
         begin_s, end_s = max(start.at_s, first_s), min(end_s, last_s)
@@ -110,9 +110,9 @@ def past_runs(entries: Iterable[JobEntry]) -> Iterator[RunTold]:
 
 
 def with_past_runs(events: Sequence[Event], runs: Sequence[RunTold]) -> Sequence[Event]:
-    """Return the first events of a world (a cluster or the simulator), with past runs inserted. The runs come after all
-    queues, because a job may have its time limit from its queue, and before the world's own `RunTold` events, which are
-    newer. Runs of jobs that the world itself reports are left out."""
+    """Return the first events of a world (a cluster or the simulator), with past runs inserted. The runs are inserted
+    after the events about queues, because a job may get its time limit from its queue. They are inserted before the
+    world's own `RunTold` events, which are newer. Runs of jobs that the world itself reports are left out."""
     known = {event.job.id for event in events if isinstance(event, RunTold)}
     at = max((at for at, event in enumerate(events, 1) if isinstance(event, QueueSeen)), default=0)
     return [*events[:at], *(run for run in runs if run.job.id not in known), *events[at:]]

@@ -1,14 +1,14 @@
 """All metrics of the scheduler: the name, the help text and the source of each.
 
 The scheduler never writes to a registry. `client.tally` and `metrics.decisions` count in plain numbers, and the metrics
-of a queue are taken from the status of the queue that was computed last. Each scrape converts these numbers to the
-exposition format, so metrics cost time only during a scrape.
+of a queue are taken from the queue's last computed status. Each scrape converts these numbers to the exposition format,
+so metrics cost time only during a scrape.
 
 Labels are verbs, kinds, queues, flavors, resources and codes, never the names of jobs, pods, nodes or users. If the
 dialect of another scheduler is enabled, its metrics (`Leader.others`) have that scheduler's names and labels.
 
-An aggregated API server has two more metrics: the number of requests by status code, and the expiry of its
-certificate."""
+The aggregated API server of `phalanx visibility` has two metrics of its own: the number of requests by status code, and
+the expiry of its certificate."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ class Leader:
 
 class Scheduler(Collector):
     """The metrics of one scheduler process. `lead_s`: a function that returns the seconds for which the process still
-    holds the Lease; 0 for a standby. `leader`: None until the process becomes the leader."""
+    holds the Lease; 0 for a standby. `leader`: the data for the metrics that only the leader has; None until this
+    process has become the leader."""
 
     def __init__(self, tally: Tally, lead_s: Callable[[], float] = lambda: inf) -> None:
         self.leader: Leader | None = None

@@ -36,9 +36,9 @@ class MeasuredWorld(Protocol):
 class Decisions:
     """The counts of decisions since the process became the leader.
 
-    `made`: decisions by (action, queue). `pods`: pods that got a node, by queue. `refused`: starts that the API server
-    or the simulator refused, by reason code. `ended`: ended jobs by (outcome, queue). `waited_s`: the wait of started
-    jobs, by queue.
+    `made`: the number of decisions by (action, queue). `pods`: the number of pods that got a node, by queue. `refused`:
+    the number of starts that the API server or the simulator refused, by reason code. `ended`: the number of ended jobs
+    by (outcome, queue). `waited_s`: the wait of started jobs, by queue.
     `cycle_s`: the time of each phase of a cycle."""
 
     def __init__(self) -> None:

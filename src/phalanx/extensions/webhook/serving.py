@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 # An API server accepts objects of 3 MiB, and a review contains the old and the new object.
 # API servers close idle connections after 90 s.
 LIMITS = HttpLimits(body_bytes=8 * 2**20, held_bytes=64 * 2**20, idle_s=100.0)
-CONNECTIONS = 1024  # when one more is opened, the connection that has been idle longest is closed
+CONNECTIONS = 1024  # the maximum number of open connections; beyond it, the longest idle connection is closed
 _SWEEP_S = 10.0
 _HANDSHAKE_S = 5.0
 
@@ -50,8 +50,8 @@ def tls_context() -> ssl.SSLContext:
 
 
 def show(context: ssl.SSLContext, pair: Pair) -> None:
-    """From now on, use `pair` as the certificate of new connections. Its key is never written to a disk, because the
-    file that the TLS library reads is in memory."""
+    """From now on, use `pair` as the certificate of new connections. The private key is never written to a disk,
+    because the file that the TLS library reads is in memory."""
     with os.fdopen(os.memfd_create("phalanx-webhook"), "wb") as file:
         file.write(pair.certificate_pem + pair.key_pem)
         file.flush()

@@ -11,8 +11,7 @@ or APIServices.
 - Each replica has its own server certificate. Its key exists only in the memory of the replica.
 - API servers must trust a new authority before a replica uses a certificate of it. So the new `ca.crt`, with the old
   certificates, is first written as `caBundle`. A replica uses a certificate of the new authority only after it has read
-  this authority from `caBundle`. So each step is safe in whatever order the replicas make it.
-"""
+  this authority from `caBundle`. So the replicas may run these steps in any order."""
 
 from __future__ import annotations
 
