@@ -2,10 +2,10 @@
 
 The calls for one group are made one after the other, so that the removal of a node never overtakes the request for this
 node. A call that fails is repeated after a pause. After `TRIES` attempts the requested nodes count as failed, and the
-job tries the next group. The provider is then also asked to remove these nodes, because it may have carried out a call
-whose answer was lost. A removal is repeated until it succeeds, because a node that is not removed costs money. Other
-calls are made in the meantime. While requested nodes have not arrived, the provider is asked for their status every
-`LOOK_S` seconds."""
+scheduler tries the next group for the job. The provider is then also asked to remove these nodes, because it may have
+carried out a call whose answer was lost. A removal is repeated until it succeeds, because a node that is not removed
+costs money. Other calls are made in the meantime. While requested nodes have not arrived, the provider is asked for
+their status every `LOOK_S` seconds."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class GroupCalls:
         self._actions: asyncio.Queue[RequestNodes | ReleaseNodes] = asyncio.Queue()
         self._until_s: dict[str, float] = {}  # requested node -> the time from which its request counts as failed
         self._removals: list[tuple[str, ...]] = []  # the removal calls to repeat, each with its nodes
-        self._again_s, self._pause_s = 0.0, FIRST_PAUSE_S  # when removals are repeated (event loop's clock)
+        self._again_s, self._pause_s = 0.0, FIRST_PAUSE_S  # when removals are repeated (loop's clock); the next pause
 
     def add(self, action: RequestNodes | ReleaseNodes) -> None:
         """Add an action to the calls to be made."""
@@ -101,7 +101,8 @@ class GroupCalls:
                     await self._release(action.nodes)
 
     def _pause(self) -> float | None:
-        """Return the number of seconds to wait for the next action; None for no limit."""
+        """Return how many seconds this task may wait for the next action before it has other work; None if there is no
+        other work."""
         until_look_s = LOOK_S if self._until_s else None
         if not self._removals:
             return until_look_s

@@ -32,7 +32,8 @@ class SimulatedProvider:
     ) -> None:
         self._connection, self._tasks, self._random = connection, tasks, random
         self._groups = {each.group.name: each for each in groups}
-        self._coming: dict[str, tuple[str, float, asyncio.Task[None] | None]] = {}  # node -> (group, time, task)
+        # requested node -> (group, time of the request, task that creates the node)
+        self._coming: dict[str, tuple[str, float, asyncio.Task[None] | None]] = {}
         self._failed: dict[str, tuple[str, str]] = {}  # node -> (group, reason)
 
     async def scale(self, group: str, add: Sequence[str], remove: Sequence[str]) -> Mapping[str, str]:

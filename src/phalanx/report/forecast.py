@@ -116,8 +116,9 @@ def forecast(
     """Return job -> the forecast of its start. No start is before `now_s` (seconds since the epoch). A job without a
     known start is left out.
 
-    `plays`: the number of plays (simulations) after the first one, if run times are known; None: the number depends on
-    the number of jobs."""
+    `plays`: how many simulations with drawn run times follow the first simulation, in which jobs run up to their time
+    limits. None: fewer simulations if there are more jobs. Without known run times there is only the first
+    simulation."""
     asked = [job for job in jobs if job in cluster.jobs and cluster.jobs[job].phase is Phase.QUEUED]
     if not asked:
         return {}
@@ -168,11 +169,11 @@ def of_plays(starts: Sequence[float], latest_s: float, after: str, now_s: float)
 
 def nearly_sure(starts: Sequence[float], now_s: float) -> tuple[float, float]:
     """Return the interval that contains the start with a probability of about 90 %: from the first to the last of the
-    sorted `starts`. The next value of n exchangeable ones lies between their first and last with the probability
-    (n - 1) / (n + 1), which is 88 % for `PLAYS` plays and 67 % for `FEWEST_PLAYS`. So with fewer plays (simulations),
-    the interval is widened to the size that it would have with `PLAYS` plays. For this, the logarithm of the wait is
-    assumed to have a logistic distribution: the first of n values is expected at the level 1 / (n + 1), whose logit is
-    -log(n)."""
+    sorted `starts`. If n values are drawn from one distribution, a further value is between their minimum and their
+    maximum with the probability (n - 1) / (n + 1). This is 88 % for `PLAYS` plays (simulations), but only 67 % for
+    `FEWEST_PLAYS`. So with fewer than `PLAYS` plays, the interval is widened to the size that it would have with
+    `PLAYS` plays. For this, the logarithm of the wait is assumed to have a logistic distribution. The minimum of n
+    values is expected at the quantile of the level 1 / (n + 1), whose logit is -log(n)."""
     wait_s = quantile(starts, 0.5) - now_s
     if not 1 < len(starts) < PLAYS or not 0.0 < wait_s < inf:
         return starts[0], starts[-1]
@@ -263,7 +264,7 @@ class ForecastRun:
         for number in range(STEPS):
             plan = self.step(events)
             events = [event for action in plan.actions for event in world_answers(self.book, action)]
-            if not number:  # after the first cycle, the reasons are those of the simulated state
+            if not number:  # only in the first cycle: later, the reasons in the state are those of the simulation
                 self.asked -= {job for job in self.asked if self.never_starts(job)}
             if len(self.found) == len(self.asked):
                 break
@@ -283,7 +284,7 @@ class ForecastRun:
         return record.job.blocked is not None or (reason is not None and reason.code in LASTING)
 
     def leaving(self) -> Iterator[Event]:
-        """Yield the events that end all stopping jobs at once."""
+        """Yield the events that end all stopping jobs immediately."""
         for job, record in self.book.jobs.items():
             if record.phase is Phase.STOPPING and record.reason is not None:
                 yield Refused(job, record.attempt, record.reason)

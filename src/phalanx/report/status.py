@@ -49,8 +49,8 @@ def queue_statuses(cluster: Cluster, places: int = 20) -> Iterator[QueueStatus]:
 
 
 def with_expected_starts(cluster: Cluster, found: list[QueueStatus], now_s: float, most_jobs: int) -> list[QueueStatus]:
-    """Return the statuses with the expected starts of their first jobs. With more than `most_jobs` live jobs, return
-    them unchanged, because a forecast would take too long."""
+    """Return the statuses of the queues, with the expected starts of each queue's first jobs. With more than
+    `most_jobs` live jobs, return them unchanged, because a forecast would take too long."""
     asked = [place.job for standing in found for place in standing.first]
     if not asked or len(cluster.jobs) > most_jobs:
         return found

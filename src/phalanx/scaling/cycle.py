@@ -8,7 +8,7 @@
    If other nodes are cheaper for all requests together, the scheduler requests those nodes instead.
 4. A node is released when it has been empty for the time that its group sets.
 
-A job that the core could start, or could nominate to nodes by preemption, is not among these requests, because the core
+No nodes are requested for a job that the core has started or has nominated to nodes by preemption, because the core
 decides first.
 
 The module also records since when each node of a node group is empty, and decides which empty nodes are released.
@@ -104,7 +104,7 @@ def nodes_of(cluster: Cluster, group: NodeGroup, names: Iterable[str]) -> list[s
     return [node.name for node in nodes if node is not None and node.group == group.name]
 
 
-HOPELESS = 32  # a cycle tries no further gangs after this number of gangs that fit on no nodes
+HOPELESS = 32  # after this number of gangs for which no nodes suffice, the cycle tries no further gangs
 
 
 def with_nodes(cluster: Cluster, policy: Policy, now_s: float, plan: Plan) -> Plan:
@@ -212,7 +212,8 @@ class Scaling:
         return bool(every)
 
     def request_on_demand(self, each: Served) -> None:
-        """Request the nodes of a job from its group on demand, and nominate the job to a placeholder node."""
+        """Request the nodes of the job from `each.group`, whose nodes another program adds (`NodeGroup.on_demand`), and
+        nominate the job to a placeholder node of this group."""
         assert each.group is not None
         request = growth.request_of(each.group, [each.placements[0].node], each.request.job, self.now_s)
         self.do(request)

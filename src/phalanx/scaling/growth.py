@@ -40,7 +40,8 @@ TRIALS = 400  # the maximum number of combinations that are tried for one gang
 
 
 class Offer(NamedTuple):
-    """The offer of one group: the price of a node, its delay in seconds, and the largest number of nodes."""
+    """The offer of one group: the price of a node, the number of seconds until a requested node arrives, and the
+    largest number of nodes."""
 
     price: float
     delay_s: float
@@ -197,9 +198,9 @@ class GrowingCluster:
         return placements
 
     def cheaper_together(self, gangs: Sequence[Gang], begin: int) -> list[list[Placement]] | None:
-        """Plan the nodes for all gangs together that `grow` has placed since the mark `begin` of the draft. If this is
-        cheaper than the nodes that `grow` found for one gang after the other, return the new placements; otherwise
-        return None. After this call, no further gang may be placed."""
+        """Undo the placements that `grow` has made since the mark `begin` of the draft, and plan the nodes for all
+        these gangs together. If this is cheaper than the nodes that `grow` found for one gang after the other, return
+        the new placements; otherwise return None. After this call, no further gang may be placed."""
         price = self.price()
         if len(gangs) < 2 or not price or sum(role.minimum for gang in gangs for role in gang.roles) > TOGETHER:
             return None
@@ -245,9 +246,9 @@ class GrowingCluster:
         return [name for name in self.new_of[group.name] if name not in self.bought]
 
     def mask(self, groups: Sequence[NodeGroup], counts: Counts) -> Rows:
-        """Return the mask of the rows that a placement may use: the nodes of the cluster, the new nodes that are
-        already used, and some unused new nodes. `counts`: how many unused new nodes of each group in `groups` may be
-        used."""
+        """Return the mask of the node table's rows (one for each node) that a placement may use: the nodes of the
+        cluster, the new nodes that are already used, and some unused new nodes. `counts`: how many unused new nodes of
+        each group in `groups` may be used."""
         mask, row_of = self.allowed.copy(), self.table.row_of
         for group, nodes in zip(groups, counts, strict=True):
             mask[[row_of[name] for name in self.spare(group)[:nodes]]] = True

@@ -43,7 +43,7 @@ def group_for(cluster: Cluster, queue: str, offer: FlavorAssignment) -> NodeGrou
 
 
 def placements_on(gang: Gang, placeholder: str) -> list[Placement]:
-    """Return placements that put the minimum of the gang's pods on a placeholder node."""
+    """Return placements that put the gang's minimum number of pods on the node `placeholder`."""
     return [
         Placement(role, ordinal, placeholder)
         for role, each in enumerate(gang.roles)

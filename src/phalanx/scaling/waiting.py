@@ -29,14 +29,14 @@ from phalanx.state.cluster import Cluster, minimum_gang
 from phalanx.state.pending.request_class import Blocker, Candidate, Kind, Request, RequestClass
 
 CLASSES = 64  # the maximum number of request classes for which nodes are planned in one cycle
-JOBS = 256  # the maximum number of requests of one request class
+JOBS = 256  # the maximum number of requests of one request class for which nodes are planned in one cycle
 MOST_PODS = 2048  # the maximum number of pods for which nodes are requested in one cycle
 
 # Nodes for new requests are planned QUIET_S seconds after the last new request, and at the latest LONGEST_S seconds
 # after the first new request (Karpenter's BATCH_IDLE_DURATION and BATCH_MAX_DURATION).
 QUIET_S, LONGEST_S = 1.0, 10.0
 
-# Jobs that wait for one of these reasons may start with more nodes.
+# Jobs that are pending for one of these reasons might start if the cluster had more nodes.
 CAPACITY = {
     ReasonCode.NO_ROOM,
     ReasonCode.NEVER_FITS,
@@ -46,8 +46,8 @@ CAPACITY = {
     ReasonCode.ROOM_KEPT,
     ReasonCode.RESERVED,
 }
-# Reasons of missing quota. They can be outdated: if quota becomes free, but its flavors have no capacity, the core may
-# keep such a reason.
+# Reasons of missing quota. A job may keep such a reason after quota has become free, if the flavors of this quota have
+# no capacity.
 QUOTA = {ReasonCode.QUEUE_LIMIT, ReasonCode.QUEUE_QUOTA}
 
 
@@ -169,7 +169,8 @@ def admitted_together(cluster: Cluster, policy: Policy, now_s: float, jobs: Coll
 
 
 def classes_of(cluster: Cluster, jobs: Collection[str]) -> list[RequestClass]:
-    """Return the request classes with requests of these jobs: of queued jobs, and of open slots of started jobs."""
+    """Return the request classes that have requests of these jobs: requests of queued jobs, and requests of started
+    jobs for pods that have no node yet."""
     requests = (
         request
         for name in jobs

@@ -30,8 +30,8 @@ _LAST_BYTES = 4096  # how many bytes from the end of standard error are kept for
 
 
 class Program:
-    """A program. `command`: its path and its first arguments; a call appends its name and the group. `timeout_s`: the
-    time limit of one call."""
+    """A program. `command`: the path of the program and its first arguments. Each call appends two arguments: the name
+    of the call and the group. `timeout_s`: the time limit of one call."""
 
     def __init__(self, command: Sequence[str], timeout_s: float) -> None:
         self._command, self._timeout_s = tuple(command), timeout_s

@@ -41,7 +41,7 @@ class NodeState(msgspec.Struct, kw_only=True, frozen=True):
 
     def failed_after(self, at_s: float) -> bool:
         """Return whether this failed node may belong to a request that was made at `at_s` (seconds since the epoch)."""
-        return bool(self.since) and self.since_s() + 1.0 >= at_s  # `since` may have no fraction of a second
+        return bool(self.since) and self.since_s() + 1.0 >= at_s  # 1 s more: `since` may lack the fraction of a second
 
     def since_s(self) -> float:
         return read_moment(self.since) if self.since else time.time()
@@ -159,7 +159,7 @@ class CountedProvider:
         if self._last is not None:
             missing = [name for name in self._last.add if name not in found]
             started = [name for name in self._unmatched(known) if name not in self._last.add][self._last.unmatched :]
-            found |= zip(missing, reversed(started), strict=False)  # newest nodes first: they have no machine yet
+            found |= zip(missing, reversed(started), strict=False)  # newest first: these nodes have no machine yet
         return {name: found.get(name, name) for name in names}
 
     def _unmatched(self, known: Sequence[NodeState]) -> list[str]:

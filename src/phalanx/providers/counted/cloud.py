@@ -26,7 +26,8 @@ PENDING = "+"  # the prefix of names of nodes that the provider has not created 
 
 class Instances:
     """The instances of one group. `group`: the provider's id of the group. `nodes`: a function that returns the Node
-    objects. `connection`: the connection by which Nodes get the label (key, value); None: no Node is labelled."""
+    objects. `connection`: the connection over which this class sets the label (key, value) of Nodes; None: no Node is
+    labelled."""
 
     counted = frozenset((STARTING, RUNNING, FAILED))
 
@@ -39,7 +40,7 @@ class Instances:
         connection: Connection | None = None,
     ) -> None:
         self._at, self._group, self._nodes, self._label, self._connection = at, group, nodes, label, connection
-        self._since: dict[str, str] | None = None  # instance -> when it was first listed; "" for the first list
+        self._since: dict[str, str] | None = None  # instance -> when it was first listed; "" if in the first list
         self._asked: set[str] = set()  # instances whose deletion was requested
         self._deleted: set[str] = set()  # nodes whose deletion the provider has accepted
 

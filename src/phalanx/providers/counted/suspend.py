@@ -1,9 +1,9 @@
 """A backend whose nodes Slurm's ResumeProgram and SuspendProgram switch on and off.
 
 Each program is called as slurmctld calls it: it runs as the user of slurmctld, and its only argument is a hostlist
-expression of the nodes. If a program still runs after `ANSWER_S` seconds, the backend does not wait for the end of the
-program, but only for its nodes. The nodes have fixed names. Each request for a node gets the first node that is
-switched off."""
+expression of the nodes. If a program still runs after `ANSWER_S` seconds, the backend stops waiting for the end of the
+program, and only waits until the nodes have joined. The nodes have fixed names. Each request for a node gets the first
+node that is switched off."""
 
 from __future__ import annotations
 
