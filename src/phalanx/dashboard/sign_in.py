@@ -29,7 +29,7 @@ from phalanx.errors import PhalanxError
 log = logging.getLogger(__name__)
 
 REVIEW_S = 60.0  # the interval between two reads of a viewer's rights
-_NEW_S = 5.0  # this interval for a viewer whose rights in a new namespace are not known yet
+_NEW_S = 5.0  # the interval between two reads of a viewer's rights while those in a new namespace are unknown
 IDLE_S = 12 * 3600.0
 _AT_ONCE = 16  # the maximum number of concurrent lookups of identities
 _MOST_CHARS = 8192  # the longest token
