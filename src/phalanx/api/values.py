@@ -1,5 +1,5 @@
-"""The values that the functions of the Python interface return. They are immutable, and are printed as text, or as HTML
-in notebooks."""
+"""The values that the functions of the Python interface return. The values are immutable, and are printed as text, or
+as HTML in notebooks."""
 
 from __future__ import annotations
 

@@ -438,8 +438,8 @@ def _is_json(headers: Mapping[str, str]) -> bool:
 
 
 def _encoded(body: object) -> bytes:
-    """Return the body of a request as JSON. Raises ApiRefusal 400 for a text that is not Unicode, such as a
-    command-line argument that is not valid UTF-8."""
+    """Return the body of a request as JSON. Raises ApiRefusal 400 if the body contains a text that is not Unicode, for
+    example from a command-line argument that is not valid UTF-8."""
     try:
         return b"" if body is None else msgspec.json.encode(body)
     except UnicodeEncodeError as error:

@@ -61,11 +61,12 @@ def version_of(obj: Object) -> int:
 
 
 def _decoder(lean: type | None) -> Callable[[bytes], Any]:
-    """Return a function that decodes a line of a watch. Only the fields of the type `lean` are decoded; None: all
-    fields. An object that does not match this type is decoded with all fields, so that no object can end a watch.
+    """Return a function that decodes a line of a watch. If `lean` is a type, only the fields of this type are decoded;
+    if `lean` is None, all fields are decoded. An object that does not match this type is decoded with all fields, so
+    that no object can end a watch.
 
-    If `lean` is given, specs with the same bytes share one Python object. This saves work, because most events do not
-    change the spec, and many objects are created from one template."""
+    If `lean` is given, specs with the same bytes share one Python object. Sharing saves decoding, because most events
+    do not change the spec, and many objects are created from one template."""
     if lean is None:
         return msgspec.json.decode
     fields, specs = get_type_hints(lean), dict[bytes, Any]()

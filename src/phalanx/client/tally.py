@@ -108,7 +108,7 @@ class Tally:
         self._answered(named("GET", path)._replace(verb="watch"), code)
 
     def filled(self, path: str) -> None:
-        """Count a request for a complete list, which filled the cache of an informer."""
+        """Count a request for a complete list of objects that filled the cache of an informer."""
         self.fills[named("GET", path)] += 1
 
     @property

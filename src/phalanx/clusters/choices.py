@@ -18,10 +18,10 @@ price of the cluster. Clusters that are equal in all three values have the same 
 cluster in which the job fits most tightly. Quota and free capacity do not affect this order: the core compares these
 when it places the job on the nodes of all clusters.
 
-A cluster is excluded if it lacks data that the job requires. It is also excluded if its scheduler reports that the job
-would not start soon, and the reason is not visible in the cluster's nodes: for example, a quota in that cluster, or a
-missing queue. If the reason is that nodes are full, the cluster is not excluded, because the core knows these nodes,
-and may preempt jobs on them.
+A cluster is excluded if it lacks data that the job requires. A cluster is also excluded if its scheduler reports that
+the job would not start soon for a reason that cannot be seen from the cluster's nodes, for example a quota in that
+cluster or a missing queue. If the reason is that nodes are full, the cluster is not excluded, because the core knows
+these nodes, and may preempt jobs on them.
 
 Some commands run a cycle on a snapshot and have no connection to workers. For these commands, `FiguredClusters` makes
 one node for each worker. The capacity of this node comes from the figures that the scheduler has written to the
@@ -351,7 +351,8 @@ class Choices:
 
 
 class FiguredClusters:
-    """The other clusters, for a command that works on a snapshot. The class implements `OtherClusters` of `kube.world`.
+    """The workers, for a command that works on a snapshot of the manager's objects. The class implements
+    `OtherClusters` of `kube.world`.
     `clusters`: a function that returns the MultiKueueClusters by name."""
 
     def __init__(self, clusters: Callable[[], Mapping[str, dict[str, Any]]]) -> None:
@@ -373,9 +374,9 @@ class FiguredClusters:
                 total[resource] = total.get(resource, 0) + role.count * amount
 
     def events(self) -> Sequence[Event]:
-        """Return one node for each worker. The used amounts in a worker's figures include the jobs that this manager
-        has sent. The core charges these jobs to the node as well. To avoid counting these jobs twice, their requests
-        are added to the capacity of the node."""
+        """Return one node for each worker. The used amounts in a worker's figures (capacity and usage) include the jobs
+        that this manager has sent. The core charges these jobs to the node as well. To avoid counting these jobs twice,
+        their requests are added to the capacity of the node."""
         found = list[Event]()
         for name, obj in self._clusters().items():
             figures, sent = read_figures(obj), self._sent.get(name, {})

@@ -2,8 +2,8 @@
 outdated copies.
 
 The scheduler writes its choice of a cluster to the start record of the Job before this module writes anything (decision
-73). So after a crash between two writes, the remaining steps can be derived from the objects. A missing copy is
-created, a copy of the latest start is followed, and any other copy is deleted (`job_reconciler`)."""
+73). So if the process crashes between two writes, the next process can derive the remaining steps from the objects. A
+missing copy is created, a copy of the latest start is followed, and any other copy is deleted (`job_reconciler`)."""
 
 from __future__ import annotations
 

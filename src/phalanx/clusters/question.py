@@ -55,7 +55,7 @@ class AskedPods(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class StartQuestion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A question about the start of a gang: the facts about the gang that affect its start, without names. `limit_s`:
-    its time limit in seconds; 0 if it has none."""
+    the gang's time limit in seconds; 0 if the gang has no time limit."""
 
     options: dict[str, str]
     pods: list[AskedPods]

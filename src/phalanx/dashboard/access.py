@@ -3,10 +3,9 @@ on the user's own machine.
 
 The address that `phalanx dashboard` prints contains a one-time key. The first request with this key gets a session;
 after that, the key is not valid any more. The session's secret is in a cookie that scripts cannot read and that
-browsers do not send for other sites. Every request must name the server in its header Host, so that requests to a name
-that an attacker has pointed at 127.0.0.1 (DNS rebinding) are refused. A request that a browser sends for another site
-is refused even with a valid cookie.
-"""
+browsers do not send for other sites. Every request must name the server in its header Host, so that a request is
+refused if its URL has a host name of an attacker that resolves to 127.0.0.1 (DNS rebinding). A request that a browser
+sends for another site is refused even with a valid cookie."""
 
 from __future__ import annotations
 

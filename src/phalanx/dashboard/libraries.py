@@ -1,9 +1,10 @@
-"""Install the libraries and fonts of the page. They are npm packages with exact versions in `package.json`.
+"""Install the libraries and fonts of the page. The libraries and fonts are npm packages with exact versions in
+`package.json`.
 
 The packages are dependencies and not a part of the repository. `make page` installs them into the folder of the page's
-files, and so does the first `phalanx dashboard` of a checkout. A wheel contains the installed files, each with its
-license. The page needs no bundler: imports by package name are replaced by imports by file name, so that the content
-security policy needs no import map.
+files, and so does the first run of `phalanx dashboard` in a checkout. A wheel contains the installed files, each with
+its license. The page needs no bundler: imports by package name are replaced by imports by file name, so that the
+content security policy needs no import map.
 
     python -m phalanx.dashboard.libraries    # what `make page` runs
 """
@@ -53,7 +54,8 @@ def missing(static: Path = STATIC) -> list[str]:
 
 
 def require(say: Say) -> None:
-    """Install the libraries if a file of them is missing. `say`: a function that prints a line. Raises PhalanxError."""
+    """Install the libraries if any of their files is missing. `say`: a function that prints a line. Raises
+    PhalanxError."""
     if missing():
         install(say)
 

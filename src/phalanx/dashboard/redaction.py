@@ -38,7 +38,8 @@ _SENTENCES: Mapping[str, str] = {
     "Preempted": "it was preempted by another job",
 }
 _UNNAMED = "it is pending; the reason names jobs that you may not list"
-# The numbers of a reason that are amounts, times or resources. All other values of a reason may be names.
+# The numbers of a reason that are amounts, times or resources. All other values in the numbers of a reason may be names
+# of jobs or users.
 _PLAIN = {
     *("placed", "pods", "resource", "asked_per_pod", "left_on_one_node", "asked", "free", "enough_s"),
     *("held_by_others", "until_s", "start_s", "limit_s", "begin_s", "deadline_s", "latest_start_s", "cap", "attempt"),

@@ -32,7 +32,8 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `reason`: the key of its reason.
     `start_s`: six times from the forecast of the job's start. The first five are the 5th, 25th, 50th, 75th and 95th
     percentiles of the start; the sixth is the latest possible start. A time is None if it is after the end of the
-    forecast. `position`: its place among the pending jobs of its queue. `soon`: whether the next cycle starts the job.
+    forecast. `position`: the position of the job among the pending jobs of its queue. `soon`: whether the next cycle
+    starts the job.
     `backfilled`: whether the job runs and its start was a backfill."""
 
     id: str
@@ -299,7 +300,7 @@ class Board:
 
     def since(self, known: str) -> list[tuple[str, str, bytes]] | None:
         """Return the changes since the state with the id `known`, each as (id before, id after, change). Return None if
-        the server no longer has all of them."""
+        the server no longer has all these changes."""
         nonce, _, number = known.rpartition("-")
         if nonce != self._nonce or not number.isdecimal() or int(number) > self._number:
             return None

@@ -80,7 +80,8 @@ class DemoResult:
 
 
 async def play(connection: Connection, access: Access, cpus: int, stage: PlayStage) -> DemoResult:
-    """Run both acts on a cluster whose only node has `cpus` CPUs. Raises PhalanxError if one of them cannot be run."""
+    """Run both acts on a cluster whose only node has `cpus` CPUs. Raises PhalanxError if one of the acts cannot be
+    run."""
     await _prepare(connection, access)
     reference = asyncio.ensure_future(_count_alone())
 

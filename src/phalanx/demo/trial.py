@@ -173,7 +173,7 @@ class PodStory:
 
 @dataclass(slots=True, kw_only=True)
 class TrialApplication:
-    """An application. `executors`: empty until the driver has created them."""
+    """An application. `executors`: the pods that the driver has created; empty before that."""
 
     name: str
     driver: PodStory | None = None

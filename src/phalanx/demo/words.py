@@ -44,8 +44,8 @@ def read_summary(line: str) -> Summary:
 
 
 def parts(size: int = PART_CHARACTERS) -> Iterator[str]:
-    """Yield the text in pieces of about `size` characters, always the same and in the same order. Each piece consists
-    of whole files."""
+    """Yield the text in pieces of about `size` characters. Every call yields the same pieces in the same order. Each
+    piece consists of whole files."""
     piece: list[str] = []
     length = 0
     for path in _library():

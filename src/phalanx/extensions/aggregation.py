@@ -13,10 +13,10 @@ right takes effect within ten seconds, and a client that polls does not cause a 
 The third part keeps the front proxy's settings up to date by reading the ConfigMap every `PAUSE_S` seconds. If a read
 fails or the ConfigMap is invalid, the last valid settings stay in use, so that no client is locked out.
 
-The fourth part is the HTTPS port. It serves API discovery, and the objects that a *view* (a function) computes. The TLS
-handshake requires a certificate of the front proxy's authority, so other clients cannot connect. The server certificate
-and the authority may change while the port is open. Every handshake uses the current ones, and TLS sessions are never
-resumed. Each request is authenticated and authorized before the view computes the response.
+The fourth part is the HTTPS port. The port serves API discovery, and the objects that a *view* (a function) computes.
+The TLS handshake requires a certificate of the front proxy's authority, so other clients cannot connect. The server
+certificate and the authority may change while the port is open. Every handshake uses the current ones, and TLS sessions
+are never resumed. Each request is authenticated and authorized before the view computes the response.
 
 Source: k8s.io/apiserver/pkg/authentication/request/headerrequest and pkg/server/options/authentication.go of 1.36.
 """

@@ -19,7 +19,8 @@ from phalanx.model.plan import Action, Place, Preempt, Start, Wait
 from phalanx.model.pod import PODS
 from phalanx.model.reason import ReasonCode
 
-# A job with one of these reasons could not run even on an empty cluster. Slurm calls such a job not eligible.
+# A job that is pending for one of these reasons could not start even if the cluster were empty. Slurm calls such a job
+# not eligible.
 _NOT_ELIGIBLE = {
     ReasonCode.BEGIN_TIME,
     ReasonCode.DEPENDENCY,
@@ -216,7 +217,7 @@ class Accountant:
         self._keep(self._waiting(replace(entry, eligible_s=eligible_s), code))
 
     def _reserved(self, job: str) -> None:
-        """Record that the job has the first backfill reservation. This is recorded at most once until the job
+        """Record that the job has the first backfill reservation. A reservation is recorded at most once until the job
         starts."""
         entry = self.live.get(job)
         if entry is None or entry.state is not State.PENDING:

@@ -101,8 +101,8 @@ class LedgerWriter:
                 self._change.notify_all()
 
     def _write(self, entries: Sequence[JobEntry]) -> None:
-        """Write the entries. Leave out entries that the database cannot store, because they would block all others.
-        Raises LedgerError."""
+        """Write the entries. Leave out entries that the database cannot store, because one such entry would block the
+        write of all others. Raises LedgerError."""
         try:
             self._ledger.put(entries)
         except UnstorableError as error:

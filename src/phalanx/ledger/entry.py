@@ -1,9 +1,9 @@
 """The record of a job in the ledger, and of each of its starts.
 
 The key of a job is the uid of its oldest object, because a name may be used again after a deletion. The key of a start
-is the time of its decision, which is also in the annotation `phalanx.dev/admitted`. So after a change of the leader,
-the new scheduler updates the row that the earlier leader created. A write always replaces the whole record, so writing
-a record twice changes nothing.
+is the time at which the start was decided, which is also in the annotation `phalanx.dev/admitted`. So after a change of
+the leader, the new scheduler updates the row that the earlier leader created. A write always replaces the whole record,
+so writing a record twice changes nothing.
 
 The states are some of the states of Slurm's accounting (sacct(1), JOB STATE CODES).
 

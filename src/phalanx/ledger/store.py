@@ -1,8 +1,8 @@
 """A ledger in a database: SQLite in the data directory, or PostgreSQL by its URL.
 
-A write stores whole entries in one transaction. It replaces the row of each job (key: uid) and of each start (key: the
-time of its decision). So a write with an unknown outcome can be repeated. `put` does not change ended jobs, so an older
-entry cannot reopen them.
+A write stores whole entries in one transaction. The write replaces the row of each job (key: uid) and of each start
+(key: the time at which the start was decided). So a write with an unknown outcome can be repeated. `put` does not
+change ended jobs, so an older entry cannot reopen them.
 
 SQLite runs in WAL mode with synchronous=FULL. So committed entries survive kill -9 and a power failure, and readers do
 not wait for the writer."""

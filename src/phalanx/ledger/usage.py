@@ -1,14 +1,14 @@
 """Sum the resources that jobs held, per user, account, queue or day.
 
-Each start of a job is one row of the ledger, with the times of its beginning and its end. Only the part of this time
-within the requested period counts. If a job runs past midnight (UTC), each day gets its part. The sums are of allocated
-amounts, whether or not the pods used these amounts.
+Each start of a job is one row of the ledger, with the times of its beginning and its end. Only the part of the start's
+time that is within the requested period counts. If a job runs past midnight (UTC), each day gets its part. The sums are
+of allocated amounts, whether or not the pods used these amounts.
 
-`past_runs` returns the run times of ended jobs. The scheduler receives them from the ledger when it starts.
+`past_runs` returns the run times of ended jobs. When the scheduler starts, it receives these run times from the ledger.
 
 Forecasts learn from past runs (`state.run_times`), even if the jobs' objects were deleted long ago. The ledger has only
-the sum of the requests of a job's pods, and not the job's roles. So a past run from the ledger counts for jobs of the
-same kind only if all pods of the past job were equal. Otherwise it counts only for jobs of the same user."""
+the sum of the requests of a job's pods, and not the job's roles. So if all pods of a past job were equal, its run is
+used to predict jobs of the same kind. Otherwise the run is used only to predict jobs of the same user."""
 
 from __future__ import annotations
 

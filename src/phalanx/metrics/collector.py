@@ -5,7 +5,7 @@ of a queue are taken from the queue's last computed status. Each scrape converts
 so metrics cost time only during a scrape.
 
 Labels are verbs, kinds, queues, flavors, resources and codes, never the names of jobs, pods, nodes or users. If the
-dialect of another scheduler is enabled, its metrics (`Leader.others`) have that scheduler's names and labels.
+dialect (API) of another scheduler is enabled, the metrics in `Leader.others` have that scheduler's names and labels.
 
 The aggregated API server of `phalanx visibility` has two metrics of its own: the number of requests by status code, and
 the expiry of its certificate."""

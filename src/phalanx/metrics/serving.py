@@ -1,7 +1,7 @@
 """Serve /metrics, /healthz and /readyz over plain HTTP for Prometheus and the kubelet.
 
-The pages need no token. They are read-only, and contain names of queues, resources, kinds and codes, but no names of
-jobs or users. They are served only if an address is set. An administrator who sets an address that other hosts can
+The pages need no token. The pages are read-only, and contain names of queues, resources, kinds and codes, but no names
+of jobs or users. They are served only if an address is set. An administrator who sets an address that other hosts can
 reach should restrict the access to it (deploy/ has a NetworkPolicy).
 
 The event loop of the scheduler itself serves the pages, so a response shows that this loop is not blocked."""

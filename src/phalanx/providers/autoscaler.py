@@ -1,11 +1,10 @@
 """A provider whose nodes come from an autoscaler that adds nodes for unschedulable pods: the Cluster Autoscaler or
 Karpenter.
 
-For each requested node the provider creates a pod that no scheduler binds. The requests of this pod are the allocatable
-amounts of the group's node template. The pods of one request get the condition `PodScheduled=False, Unschedulable` when
-all of them exist, so the autoscaler sees all of them at once. These pods stay until the last node of the request has
-arrived, because Karpenter removes an empty node that no pending pod needs. The autoscaler removes empty nodes
-itself."""
+For each requested node the provider creates a pod that no scheduler binds. This pod requests the allocatable amounts of
+the group's node template. The pods of one request get the condition `PodScheduled=False, Unschedulable` when all of
+them exist, so the autoscaler sees all of them at once. These pods stay until the last node of the request has arrived,
+because Karpenter removes an empty node that no pending pod needs. The autoscaler removes empty nodes itself."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@ The calls for one group are made one after the other, so that the removal of a n
 node. A call that fails is repeated after a pause. After `TRIES` attempts the requested nodes count as failed, and the
 scheduler tries the next group for the job. The provider is then also asked to remove these nodes, because it may have
 carried out a call whose answer was lost. A removal is repeated until it succeeds, because a node that is not removed
-costs money. Other calls are made in the meantime. While requested nodes have not arrived, the provider is asked for
-their status every `LOOK_S` seconds."""
+costs money. Between the attempts, other calls are made. While requested nodes have not arrived, the provider is asked
+for their status every `LOOK_S` seconds."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ reservations, dependencies and preemption affect the forecast exactly as they wi
   uses no fitted constant. With many live jobs there are fewer plays, and the 90 % interval is widened (`nearly_sure`).
   docs/decisions/0025-expected-starts.md has the accuracy.
 
-`later_jobs` copies the jobs that were submitted recently, to simulate future submissions. These copies are called
-*later jobs*.
+`later_jobs` copies the jobs that were submitted recently, to simulate future submissions. The copies are called *later
+jobs*.
 
 Later jobs can delay a waiting job. How much they delay it depends on the policy: hardly at all if jobs start in the
 order of submission, and a lot if short jobs come first. So each play of a forecast submits later jobs, and the policy

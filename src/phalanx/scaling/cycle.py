@@ -4,8 +4,9 @@
    request for a while.
 2. For a group with fewer nodes than its minimum, the scheduler requests the missing nodes.
 3. For each waiting request, in order, the scheduler requests the cheapest nodes and nominates the job to these nodes. A
-   nomination charges the nodes and the quota at once. So no other job takes the nodes, and no request exceeds a quota.
-   If other nodes are cheaper for all requests together, the scheduler requests those nodes instead.
+   nomination charges the nodes and the quota at once. So no other job can take these nodes, and the requested nodes
+   never exceed a quota. If other nodes are cheaper for all requests together, the scheduler requests those nodes
+   instead.
 4. A node is released when it has been empty for the time that its group sets.
 
 No nodes are requested for a job that the core has started or has nominated to nodes by preemption, because the core
@@ -14,7 +15,7 @@ decides first.
 The module also records since when each node of a node group is empty, and decides which empty nodes are released.
 
 An empty node is not released while a gang waits that could run on it as soon as other nodes are free as well. Otherwise
-the node would be released and requested again.
+the node would be released, and soon be requested again for this gang.
 
 A provider that removes empty nodes itself (an autoscaler) removes the empty nodes that have arrived. In every group,
 this module cancels requested nodes for which no job waits any more, for instance because the job was deleted."""
@@ -43,8 +44,8 @@ from phalanx.state.cluster import Cluster, nominated_placements
 from phalanx.state.pending.request_class import Kind, Request, RequestClass
 
 # Requested nodes of a provider that removes empty nodes itself are cancelled when no job has waited for them for
-# UNWANTED_S seconds. This is longer than the time for which new requests are collected. So after a restart of the
-# scheduler, jobs can still use the nodes that were requested for them.
+# UNWANTED_S seconds. UNWANTED_S is longer than the time for which new requests of jobs are collected. So after a
+# restart of the scheduler, jobs can still use the nodes that were requested for them.
 UNWANTED_S = 30.0
 
 
@@ -161,7 +162,7 @@ class Scaling:
         self.actions: list[Action] = []
 
     def plan(self) -> Plan:
-        """Return all decisions about nodes. Each of them is already folded into the state."""
+        """Return all decisions about nodes. Each decision is already folded into the cluster state."""
         self.do(*self.reach_minimum())
         waiting = PendingRequests(self.cluster, self.policy, self.now_s)
         if outranked := on_demand.outranked(self.cluster, waiting.state):

@@ -1,8 +1,8 @@
 """Plan the cheapest additional nodes for waiting gangs. The gangs are placed in a copy of the cluster. In this copy,
 the requested nodes have already arrived, and there are additional nodes that could still be requested.
 
-The gangs are placed one after the other. So a second gang may use the capacity that the first gang leaves free on the
-nodes that are requested for the first gang.
+The gangs are placed one after the other. So the nodes that are requested for a first gang may have free capacity that a
+second gang uses.
 
 `GrowthSearch` finds, for several node groups, the cheapest numbers of nodes with which a gang fits.
 

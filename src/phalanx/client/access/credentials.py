@@ -1,9 +1,9 @@
 """Get the API server's address and the caller's credentials, from a kubeconfig or from the service account of the pod.
 
 The first part of the module runs the credential plug-in of a kubeconfig. A plug-in is a program that prints an
-ExecCredential, which is used until it expires. The program is started without a shell. It may ask the user for input
-only if its `interactiveMode` allows this and if there is a terminal. A scheduler in a cluster has no terminal, so it
-refuses a plug-in that needs input.
+ExecCredential, which is used until it expires. The program is started without a shell. The program may ask the user for
+input only if the plug-in's setting `interactiveMode` allows this and if there is a terminal. A scheduler in a cluster
+has no terminal, so it refuses a plug-in that needs input.
 
 The second part of the module reads the kubeconfig or the service account, and renews credentials. The token of a
 service account is replaced in its file about once an hour, the credentials of a plug-in expire, and files with
@@ -189,7 +189,7 @@ class Identity:
         self.tls = _tls_context(cluster)
 
     def another(self) -> Identity:
-        """Return an identity of the same user. It renews its credentials independently of this identity."""
+        """Return an identity of the same user. The new identity renews its credentials independently of this one."""
         return Identity(self._cluster, self._user, self._clock)
 
     def with_token(self, token: str) -> Identity:

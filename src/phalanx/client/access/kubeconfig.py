@@ -29,15 +29,15 @@ class KubeconfigError(PhalanxError):
 
 
 class _Untold(msgspec.Struct, frozen=True, kw_only=True):
-    """A value with secret fields, which logs and tracebacks do not show."""
+    """A value with secret fields. Its `repr` hides these fields, so that logs and tracebacks do not show them."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(…)"
 
 
 class Pem(_Untold, frozen=True, kw_only=True):
-    """Certificates or a key. They are either in the kubeconfig itself (`data`), or in a file (`path`), which may be
-    replaced at any time."""
+    """Certificates or a key. The PEM text is either in the kubeconfig itself (`data`), or in a file (`path`), which may
+    be replaced at any time."""
 
     data: bytes = b""
     path: Path | None = None

@@ -1,11 +1,11 @@
 """Build the copy of a job for a worker, find the manager and the job of a copy, and compute the status that is copied
 back to the job.
 
-A copy has the name and the namespace of its job. Its labels contain the job's uid, the manager's uid and the time of
-the start, so that a copy of an earlier start is recognized. The pod templates are those that the user wrote, without
-the changes that the manager made at the start. In the worker, the copy is queued according to the labels of the job.
-The pods of the copy also have the label with the job's uid, so that the manager does not count them as pods of the
-worker's own jobs.
+A copy has the name and the namespace of its job. The labels of the copy contain the job's uid, the manager's uid and
+the time of the start. So the manager recognizes a copy that was made for an earlier start of the job. The pod templates
+are those that the user wrote, without the changes that the manager made at the start. In the worker, the copy is queued
+according to the labels of the job. The pods of the copy also have the label with the job's uid, so that the manager
+does not count them as pods of the worker's own jobs.
 
 `Sent` describes a job whose start record names another cluster."""
 
@@ -182,8 +182,8 @@ def status_to_clear(sendable: Sendable, job: Object) -> dict[str, Any] | None:
 
 
 def _emptied(value: object) -> Any:
-    """Return the merge patch that empties a value. Lists and mappings become empty but are not removed, because
-    definitions may require them."""
+    """Return the merge patch that empties a value. Lists and mappings become empty but are not removed, because the
+    definition of a kind may require these fields."""
     if isinstance(value, dict):
         patches = {name: _emptied(each) for name, each in value.items() if each not in (None, [])}
         return {name: patch for name, patch in patches.items() if patch != {}}
@@ -235,7 +235,7 @@ class Sent(NamedTuple):
         return start_of(self.record)
 
     def same(self, other: Sent | None) -> bool:
-        """Return whether `other` is the same start of the same job."""
+        """Return whether `other` describes the same start of the same job as this value."""
         return other is not None and (self.uid, self.start) == (other.uid, other.start)
 
 

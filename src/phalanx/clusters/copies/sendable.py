@@ -43,9 +43,9 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sendable:
-    """A kind of jobs. `managed`: the path of `managedBy` in the spec. `own`: further fields of the spec that are not
-    copied. `runs`: a function that returns True if a job with the given status runs. `copied`: the fields of the status
-    that are copied; empty if all fields are copied."""
+    """A kind of jobs. `managed`: the path of `managedBy` in the spec. `own`: the fields of the spec that are not
+    copied, in addition to `managedBy`. `runs`: a function that returns True if a job with the given status runs.
+    `copied`: the fields of the status that are copied; empty if all fields are copied."""
 
     kind: Kind
     runs: Callable[[Object], bool]

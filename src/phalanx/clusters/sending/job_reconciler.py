@@ -96,7 +96,7 @@ class JobReconciler:
             raise in_the_way
 
     async def _remove_others(self, key: Key, job: Object | None, sent: Sent | None) -> NotYet | WorkerBusy | None:
-        """Delete the copies that do not belong to the latest start. If one of them cannot be deleted now, return the
+        """Delete the copies that do not belong to the latest start. If such a copy cannot be deleted now, return the
         exception instead of raising it, so that the copy of the latest start is still followed."""
         in_the_way: NotYet | WorkerBusy | None = None
         for worker in list(self._workers.values()):

@@ -1,4 +1,5 @@
-"""The manager: the cluster whose jobs are sent to other clusters, with the copies that it has made."""
+"""The manager, which is the cluster whose jobs are sent to other clusters. `SendingCluster` also decides whether this
+manager has made a copy."""
 
 from __future__ import annotations
 

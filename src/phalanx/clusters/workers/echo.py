@@ -1,9 +1,9 @@
 """Report the warnings of a worker about a copy and its pods as Events of the job on the manager.
 
-A copy is in trouble if it has failed. It is also in trouble if, `LATE_S` after its start was decided, it has not
-started or some of its pods are not ready. Then the Events about the copy and about up to `PODS_ASKED` of its pods are
-listed, at most once in `AGAIN_S`. Each warning is reported once, and at most `MOST` warnings for one start. So a job
-without trouble causes no call and no Event."""
+A copy is in trouble if it has failed. A copy is also in trouble if it has not started, or some of its pods are not
+ready, `LATE_S` after the job's start was decided. Then the Events about the copy and about up to `PODS_ASKED` of its
+pods are listed, at most once in `AGAIN_S`. Each warning is reported once, and at most `MOST` warnings for one start. So
+a job without trouble causes no call and no Event."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """The workers of a manager, one for each MultiKueueCluster. The module writes the states of the workers to the
 MultiKueueClusters, and reports the nodes of the workers to the core.
 
-A worker is created for each MultiKueueCluster, and replaced if the place of its kubeconfig changes. The state of a
-worker is written as the condition Active of its MultiKueueCluster. Its *figures* (capacity and usage) are written as an
-annotation. Events report the nodes of a worker to the core. When the worker is removed, further events remove these
-nodes.
+A `Worker` is created for each MultiKueueCluster. It is replaced if the MultiKueueCluster names another Secret or file
+with the kubeconfig. The state of a worker is written as the condition Active of its MultiKueueCluster. Its *figures*
+(capacity and usage) are written as an annotation. Events report the nodes of a worker to the core. When the worker is
+removed, further events remove these nodes.
 
 The module also limits the number of concurrent calls to each worker, so that a slow worker does not delay the jobs of
 other workers.
@@ -292,7 +292,8 @@ class WorkerCalls:
                 self._call_up(name)
 
     def _join(self, name: str, key: Key) -> None:
-        """Add the job to the queue of callers of this worker, and remove it from the others."""
+        """Add the job to the queue of callers of this worker, and remove the job from the queues of callers of all
+        other workers."""
         for other, line in self._lines.items():
             if other != name and key in line:
                 del line[key]

@@ -1,11 +1,11 @@
 """Represent the nodes of a worker as nodes of the manager, so that the core can place jobs on them as on the manager's
 own nodes.
 
-A node of a worker has the name `CLUSTER:NODE`, which is not a valid name of a Node in Kubernetes. It has the labels and
-taints of the worker's node, and in addition the label and the taint `phalanx.dev/cluster`. Only pods that tolerate this
-taint by its name are placed on the node, that is, pods of jobs that may be sent to other clusters. The allocatable
-amounts of this node are those that the pods of the worker's own jobs leave free. The core charges the jobs of this
-manager to the node."""
+A node of a worker has the name `CLUSTER:NODE`, which is not a valid name of a Node in Kubernetes. This node has the
+labels and taints of the node in the worker, and in addition the label and the taint `phalanx.dev/cluster`. Only pods
+that tolerate this taint by its name are placed on the node, that is, pods of jobs that may be sent to other clusters.
+The allocatable amounts of this node are those that the pods of the worker's own jobs leave free. The core charges the
+jobs of this manager to the node."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def mirrored(
     cluster: str, nodes: Iterable[Object], pods: Iterable[Object], sent: frozenset[str], *, reachable: bool
 ) -> dict[str, Node]:
     """Return the nodes of a worker by name. `sent`: the uids of the sent jobs, and of their copies.
-    `reachable`: False if the worker cannot be reached, so that no further job is placed on its nodes."""
+    `reachable`: True if the worker can be reached. If it is False, no further job is placed on the worker's nodes."""
     used = used_by_node(pods, sent)
     found = {}
     for obj in nodes:

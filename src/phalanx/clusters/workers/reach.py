@@ -26,8 +26,8 @@ def cluster_of(objects: Iterable[Mapping[str, object]]) -> str:
 
 @asynccontextmanager
 async def reached(api: Connection, objects: Iterable[Mapping[str, object]]) -> AsyncIterator[Connection]:
-    """Yield a connection to the cluster in which the pods of these jobs are: `api` itself, or one to a worker. Raises
-    PhalanxError if the worker cannot be reached."""
+    """Yield a connection to the cluster in which the pods of these jobs are: `api` itself, or a connection to a worker.
+    Raises PhalanxError if the worker cannot be reached."""
     name = cluster_of(objects)
     if not name:
         yield api

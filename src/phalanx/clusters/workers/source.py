@@ -1,5 +1,5 @@
-"""Read the kubeconfig of a worker. It is in a Secret of the manager (namespace `kueue-system`, key `kubeconfig`), or in
-a file.
+"""Read the kubeconfig of a worker. The kubeconfig is in a Secret of the manager (namespace `kueue-system`, key
+`kubeconfig`), or in a file.
 
 A kubeconfig in a Secret must not name files or programs. Otherwise users with write access to the Secret could read
 files and start programs on the scheduler's machine. A kubeconfig in a file may name files and programs."""

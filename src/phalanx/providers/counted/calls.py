@@ -169,10 +169,10 @@ class CountedProvider:
         return [name for name in own if name not in self._requested]
 
     def _names(self, known: Sequence[NodeState]) -> dict[str, str]:
-        """Return a mapping from each name in the provider's list to the requested name. Both names are the same, unless
-        the provider has chosen the name of a node that has not arrived. Such a node is matched to a requested name that
-        the provider does not list. The arrived nodes are matched to the names that were requested first. So the names
-        that were requested last remain for nodes that have not arrived."""
+        """Return a mapping from each name in the provider's list to the requested name. Both names of a node are the
+        same, unless the provider has chosen the name and the node has not arrived. Such a node is matched to a
+        requested name that the provider does not list. The arrived nodes are matched to the names that were requested
+        first. So the names that were requested last remain for nodes that have not arrived."""
         listed = {each.name for each in known}
         free = [name for name in self._requested if name not in listed]
         first_s = min((self._requested[name] for name in free), default=math.inf)
