@@ -1,6 +1,6 @@
-"""The life of one gang (one job with all of its Jobs and pods): what its members declare, the place of each pod (its
-seat), when the gang starts, and how Phalanx undoes a start (suspends the Jobs again and queues the gang). This folder
-does no I/O.
+"""Manage the life cycle of a gang (one job with all of its Jobs and pods). The modules read the options of its members,
+start it, assign each pod to a *seat* (a place with a planned node), and undo a start (suspend the Jobs again and queue
+the gang). This folder does no I/O.
 
 Parts, lowest first:
 

@@ -239,8 +239,8 @@ class Departure:
         self._effects.retry_later(self._start.id, refusals, lambda: self._suspend_again(job.uid))
 
     def _suspended(self, uid: str, quote: str) -> None:
-        """Note that the Job is suspended. `quote`: the Job controller's message about pods that the controller could
-        not create."""
+        """Record that the API server has suspended the Job. `quote`: the Job controller's message about pods that the
+        controller could not create."""
         self._suspending.pop(uid, None)
         self._stuck.discard(uid)
         self._was_suspended.add(uid)

@@ -30,9 +30,9 @@ class GangObjects:
         self.jobs[job.uid] = job
 
     def end_pod(self, pod: Pod, *, gone: bool = False) -> None:
-        """Note that the pod has ended or is deleted. `gone`: True if it is deleted. A deleted pod is no longer counted
-        as succeeded by this class, for two reasons. When the pod is deleted, the status of its Job already counts it
-        (JobTrackingWithFinalizers). And a framework that resumes a suspended job creates all of its pods again."""
+        """Record that the pod has ended or is deleted. `gone`: True if it is deleted. This class no longer counts a
+        deleted pod as succeeded, for two reasons. When the pod is deleted, the status of its Job already counts it
+        (JobTrackingWithFinalizers). Also, a framework that resumes a suspended job creates all of its pods again."""
         if pod.over and pod.phase == "Succeeded" and pod.owner is not None:
             succeeded = self._succeeded.setdefault(pod.owner[1], set())
             succeeded.discard(pod.uid) if gone else succeeded.add(pod.uid)
@@ -107,10 +107,10 @@ class GangObjects:
         return GangMembers(id=self.id, jobs=jobs, pods=pods, finished=finished, sizes=sizes)
 
     def _former(self) -> set[str]:
-        """Return the uids of finished Jobs that have the gang's name but do not belong to its present run. An example
-        is a finished PyTorchJob, if a new JobSet has the same name. Objects without the label `phalanx.dev/job` get the
-        same gang if they have the same name. Of these objects, only the finished Jobs of the newest unfinished object
-        belong to the present run; if all objects have finished, only those of the newest object."""
+        """Return the uids of finished Jobs that are left from an earlier run with the same gang name. For example, a
+        finished PyTorchJob is left from an earlier run if a new JobSet has the same name. Objects without the label
+        `phalanx.dev/job` belong to the same gang if they have the same name. The newest unfinished object, with its
+        finished Jobs, is the present run. If all objects have finished, the newest object is the present run."""
         unlabelled = [job for job in self.jobs.values() if labels.JOB not in job.options]
         newest = max(unlabelled, key=lambda job: (not job.finished, job.created_s, job.object_uid), default=None)
         if newest is None:

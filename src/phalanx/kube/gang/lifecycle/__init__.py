@@ -2,8 +2,8 @@
 
 `GangLifecycle` receives the changes of the gang's members (`see_job` and the methods after it). The module `decisions`
 carries out the core's decisions about the gang. The code in this folder does no I/O: it emits events and requests
-writes through the gang's `Effects`. A change of a member is only noted when it arrives. Later, `reconcile.advance`
-reconciles the gang once for all changes that arrived together.
+writes through the gang's `Effects`. When a change of a member arrives, it is only stored. Later, `reconcile.advance`
+reconciles the gang once for all stored changes.
 
 Parts, lowest first:
 

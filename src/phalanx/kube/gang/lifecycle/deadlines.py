@@ -20,14 +20,13 @@ from phalanx.model.reason import Reason, ReasonCode
 
 
 def earliest_s(*times_s: float) -> float:
-    """Return the earliest of the times. 0 stands for never, both in the arguments and as the result."""
+    """Return the earliest of these times; an argument 0 means never and is ignored. Return 0 if no time is left."""
     return min((at_s for at_s in times_s if at_s), default=0.0)
 
 
 class StartDeadlines:
     """A check of the deadlines of one start at the present time. `wake_s`: the time of the next check (seconds since
-    the epoch; 0 means never). It is the earliest deadline that is still ahead, or the time that the caller requested if
-    that is earlier."""
+    the epoch; 0 means never). It is the next deadline, or the time that the caller requested if that is earlier."""
 
     def __init__(
         self, state: Starting | Running, history: StartHistory, defaults: GangDefaults, wake_s: float = 0.0
@@ -38,8 +37,8 @@ class StartDeadlines:
         self.now_s, self.wake_s = self.effects.now_s(), wake_s
 
     def overdue(self) -> Iterator[TakeBack]:
-        """Yield a reason for undoing the start for each deadline that has passed. If bare pods of the start are on
-        nodes, `requeue.take_back` ignores the reasons without `evicts`, because bare pods can only be evicted."""
+        """For each deadline that has passed, yield a reason to undo the start. If bare pods of the start are on nodes,
+        `requeue.take_back` ignores the reasons without `evicts`, because bare pods can only be evicted."""
         if (stale := self._stale()) is not None:
             yield stale
             return
@@ -109,9 +108,9 @@ class StartDeadlines:
         return TakeBack(start_timeout_reason(late, self.now_s - readiness.bound_s), hold)
 
     def _end_holds(self) -> None:
-        """Release the capacity that was reserved for pods that were not created in time, or were lost and not replaced
-        in time. Bound pods continue to run. This method is needed because a start with bound bare pods is not undone
-        when one of its pods is lost: the capacity of the lost pod could stay reserved forever."""
+        """Release the capacity that was reserved for missing pods: pods that were not created in time, and lost pods
+        that were not replaced in time. Bound pods continue to run. A start with bound bare pods is not undone when one
+        of its pods is lost. Without this method, the capacity of the lost pod could stay reserved forever."""
         start, barrier = self.parts.start, self.parts.barrier
         seats, hold_s = start.seats, start.spec.hold_s
         hold_s = self.effects.timeouts.hold_s if hold_s is None else hold_s
@@ -151,7 +150,7 @@ def barrier_timeout_reason(*, ready: int, needed: int, exist: int, waited_s: flo
 
 
 def binding_timeout_reason(*, schedulers: str, bound: int, needed: int, exist: int, waited_s: float) -> Reason:
-    """Return the reason for undoing a start whose pods are bound by other schedulers, which did not bind enough of them
-    in time. `schedulers`: the names of these schedulers."""
+    """Return the reason for undoing a start because other schedulers did not bind enough of its pods in time.
+    `schedulers`: the names of these schedulers."""
     text = f"its start was taken back: {schedulers} bound {bound} of {needed} pods in {waited_s:.0f} s"
     return Reason(code=ReasonCode.BACKOFF, text=text, numbers={"ready": bound, "needed": needed, "exist": exist})

@@ -1,5 +1,5 @@
-"""Carry out the core's decisions about a gang: start it, place more of its pods, shrink it, preempt it, and undo a
-start that another cluster cannot run."""
+"""Carry out the core's decisions about a gang: start it, place more of its pods, shrink it, or preempt it. The module
+also undoes a start in another cluster that cannot run the gang."""
 
 from __future__ import annotations
 
@@ -38,12 +38,13 @@ def start(gang: GangLifecycle, decided: Start, *, whole: bool) -> None:
 
 
 def parts_of(gang: GangLifecycle, start: GangStart) -> StartedParts:
-    """Create the objects that handle one start of this gang, such as its seats and its bind barrier."""
+    """Create the objects that handle one start of this gang, such as its seats (places for pods) and its bind
+    barrier."""
     return StartedParts.of(start, lambda request: leave_preempted(gang, start, request))
 
 
 def resume_jobs(gang: GangLifecycle, parts: StartedParts) -> None:
-    """Resume the gang's Jobs. If one cannot be resumed, the start is undone."""
+    """Resume the gang's Jobs. If any Job cannot be resumed, the start is undone."""
 
     def resumed(answer: WriteOutcome, text: str) -> None:
         if gang.state.parts is not parts or not isinstance(gang.state, Starting):
@@ -60,8 +61,8 @@ def resume_jobs(gang: GangLifecycle, parts: StartedParts) -> None:
 
 
 def place(gang: GangLifecycle, placements: Sequence[Placement]) -> None:
-    """Assign the nodes of these placements to seats without a node. Release the nodes that were planned for seats that
-    no longer exist, and report the release to the core."""
+    """Store the nodes of these placements in seats (places for pods) that have no node yet. If a seat no longer exists,
+    report to the core that its node is not needed."""
     if gang.state.parts is None:
         for placement in placements:
             gang.effects.emit_event(Released(gang.id, (Slot(placement.role, placement.ordinal),)))
@@ -71,8 +72,8 @@ def place(gang: GangLifecycle, placements: Sequence[Placement]) -> None:
 
 
 def preempt(gang: GangLifecycle, decided: Preempt) -> None:
-    """Carry out a preemption. Ignore the decision if the gang is already leaving or has ended: the end of its start is
-    reported to the core in any case."""
+    """Carry out a preemption. Ignore the decision if the gang is already leaving its nodes or has ended. In both cases,
+    the end of its start is reported to the core anyway."""
     if isinstance(gang.state, Starting | Running):
         gang.state.parts.preemption.preempt(decided)
 
@@ -83,8 +84,8 @@ def shrink(gang: GangLifecycle, decided: Shrink) -> None:
 
 
 def give_back(gang: GangLifecycle, attempt: int, why: Reason, avoid_s: Mapping[str, float]) -> None:
-    """Undo the start with the number `attempt`, because the cluster to which it was sent cannot run it. `avoid_s`: a
-    map from a cluster to the seconds for which the gang is not sent to that cluster."""
+    """Undo the start with the number `attempt`, because the cluster to which the gang was sent cannot run it.
+    `avoid_s`: a map from a cluster to the seconds for which the gang is not sent to that cluster."""
     if gang.elsewhere is None or gang.elsewhere.attempt != attempt or gang.state.parts is None:
         return
     now_s = gang.effects.now_s()

@@ -18,11 +18,11 @@ from phalanx.model.reason import Reason
 
 
 class GangLifecycle:
-    """A gang, from its first member until its last pod is gone. `wake_s`: the time at which the gang must be reconciled
-    again even if nothing changes (seconds since the epoch; 0 means never). `departure`: the latest departure of the
-    gang from its nodes, even if the departure has ended: it may begin and end within one reconciliation, and its reason
-    is still needed afterwards. `resized`: the reason for which the gang returns to the queue after a user has changed
-    the size of its running Job; None if the gang need not return."""
+    """The life cycle of a gang, from the creation of its first member until its last pod is gone. `wake_s`: the time at
+    which the gang must be reconciled again even if nothing changes (seconds since the epoch; 0 means never).
+    `departure`: the latest departure of the gang from its nodes, even if the departure has ended: it may begin and end
+    within one reconciliation, and its reason is still needed afterwards. `resized`: the reason for which the gang
+    returns to the queue after a user has changed the size of its running Job; None if the gang need not return."""
 
     def __init__(self, id: str, effects: Effects) -> None:
         self.id, self.effects = id, effects
@@ -34,7 +34,8 @@ class GangLifecycle:
         self.wake_s = 0.0
 
     def enter(self, state: State) -> None:
-        """Enter a stage that is allowed to follow the present stage."""
+        """Change to this stage (such as starting or running), which must be a permitted successor of the present
+        stage."""
         assert type(state) in NEXT[type(self.state)], f"{self.id}: from {self.state} to {state}"
         self.state = state
 
@@ -51,7 +52,7 @@ class GangLifecycle:
 
     @property
     def spec(self) -> GangSpec | None:
-        """Return the spec that the core knows; None if the core does not know the gang."""
+        """Return the spec that was last reported to the core; None if the gang was not reported."""
         return self.state.spec if isinstance(self.state, Waiting) else self.state.parts.start.spec
 
     @property
@@ -64,7 +65,8 @@ class GangLifecycle:
 
     @property
     def elsewhere(self) -> StartRecord | None:
-        """Return the record of a start that another cluster runs; None for a start in this cluster."""
+        """Return the record of the gang's start if the gang was sent to another cluster and runs there; otherwise
+        None."""
         record = self.record if isinstance(self.state, Running) else None
         return record if record is not None and record.cluster else None
 
@@ -76,7 +78,7 @@ class GangLifecycle:
         self.objects.see_job(job)
 
     def note_fault(self, uid: str, fault: str) -> None:
-        """Note that the newest state of a Job's object is invalid. `fault`: the error."""
+        """Record that the newest state of a Job's object is invalid. `fault`: the error."""
         if (known := self.objects.jobs.get(uid)) is not None:
             self.objects.see_job(replace(known, fault=fault))
 
@@ -104,7 +106,7 @@ class GangLifecycle:
             self.state.readiness.lose(pod.uid)
 
     def _avoid_node_of(self, pod: Pod) -> None:
-        """Note that a kubelet refused the pod. For the next `avoid_s` seconds, the gang's pods prefer other nodes to
+        """Record that a kubelet refused the pod. For the next `avoid_s` seconds, the gang's pods prefer other nodes to
         the node of that kubelet."""
         if pod.node:
             now_s = self.effects.now_s()

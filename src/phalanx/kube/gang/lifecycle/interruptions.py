@@ -10,14 +10,15 @@ from phalanx.kube.gang.seats.gang_start import GangStart
 from phalanx.kube.gang.spec.gang_spec import GangDefaults, allows, claim_on
 from phalanx.model.reason import Reason, ReasonCode
 
-# The reason of a start that is undone because the earlier process had already begun to undo it.
+# The reason that is reported if a restarted scheduler finishes undoing a start that the earlier process had begun to
+# undo.
 OF_BEFORE = TakeBack(Reason(code=ReasonCode.BACKOFF, text="its start was being taken back"))
 
 
 def interruption(parts: StartedParts, resized: Reason | None, defaults: GangDefaults) -> TakeBack | None:
-    """Return why the start must be undone; None if it may continue. A start is undone for three reasons: a user or
-    another program has suspended one of the gang's Jobs; the size of a Job was changed, so the gang must return to the
-    queue (`resized`); the rules of the gang's dialect forbid the start."""
+    """Return why the start must be undone; None if it may continue. There are three possible reasons: a user or another
+    program has suspended one of the gang's Jobs; a user has changed the size of a Job, so that the gang must be queued
+    again (`resized`); the rules of the gang's dialect forbid the start."""
     start = parts.start
     for job in start.objects.jobs.values():
         if job.suspended and not job.finished and job.uid not in start.resuming:
@@ -27,9 +28,9 @@ def interruption(parts: StartedParts, resized: Reason | None, defaults: GangDefa
 
 
 def _resumed_claim(start: GangStart, defaults: GangDefaults) -> Claim | None:
-    """Return a dialect's present claim (the settings that it declares for a gang) on a gang whose Jobs are resumed;
-    None if no dialect claims the gang. If the gang consists of bare pods that are on nodes, the result is None unless
-    the claim sets a pod condition for their eviction (`Claim.evicted_as`)."""
+    """Return the claim on a gang whose Jobs are resumed (a claim is the set of settings that a dialect declares for a
+    gang). Return None if no dialect claims the gang. Also return None for bare pods that are on nodes, unless the claim
+    defines a pod condition for their eviction (`Claim.evicted_as`)."""
     if not defaults.dialects or "/" not in start.spec.job.queue:
         return None  # the queue is defined by Phalanx, not by a dialect
     members = start.objects.waiting() if start.spec.evicted_as is None else start.objects.unfinished()
@@ -53,15 +54,15 @@ def forbidden_cluster(parts: StartedParts, claim: Claim | None) -> TakeBack | No
 
 
 def loss(parts: StartedParts) -> TakeBack | None:
-    """Return why a start must be undone: a needed member was lost before all pods were bound. Return None if no needed
+    """Return why a start must be undone if a needed member was lost before all pods were bound; None if no needed
     member was lost."""
     gone = parts.start.short_member() if parts.start.record.gang else ""
     return TakeBack(_member_went_reason(gone)) if gone else None
 
 
 def missing_pods(parts: StartedParts) -> TakeBack | None:
-    """Return why a start that an earlier process made must be undone: the start needs more pods than the gang's members
-    request now. Return None if they request enough pods, or if any Job of the gang has a succeeded pod."""
+    """Return why an earlier process's start must be undone if the start needs more pods than the gang's members request
+    now. Return None if they request enough pods, or if any Job of the gang has a succeeded pod."""
     objects, record = parts.start.objects, parts.start.record
     short = record.count - parts.start.seats.least if record.gang else 0
     if short <= 0 or any(map(objects.has_succeeded, objects.jobs.values())):
@@ -70,6 +71,6 @@ def missing_pods(parts: StartedParts) -> TakeBack | None:
 
 
 def _member_went_reason(member: str) -> Reason:
-    """Return the reason for undoing a start because a member will not create all of its needed pods. The start has not
-    reached its bind barrier yet. The core then plans the gang again with its remaining members."""
+    """Return the reason that is reported if a start is undone before its bind barrier opens, because this member will
+    not create all of its needed pods. The core then plans the gang again with the remaining members."""
     return Reason(code=ReasonCode.WAITING_FOR_MEMBERS, text=f"its start was taken back: {member}")

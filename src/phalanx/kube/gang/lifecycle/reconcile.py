@@ -74,8 +74,8 @@ def _await_gate(gang: GangLifecycle, starting: Starting, defaults: GangDefaults)
 
 
 def _advance_start(gang: GangLifecycle, parts: StartedParts, defaults: GangDefaults) -> None:
-    """Continue a start whose Jobs are resumed: assign its new pods to seats, bind the pods when the bind barrier opens,
-    and resize the elastic Jobs."""
+    """Continue a start whose Jobs are resumed: match new pods with the nodes that are planned for them, bind the pods
+    when the bind barrier opens, and resize the elastic Jobs."""
     if gang.objects.idle:
         finish(gang, parts)
         return
@@ -106,8 +106,8 @@ def _lost_a_member(gang: GangLifecycle, parts: StartedParts) -> bool:
 
 
 def _seat_pods(gang: GangLifecycle, parts: StartedParts) -> None:
-    """Assign new pods to seats, and remove seats that the Jobs no longer need. If another cluster runs the start, send
-    new bare pods to that cluster."""
+    """Assign new pods to seats (places for pods, with planned nodes), and remove seats that the Jobs no longer need. If
+    the gang runs in another cluster, send new bare pods to that cluster."""
     pods = parts.seating.seat_pods()
     for pod in pods:
         if isinstance(gang.state, Running) and gang.state.readiness.see(pod):
@@ -124,7 +124,7 @@ def _is_bound(parts: StartedParts) -> bool:
 
 
 def _run(gang: GangLifecycle, parts: StartedParts, defaults: GangDefaults) -> None:
-    """Note that all pods of the minimum are bound. If the queue limits the time until all pods are ready, that time
+    """Record that all pods of the minimum are bound. If the queue limits the time until all pods are ready, that time
     begins now."""
     timed = defaults.start_timeout_s(parts.start.spec.job.queue) is not None and parts.start.record.gang
     is_watched = timed and not parts.start.record.cluster
@@ -137,7 +137,7 @@ def _run(gang: GangLifecycle, parts: StartedParts, defaults: GangDefaults) -> No
 
 def _check_time(gang: GangLifecycle, started: Starting | Running, defaults: GangDefaults) -> float:
     """Undo the start if a deadline has passed. Return the time of the next deadline, or `gang.wake_s` if that is
-    earlier (seconds since the epoch; 0 if there is neither)."""
+    earlier (both in seconds since the epoch). Return 0 if neither is set."""
     deadlines = StartDeadlines(started, gang.history, defaults, gang.wake_s)
     for overdue in deadlines.overdue():
         take_back(gang, started.parts, overdue)

@@ -14,8 +14,8 @@ from phalanx.model.reason import ReasonCode
 
 def take_back(gang: GangLifecycle, parts: StartedParts, end: TakeBack) -> None:
     """Undo the whole start: suspend the resumed Jobs, then wait until no pod of the gang is left. Bound bare pods
-    cannot be suspended, only evicted. So unless `end.evicts` is True, a gang with bound bare pods continues
-    unchanged."""
+    cannot be suspended, only evicted. So a gang with bound bare pods continues unchanged, unless `end.evicts` allows
+    their eviction."""
     if parts.start.bare_pods() and not end.evicts:
         parts.start.since_s = gang.effects.now_s()
         return

@@ -19,15 +19,15 @@ from phalanx.kube.read.records import RecordKey
 from phalanx.model.event import OutcomeTold
 from phalanx.model.job import Phase
 
-PAST_RUNS = 5000  # the maximum number of ended jobs that are reported when a scheduler starts
+PAST_RUNS = 5000  # when a scheduler starts, it reports the run times of at most this many ended jobs
 
 
 def recover(gangs: Sequence[GangLifecycle], defaults: GangDefaults, key: RecordKey | None) -> Iterator[None]:
     """Report to the core the state in which an earlier process left the gangs. The generator yields once for each gang,
-    so that the caller can do other work in between. First report the outcomes of ended jobs on which other jobs depend,
-    and the run times of the jobs that ended last. Then report the earlier starts: first those of gangs with a pod on a
-    node, then the others, both sorted by start time. `key`: the key that signs the records of starts; None to accept
-    records without a signature."""
+    so that the caller can do other work in between. First report data about ended jobs: the outcomes on which other
+    jobs depend, and the run times of the latest jobs. Then report the starts of the earlier process: gangs with a pod
+    on a node first, then the other started gangs, each group sorted by start time. `key`: the key that signs the
+    records of starts; None to accept records without a signature."""
     begun: list[tuple[tuple[bool, float, str], GangLifecycle, UnfinishedStart]] = []
     over: list[tuple[float, str, GangLifecycle]] = []
     for gang in gangs:
@@ -49,8 +49,8 @@ def recover(gangs: Sequence[GangLifecycle], defaults: GangDefaults, key: RecordK
 
 
 def adopt(gang: GangLifecycle, begun: UnfinishedStart) -> None:
-    """Take over a start of an earlier process: assign its pods to seats again, and report the started job to the
-    core."""
+    """Take over a start of an earlier process: match its pods with the planned nodes again, and report the started job
+    to the core."""
     seats = GangSeats(begun.spec.job.roles, begun.spec.sources)
     parts = parts_of(gang, GangStart(gang.effects, gang.objects, begun.spec, begun.record, seats))
     recall_seats(parts.start, parts.barrier, parts.elastic)

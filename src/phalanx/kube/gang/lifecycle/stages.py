@@ -1,11 +1,12 @@
-"""The stages of a gang. Each stage has exactly the fields that have a meaning in this stage.
+"""The stages of a gang. The class of a stage has only the fields that are needed in this stage.
 
     WAITING ──start──▶ STARTING ──minimum bound──▶ RUNNING ──all over──▶ (finished)
        ▲                  │                           │
        └──no pod left── LEAVING ◀────── undone ──────┘
 
-The stages starting, running and leaving share one `StartedParts` object (the seats and the preemption of one start). It
-is created when the gang starts, and discarded when the start ends.
+The stages starting, running and leaving share one `StartedParts` object. It contains the objects that handle one start,
+such as the seats (places for pods) and the preemption. It is created when the gang starts, and discarded when the start
+ends.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ class Stage(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartedParts:
-    """The objects that handle one start: its seats, its bind barrier, its elastic Jobs and its preemption."""
+    """The objects that handle one start: its seats (places for pods), its bind barrier, its elastic Jobs and its
+    preemption."""
 
     start: GangStart
     barrier: BindBarrier
@@ -46,8 +48,8 @@ class StartedParts:
 
     @classmethod
     def of(cls, start: GangStart, marked: Callable[[PreemptionRequest], None]) -> StartedParts:
-        """Create the parts of a start. `marked`: a function that is called when the start is being preempted and all of
-        its objects have the mark of the preemption."""
+        """Create the objects that handle a start. `marked`: a function that is called during a preemption, as soon as
+        all of the gang's objects have the mark of the preemption."""
         barrier = BindBarrier(start, gate_open=not start.record.gang)
         return cls(
             start=start,

@@ -14,8 +14,8 @@ from phalanx.model.pod import NodePreference, Operator, Requirement
 
 @dataclass(slots=True, kw_only=True)
 class StartHistory:
-    """Earlier starts that failed. `failures`: the number of failures in a row. `timeouts`: the number of starts in a
-    row whose pods were bound, but did not become ready in time. `avoided`: the nodes on which pods did not become
+    """Earlier starts that failed. `failures`: the number of failed starts in a row. `timeouts`: the number of starts in
+    a row whose pods were bound, but did not become ready in time. `avoided`: the nodes on which pods did not become
     ready, or whose kubelets refused pods of this gang, each with the time until which other nodes are preferred
     (seconds since the epoch). `left_out`: the other clusters that could not run this gang, each with the time until
     which the gang is not sent to that cluster."""
@@ -26,8 +26,8 @@ class StartHistory:
     left_out: dict[str, float] = field(default_factory=dict)
 
     def forgive(self) -> None:
-        """Forget the starts whose pods did not become ready, and the avoided nodes. The caller calls this method when
-        all pods of a later start are ready."""
+        """Reset the count of starts whose pods did not become ready, and no longer avoid any node. The caller calls
+        this method when all pods of a later start are ready."""
         self.timeouts = 0
         self.avoided.clear()
 
@@ -36,9 +36,9 @@ class StartHistory:
         self.avoided[node] = max(until_s, self.avoided.get(node, 0.0))
 
     def time_out(self, late: Sequence[Pod], attempts: int) -> str:
-        """Note that the pods `late` did not become ready in time, so that their nodes are avoided. Return why the gang
-        is held; "" if it may start again. `attempts`: the number of starts with late pods after which the gang is
-        held."""
+        """Record that the pods `late` did not become ready in time, so that the next start avoids their nodes. Return
+        why the gang is held; "" if it may start again. `attempts`: the number of starts with late pods after which the
+        gang is held."""
         self.avoided |= {pod.node: inf for pod in late if pod.node}
         self.timeouts += 1
         self.failures = self.timeouts - 1
@@ -56,8 +56,8 @@ class StartHistory:
         return NodePreference(100, (Requirement("metadata.name", Operator.NOT_IN, nodes, field=True),))
 
     def avoiding(self, spec: GangSpec, now_s: float) -> GangSpec:
-        """Return the spec with a preference against the avoided nodes, and without the clusters that could not run the
-        gang."""
+        """Return the spec with two changes for the next start: a preference against the avoided nodes, and no
+        permission to use clusters that could not run the gang."""
         self.left_out = {cluster: until_s for cluster, until_s in self.left_out.items() if now_s < until_s}
         if self.left_out:
             job = replace(spec.job, roles=tuple(outside(role, tuple(self.left_out)) for role in spec.job.roles))

@@ -1,5 +1,5 @@
-"""The seats of a started gang, and the pods in them. A seat is a place for one pod. The seat has a node as soon as the
-core has chosen one for it. Parts, lowest first:
+"""The seats of a started gang, and the pods in them. A *seat* is a place for one pod of the gang. It has a node as soon
+as the core has chosen a node for this pod. Parts, lowest first:
 
     seat_table      the node and the pod of each slot
     gang_start      one start: the decision, and the events about it

@@ -24,9 +24,9 @@ _MOST_REST_S = 30.0
 
 
 class BindBarrier:
-    """The barrier of one start. `gate_open`: True once the barrier is open. `pending`: the seats whose pods can be
-    bound but are not bound yet, by slot. `resting`: the slots whose binding was refused, each with the time at which
-    another node is requested from the core."""
+    """The barrier of one start. `gate_open`: True once the barrier is open. `pending`: the seats (places for pods)
+    whose pods can be bound but are not bound yet, by slot. `resting`: the slots whose binding was refused, each with
+    the time at which another node is requested from the core."""
 
     def __init__(self, start: GangStart, *, gate_open: bool) -> None:
         self.gate_open = gate_open
@@ -42,20 +42,20 @@ class BindBarrier:
         self.resting.clear()
 
     def forget(self, uid: str) -> None:
-        """Note that the pod has ended or was deleted."""
+        """Record that the pod has ended or was deleted."""
         self._selected.pop(uid, None)
         if (seat := self._seats.of_pod.get(uid)) is not None:
             self.pending.pop(seat.slot, None)
 
     def settle(self, seat: Seat) -> None:
-        """Note that the pod of this seat is bound."""
+        """Record that the pod in this seat (a place for one pod) is bound."""
         seat.sent = False
         self.pending.pop(seat.slot, None)
         self._seats.mark(seat, ready=True, bound=True)
         self.gate_open = True
 
     def open(self, seats: Iterable[Seat]) -> None:
-        """Remove the nodes of these seats, and request other nodes for the seats from the core."""
+        """Remove the planned nodes of these seats (places for pods), and request other nodes from the core."""
         seats = tuple(seats)
         for seat in seats:
             seat.node, seat.devices, seat.asked, seat.sent = "", (), True, False
@@ -65,7 +65,8 @@ class BindBarrier:
             self._effects.emit_event(Opened(self._start.id, tuple(seat.slot for seat in seats)))
 
     def release(self, slots: Iterable[Slot]) -> None:
-        """Report to the core that these vacant slots are no longer needed. The core then releases their nodes."""
+        """Report to the core that these slots have no pod and are no longer needed. The core then releases their
+        nodes."""
         slots = tuple(slots)
         for slot in slots:
             self._seats.drop(slot)
@@ -124,7 +125,7 @@ class BindBarrier:
         return not lost
 
     def _claim(self, seats: Sequence[Seat]) -> set[str]:
-        """Charge the pods of these seats to their nodes. Return the pods whose node lacks the capacity."""
+        """Charge the pods in these seats to their planned nodes. Return the pods whose node lacks the capacity."""
         pods = self._start.objects.pods
         return self._effects.allocations.claim([(seat.pod, seat.node, pods[seat.pod].shape) for seat in seats])
 
@@ -187,7 +188,7 @@ class Readiness:
         return not self._unready
 
     def lose(self, uid: str) -> None:
-        """Note that the pod has ended or was deleted."""
+        """Record that the pod has ended or was deleted."""
         self._unready.pop(uid, None)
 
     def ends_s(self, limit_s: float | None) -> float:

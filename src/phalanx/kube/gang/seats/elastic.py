@@ -3,9 +3,9 @@
 To shrink the gang, Phalanx lowers a Job's parallelism, and the Job controller chooses the pods to delete: first pods
 that do not run yet, then the youngest pods. (This is the order ActivePods of k8s.io/kubernetes/pkg/controller, which
 ignores `pod-deletion-cost`.) The core gives up the seats with the highest ordinals first, because these seats usually
-have the pods that the controller deletes. If the controller deleted other pods, Phalanx reports the remaining seats to
-the core. If the gang consists of bare pods, Phalanx evicts the pods of the seats that the core gives up. Deleted pods
-are reported to the core by the event `Released`.
+have the pods that the controller deletes. If the controller deleted other pods than the core has chosen, Phalanx
+reports the remaining seats (places for pods) to the core. If the gang consists of bare pods, Phalanx evicts the pods
+that the core has chosen. Deleted pods are reported to the core by the event `Released`.
 
 To grow the gang, Phalanx reports empty seats to the core by the event `Opened`. When the core gives nodes to these
 seats, Phalanx raises the Job's parallelism accordingly.
@@ -16,9 +16,8 @@ A Job controller replaces lost pods, or fails the Job. But lost bare pods may ne
 capacity for their replacements. The remaining pods then occupy their nodes without being able to work. After a grace
 period the whole gang is evicted (KAI's stale gang eviction: `stalenessGracePeriod`, 60 s).
 
-A gang with a succeeded pod is about to end, and therefore never stale (as in KAI). To decide whether too few pods run,
-pods are counted for each role, even if their requests differ, because a replacement may request other amounts than the
-lost pod.
+A gang with a succeeded pod is never stale (as in KAI), because it is about to end. The running pods are counted for
+each role. Their requests are ignored, because a replacement may request other amounts than the lost pod.
 """
 
 from __future__ import annotations
@@ -42,15 +41,16 @@ _GIVE_UP = 3  # after this number of refused evictions in a row, the pod stays
 
 
 class Shrinking:
-    """The seats that a start gives up. `granted`: a map from the uid of an elastic Job to the number of pods that the
-    Job may run. `leaving`: a map from the slot of each of these seats to the reason for giving it up."""
+    """The pods that a started gang gives up to shrink, and their seats (places for pods). `granted`: a map from the uid
+    of an elastic Job to the number of pods that the Job may run. `leaving`: a map from the slot of each of these pods
+    to the reason for giving the pod up."""
 
     def __init__(self, start: GangStart, granted: dict[str, int]) -> None:
         self._start, self._seats, self._effects, self._granted = start, start.seats, start.effects, granted
         self.leaving = start.leaving
 
     def begin(self, decided: Shrink) -> None:
-        """Give up the seats that the decision names."""
+        """Begin to remove the pods that the decision names, to shrink the gang."""
         released = [slot for slot in decided.slots if slot in self._seats and slot not in self.leaving]
         self.leaving.update(dict.fromkeys(released, decided.reason))
         for number in dict.fromkeys(slot.role for slot in released):
@@ -61,7 +61,7 @@ class Shrinking:
                 self._evict(pod, decided.grace_s)
 
     def _lower(self, number: int) -> None:
-        """Lower the number of pods that the role's Job may run to the number of seats that stay, but not below the
+        """Lower the number of pods that the role's Job may run to the number of pods that stay, but not below the
         role's minimum. If the role's group can run without this role, the role may give up all of its pods."""
         row = self._seats.rows[number]
         has = sum(bool(seat.node or seat.pod) for seat in row.seats.values())
@@ -90,15 +90,15 @@ class Shrinking:
             self._effects.pods.evict(self._start.id, pod, grace_s, answered)
 
     def _stays(self, pod: Pod) -> None:
-        """Let the pod keep its seat, because a PodDisruptionBudget forbids the eviction, and report this to the
+        """Let the pod continue to run, because a PodDisruptionBudget forbids its eviction, and report this to the
         core."""
         seat = self._seats.of_pod.get(pod.uid)
         if seat is not None and self.leaving.pop(seat.slot, None) is not None:
             self._start.forbid_preemption()
 
     def end(self) -> None:
-        """End the shrinking once enough seats are vacated. If the Job controller deleted pods in other seats than the
-        core had named, report the remaining seats to the core."""
+        """End the shrinking once enough pods are gone. If the Job controller deleted other pods than the core had
+        chosen, report the remaining seats (places for pods) to the core."""
         left = [slot for slot in self.leaving if slot in self._seats]
         if any(self._too_many(number) for number in {slot.role for slot in left}):
             return
@@ -124,12 +124,12 @@ class ElasticParallelism:
         self.shrinking = Shrinking(start, self.granted)
         self._resizing: set[str] = set()  # Jobs whose resize is not answered yet
         self._refused: dict[str, int] = {}  # uid of a Job -> how many of its resizes were refused in a row
-        self._short_since: dict[str, float] = {}  # uid of a Job that may run more pods than it has nodes -> since when
-        self._offer_s = 0.0  # no empty seats are offered to the core before this time
+        self._short_since: dict[str, float] = {}  # uid of a Job -> since when it may run more pods than have nodes
+        self._offer_s = 0.0  # no additional pods are requested from the core before this time
 
     def grant(self, counts: Sequence[int]) -> None:
-        """Allow each elastic Job to run as many pods as the start has placed for its role. `counts`: the number of
-        placed pods of each role."""
+        """Set the number of pods that each elastic Job may run to the number that the start has placed for its role.
+        `counts`: the number of placed pods of each role."""
         for row, count in zip(self._seats.rows, counts, strict=True):
             if row.job and (least := row.least) < row.role.count:
                 self.granted[row.job] = max(count, least)
@@ -150,8 +150,8 @@ class ElasticParallelism:
         return self.granted.get(job.uid, job.requested_parallelism)
 
     def seats_of(self, job: BatchJob) -> int:
-        """Return the number of seats for the Job. While seats are being given up, this is the number of seats that
-        remain; otherwise it is the number of pods that the Job can use."""
+        """Return the number of seats (places for pods) of the Job. While the gang shrinks, this is the number of seats
+        that remain; otherwise it is the number of pods that the Job can use."""
         size = self._start.objects.size(job)
         shrinking = any(self._seats.rows[slot.role].job == job.uid for slot in self.shrinking.leaving)
         return min(size, self.granted.get(job.uid, size)) if shrinking else size
@@ -163,12 +163,13 @@ class ElasticParallelism:
         self.shrinking.begin(decided)
 
     def rest(self) -> None:
-        """Offer no empty seats to the core for `regrow_s` seconds."""
+        """Do not request additional pods from the core for `regrow_s` seconds."""
         self._offer_s = self._effects.now_s() + self._effects.timeouts.regrow_s
 
     def advance(self) -> float:
-        """Offer empty seats to the core, give up seats for which the core finds no node, and set the parallelism of the
-        Jobs. Return the time at which this method must be called again even if nothing changes (0 means never)."""
+        """Report empty seats (places for further pods) to the core, give up seats for which the core finds no node, and
+        set the parallelism of the Jobs. Return the time at which this method must be called again even if nothing
+        changes (0 means never)."""
         times_s = self.offer(), self.withdraw()
         self.resize()
         return min((at_s for at_s in times_s if at_s), default=0.0)
@@ -176,8 +177,8 @@ class ElasticParallelism:
     # --- grow -----------------------------------------------------------------------------------------------------
 
     def offer(self) -> float:
-        """Offer the core the slots that an elastic gang could use in addition to its present slots. Return the time of
-        the next offer if it is too early for an offer now; otherwise 0."""
+        """Report to the core how many additional pods an elastic gang could run, as empty slots. If it is too early for
+        this report, return the time of the next one; otherwise return 0."""
         wanted = self._start.phase is Phase.RUNNING and self._start.spec.job.size.grows
         if not wanted or self.shrinking.leaving:
             return 0.0
@@ -197,8 +198,8 @@ class ElasticParallelism:
         return self._start.objects.size(job) - len(row.seats)
 
     def fill(self, slots: Iterable[Slot]) -> None:
-        """Note that these seats have nodes now. Their Jobs may then run one pod for each seat that has a node or a
-        pod."""
+        """Record that these seats (places for pods) have nodes now. Their Jobs may then run one pod for each seat that
+        has a node or a pod."""
         for number in sorted({slot.role for slot in slots if slot.role < len(self._seats.rows)}):
             row = self._seats.rows[number]
             job = self._start.objects.jobs.get(row.job)
@@ -207,9 +208,10 @@ class ElasticParallelism:
                 self.granted[job.uid] = max(self.granted[job.uid], min(planned, job.requested_parallelism))
 
     def withdraw(self) -> float:
-        """Lower the number of pods that a Job may run if the core has not found nodes for all of them within `place_s`
-        seconds, because the pods without nodes would only wait. The number falls to the number of nodes, but not below
-        the Job's minimum. Return the time at which a number must be lowered next (0 means never)."""
+        """If the core has not found nodes for all pods of a Job within `place_s` seconds, lower the number of pods that
+        the Job may run, because the pods without nodes would only wait. The new number is the number of pods with
+        nodes, but at least the Job's minimum. Return the time at which a number must be lowered next (0 means
+        never)."""
         due_s = [self._withdraw(row) for row in self._seats.rows]
         return min((at_s for at_s in due_s if at_s), default=0.0)
 
@@ -268,7 +270,7 @@ def _resizing_reason(known: BatchJob, job: BatchJob) -> Reason | None:
 
 
 class Staleness:
-    """Track for how long too few bare pods of a start have been running. `since_s`: the time at which this began
+    """Measure for how long too few bare pods of a start have been running. `since_s`: the time at which this began
     (seconds since the epoch); 0 if enough pods run."""
 
     def __init__(self, start: GangStart) -> None:

@@ -1,5 +1,5 @@
-"""One start of a gang: the core's decision, the state of the start until it ends, and the events about it that the core
-gets."""
+"""One start of a gang. The module stores the core's decision and the state of the start, and sends events about the
+start to the core."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from phalanx.model.reason import Reason
 
 class GangStart:
     """A start of a gang. `spec`: the spec with which the core planned the start. `phase`: the phase of the job as the
-    core knows it. `since_s`: the time at which the start began, or the latest time at which a seat lost its node.
-    `guarded_s`: the time until which the gang is not preempted because a PodDisruptionBudget protects it (0 if no
-    budget does). `resuming`: Jobs whose resume is not answered yet, and bare pods that are being sent to another
-    cluster. `leaving`: the seats that the gang must give up, with the reasons. `updates`: by pod set, the changes that
-    this start makes to the pod templates, besides those for the node flavors."""
+    core knows it. `since_s`: the time at which the start began or, if a pod has lost its planned node since then, the
+    latest such time. `guarded_s`: the time until which the gang is not preempted because a PodDisruptionBudget protects
+    it (0 if no budget does). `resuming`: Jobs whose resume is not answered yet, and bare pods that are being sent to
+    another cluster. `leaving`: the slots of pods that the gang must give up, each with the reason. `updates`: a map
+    from a pod set to the changes that this start makes to its pod template, without the changes for node flavors."""
 
     def __init__(
         self, effects: Effects, objects: GangObjects, spec: GangSpec, record: StartRecord, seats: GangSeats
@@ -82,7 +82,7 @@ class GangStart:
 
     @property
     def going_on(self) -> bool:
-        """Return True unless the start is being undone."""
+        """Return True if the start continues; False if it is being undone."""
         return self.phase is not Phase.STOPPING
 
     def _flavor_of(self, job: BatchJob) -> str:
@@ -109,14 +109,14 @@ class GangStart:
         return ""
 
     def bare_pods(self) -> list[Pod]:
-        """Return the bare pods that are bound, that are being bound, or that another cluster runs. These pods do not
-        end when a Job is suspended."""
+        """Return the bare pods that are bound, are being bound, or run in another cluster. The suspension of a Job does
+        not end these pods."""
         queued = {job.uid for job in self.objects.jobs.values() if job.queued}
         bare = (pod for pod in self.objects.pods.values() if pod.owner is None or pod.owner[1] not in queued)
         return [pod for pod in bare if pod.node or self.on_its_way(pod) or self._runs_elsewhere(pod)]
 
     def _runs_elsewhere(self, pod: Pod) -> bool:
-        """Return whether another cluster has started the pod."""
+        """Return whether the pod runs in another cluster."""
         return bool(self.record.cluster) and pod.phase != "Pending"
 
     def unsent_pods(self) -> list[Pod]:

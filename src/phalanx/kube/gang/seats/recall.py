@@ -14,8 +14,8 @@ from phalanx.model.reason import Reason, ReasonCode
 
 
 def recall_seats(start: GangStart, barrier: BindBarrier, elastic: ElasticParallelism) -> None:
-    """Assign the existing pods to seats again, and add seats for missing pods. If any pod is bound, the start has
-    passed its bind barrier."""
+    """Assign the existing pods to seats (places for pods) again, and add seats for missing pods. If any pod is bound,
+    the start has passed its bind barrier."""
     for row in start.seats.rows:
         row.left_out = _was_left_out(start.objects.jobs.get(row.job))
     _seat_pods(start, barrier)
@@ -25,7 +25,7 @@ def recall_seats(start: GangStart, barrier: BindBarrier, elastic: ElasticParalle
 
 
 def _was_left_out(job: BatchJob | None) -> bool:
-    """Return whether the gang started without pods of this Job: the Job was resumed with a parallelism of 0."""
+    """Return whether the gang was started without this Job, by resuming the Job with a parallelism of 0."""
     return job is not None and not job.suspended and not job.parallelism
 
 
@@ -44,10 +44,10 @@ def _seat_pods(start: GangStart, barrier: BindBarrier) -> None:
 
 
 def _add_missing_seats(start: GangStart, elastic: ElasticParallelism) -> None:
-    """Add seats for the pods of the start that do not exist now. Each role gets one seat for each of its pods; the role
-    of an elastic Job gets as many seats as the Job's parallelism. But the total number of seats is limited to the
-    number of pods that the start placed, or to the number of pods that already have seats, if that is larger. If a user
-    has increased the size of a Job since the start, Phalanx later requests nodes for the additional pods."""
+    """Add seats (places for pods) for the pods of the start that do not exist now. Each role gets as many seats as it
+    has pods; the role of an elastic Job gets as many as the Job's parallelism. The total number of seats is limited to
+    the number of pods that the start placed, or to the number of pods that already have seats, if that is larger. If a
+    user has increased the size of a Job since the start, Phalanx later requests nodes for the additional pods."""
     rows, counts = start.seats.rows, list[int]()
     for row in rows:
         job = start.objects.jobs.get(row.job)
@@ -64,13 +64,13 @@ def _add_missing_seats(start: GangStart, elastic: ElasticParallelism) -> None:
             row.add(row.next_ordinal())
     elastic.grant(counts)
     if any(elastic.parallelism(job) < job.requested_parallelism for job in start.objects.jobs.values()):
-        elastic.rest()  # the gang may have given up pods right before the restart, so do not offer seats at once
+        elastic.rest()  # the gang may have given up pods just before the restart, so do not request more at once
 
 
 def _recall_leaving(start: GangStart, elastic: ElasticParallelism) -> None:
-    """Find the terminating pods whose seats the core gave up before the restart: these are the pods in excess of their
-    role's size. The replacement of a pod that was given up needs a new node. The replacement of any other terminating
-    pod gets the node of that pod."""
+    """Find the terminating pods that the core gave up before the restart, to shrink the gang. These are the pods in
+    excess of their role's size. The replacement of a pod that was given up needs a new node. The replacement of any
+    other terminating pod gets the node of that pod."""
     for number, row in enumerate(start.seats.rows):
         job = start.objects.jobs.get(row.job)
         kept = row.least if job is None else elastic.granted.get(job.uid, row.taken)

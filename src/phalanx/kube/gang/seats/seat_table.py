@@ -1,4 +1,4 @@
-"""The seats of one started gang: which slot has which node and which pod.
+"""The table of a started gang's seats. It stores the node and the pod of each seat.
 
 A seat is the place for one pod of the gang; the core calls it a slot of the job. A seat is *planned* when it has a
 node, *taken* when a pod is assigned to it, and *bound* when that pod is bound to the node. When a pod is lost, its seat
@@ -47,9 +47,10 @@ class Seat:
 
 @dataclass(slots=True)
 class RoleSeats:
-    """The seats of one role. `number`: the role's number in the job. `job`: the uid of the Job that creates the pods of
-    this role; "" if no Job does. `seats`: ordinal -> seat. `vacant`: the ordinals of seats without a pod. `left_out`:
-    True if this start runs without the role, because the role's group does not need it."""
+    """The seats (places for pods) of one role. `number`: the role's number in the job. `job`: the uid of the Job that
+    creates the pods of this role; "" if no Job does. `seats`: ordinal -> seat. `vacant`: the ordinals of those seats
+    that have no pod. `left_out`: True if this start runs without the role, because the role's group does not need
+    it."""
 
     number: int
     role: Role
@@ -70,7 +71,7 @@ class RoleSeats:
 
     @property
     def awaited(self) -> bool:
-        """Return True if the start waits for the pods of this role. It does not wait for pods that are created only
+        """Return True if the start waits until the pods of this role exist. Return False if these pods are created only
         after other pods of the gang run."""
         return not isinstance(self.source, FuturePods) and not (isinstance(self.source, JobPods) and self.source.later)
 
@@ -94,13 +95,13 @@ def bare_pods_like(pod: Pod) -> BarePods:
 
 
 class GangSeats:
-    """All seats of a gang. `rows[i]` is role `i` of the job in the core."""
+    """All seats (places for pods) of a gang. `rows[i]` contains the seats of role `i` of the job."""
 
     def __init__(self, roles: Iterable[Role] = (), sources: Iterable[PodSource] = ()) -> None:
         self.rows: list[RoleSeats] = []
         self.of_pod: dict[str, Seat] = {}  # pod uid -> its seat
         self.of_job: dict[str, int] = {}  # Job uid -> the role of its pods
-        self.held: int | None = None  # the role whose seats reserve capacity for pods that are created later
+        self.held: int | None = None  # the role of pods that are created later; its seats reserve capacity for them
         for role, source in zip(roles, sources, strict=True):
             self.add_role(role, source)
 
@@ -130,8 +131,8 @@ class GangSeats:
         return tuple(row.role for row in self.rows)
 
     def short_of_jobs(self) -> list[tuple[RoleSeats, int]]:
-        """Return (role, minimum) for each role with two properties: a Job creates its pods, and the number of its seats
-        that were ever bound is below the role's minimum."""
+        """Find the roles of Jobs of which fewer pods than the role's minimum were ever bound. Return each of these
+        roles with its minimum."""
         return [(row, least) for row in self.rows if row.job and row.reached < (least := row.least)]
 
     # --- planning -------------------------------------------------------------------------------------------------
@@ -146,9 +147,9 @@ class GangSeats:
         return row
 
     def start(self, placements: Sequence[Placement], *, whole: bool) -> int:
-        """Assign the nodes of a start to the seats, and return the number of pods that the gang needs. `whole`: True if
-        all pods of the minimum must start together. In this case, a role of which no pod was placed is left out of the
-        start."""
+        """Store the planned nodes of a start in the seats (places for pods), and return the number of pods that the
+        gang needs. `whole`: True if all pods of the minimum must start together. In this case, a role of which no pod
+        was placed is left out of the start."""
         placed = {placement.role for placement in placements}
         for row in self.rows if whole else ():
             row.left_out = row.number not in placed
@@ -156,8 +157,8 @@ class GangSeats:
         return self.least
 
     def plan(self, placements: Iterable[Placement]) -> list[Slot]:
-        """Assign the nodes of these placements to the seats, and add the seats that do not exist yet. Return the slots
-        whose role does not exist."""
+        """Store the nodes of these placements in the seats (places for pods), and add the seats that do not exist yet.
+        Return the slots whose role does not exist."""
         unknown = []
         for role, ordinal, node, devices in placements:
             if role >= len(self.rows):
@@ -173,7 +174,7 @@ class GangSeats:
         return tuple(Placement(*seat.slot, seat.node, seat.devices) for seat in self.all() if seat.node)
 
     def wanting(self) -> tuple[Slot, ...]:
-        """Return the slots without a node, and note that nodes for these slots are requested from the core."""
+        """Return the slots without a node, and record that the core was asked for nodes for these slots."""
         found = [seat for seat in self.all() if not seat.node]
         for seat in found:
             seat.asked = True
@@ -182,10 +183,10 @@ class GangSeats:
     # --- taking ---------------------------------------------------------------------------------------------------
 
     def take(self, role: int, pod: Pod) -> Seat:
-        """Assign a seat to the pod, and return the seat. A pod with a completion index gets the seat of the earlier pod
-        with the same index, or else the planned seat whose ordinal is this index, if that seat is vacant. Any other pod
-        gets a vacant planned seat, any vacant seat, or a new seat, in this order. (To shrink, a Job controller deletes
-        the pods with the highest indexes, and the core gives up the highest ordinals.)"""
+        """Assign a seat (a place for one pod) to this pod, and return the seat. A pod with a completion index gets the
+        seat of the earlier pod with the same index, or else the planned seat whose ordinal is this index, if that seat
+        is vacant. Any other pod gets a vacant planned seat, any vacant seat, or a new seat, in this order. (To shrink,
+        a Job controller deletes the pods with the highest indexes, and the core gives up the highest ordinals.)"""
         row = self.rows[role]
         ordinal = row.index.get(pod.index, _planned(row, pod.index)) if pod.index is not None else None
         if ordinal is None or ordinal not in row.vacant:
@@ -201,8 +202,8 @@ class GangSeats:
         return seat
 
     def leave(self, uid: str, now_s: float) -> Seat | None:
-        """Vacate the seat of a pod that has ended or was deleted, and return the seat; None if the pod had no seat. The
-        seat keeps its node."""
+        """Remove a pod that has ended or was deleted from its seat, and return the seat; None if the pod had no seat.
+        The seat keeps its node."""
         seat = self.of_pod.pop(uid, None)
         if seat is None:
             return None
@@ -212,9 +213,9 @@ class GangSeats:
         return seat
 
     def hand_over(self, seat: Seat) -> str:
-        """Move a pod of the same role from a seat without a node to this vacant seat with a node. Return the moved pod;
-        "" if no pod waits for a node. If a replacement for the lost pod is created later, it gets the seat without a
-        node."""
+        """Use the node of this vacant seat for another pod of the same role: move a pod from a seat without a node to
+        this seat. Return the moved pod; "" if no pod waits for a node. If a replacement for the lost pod is created
+        later, it gets the seat without a node."""
         row = self.rows[seat.slot.role]
         waits = (ordinal for ordinal, other in row.seats.items() if other.pod and not other.node)
         if not seat.node or (ordinal := next(waits, None)) is None:
@@ -269,8 +270,7 @@ class GangSeats:
         return sum(min(row.bound, row.least) for row in self.rows)
 
     def lacks_members(self) -> bool:
-        """Return whether any role has fewer bound pods than its minimum, although it has further pods that are not
-        bound."""
+        """Return whether any role has unbound pods, and fewer bound pods than its minimum."""
         return any(row.bound < row.least and row.taken > row.bound for row in self.rows)
 
     def vacant_of_pods(self) -> list[Slot]:
@@ -278,8 +278,8 @@ class GangSeats:
         return [Slot(row.number, ordinal) for row in self.rows if not row.job for ordinal in row.vacant]
 
     def surplus(self, role: int, wanted: int) -> list[Slot]:
-        """Return the vacant seats that the role must give up so that it has only `wanted` seats. Seats without a node
-        come first, then the seats with the highest ordinals."""
+        """Return the vacant seats that must be removed from the role so that only `wanted` seats remain. Seats without
+        a node come first, then the seats with the highest ordinals."""
         row = self.rows[role]
         excess = min(len(row.seats) - wanted, len(row.vacant))
         if excess <= 0:

@@ -32,7 +32,7 @@ class Seating:
     # --- pods change ----------------------------------------------------------------------------------------------
 
     def vacate(self, pod: Pod) -> None:
-        """Note that the pod has ended or was deleted."""
+        """Record that the pod has ended or was deleted."""
         self._barrier.forget(pod.uid)
         seat = self._seats.leave(pod.uid, self._start.effects.now_s())
         if seat is None:
@@ -45,21 +45,21 @@ class Seating:
             self._start.objects.changed_pods[heir] = None
 
     def _is_over(self, pod: Pod, slot: Slot) -> bool:
-        """Return True if the seat of this ended bare pod must be removed: because no new pod replaces the pod, or
-        because the gang was giving the seat up. In the second case, the pod was evicted for other jobs, and a
-        replacement gets a node only after these jobs have started."""
+        """Return True if the place of this ended bare pod (its seat) must be removed. This is so if no new pod replaces
+        the pod, or if the pod was evicted for other jobs. In the second case, a replacement gets a node only after
+        these jobs have started."""
         return slot in self._start.leaving or pod.phase == "Succeeded" or not self._has_driver()
 
     def _has_driver(self) -> bool:
-        """Return True if lost bare pods of the gang are replaced. A driver may replace a failed executor, and the
-        creator of the pods replaces lost pods if the dialect declares this. Other bare pods are not replaced."""
+        """Return True if lost bare pods of the gang are replaced. A driver may replace a failed executor. The creator
+        of other bare pods replaces lost pods if the dialect declares that it does."""
         pods = self._start.objects.pods
         led = self._start.spec.led or any(not _REPLACED.isdisjoint(pod.options) for pod in pods.values())
         return bool(pods) and led
 
     def excess(self, pod: Pod) -> Amounts | None:
-        """Return the amounts by which the requests of a pod that was resized in place exceed those planned for its
-        seat; None if the pod has no seat."""
+        """Return the amounts by which a pod that was resized in place requests more than was planned for it; None if no
+        capacity was planned for the pod (it has no seat)."""
         seat = self._seats.of_pod.get(pod.uid)
         if seat is None or seat.node != pod.node:
             return None
@@ -69,9 +69,9 @@ class Seating:
     # --- pods get seats -------------------------------------------------------------------------------------------
 
     def seat_pods(self) -> list[Pod]:
-        """Assign seats to the pods that were created since the last call, and update the seats of changed pods. Return
-        the new and the changed pods. If another cluster runs the gang, its pods get no seats, and the result is
-        empty."""
+        """Assign seats (places for pods) to the pods that were created since the last call, and update the seats of
+        changed pods. Return the new and the changed pods. If the gang runs in another cluster, its pods get no seats,
+        and the result is empty."""
         objects = self._start.objects
         changed, objects.changed_pods = objects.changed_pods, {}
         pods = [] if self._start.record.cluster else [objects.pods[uid] for uid in changed]
@@ -106,8 +106,8 @@ class Seating:
                 self._barrier.open([seat])
 
     def place(self, placements: Iterable[Placement]) -> None:
-        """Assign the nodes of these placements to their seats. Release the nodes that were planned for seats that no
-        longer exist, and report the release to the core."""
+        """Store the nodes of these placements in their seats (places for pods). If a seat no longer exists, report to
+        the core that its node is not needed."""
         for placement in placements:
             slot = Slot(placement.role, placement.ordinal)
             if slot not in self._seats or self._seats[slot].bound:
@@ -118,9 +118,10 @@ class Seating:
                 self._start.objects.changed_pods[uid] = None
 
     def fit(self, wanted: Callable[[BatchJob], int]) -> None:
-        """Remove the seats that a Job can no longer use, and report their release to the core. `wanted`: a function
-        that returns the number of seats for a Job. A running gang no longer needs the pods that a Job will not create
-        any more. But a starting gang needs all pods that the core has planned for its start."""
+        """Remove the seats (places for pods) that a Job can no longer use, and report to the core that their nodes are
+        free. `wanted`: a function that returns the number of seats for a Job. A running gang no longer needs the pods
+        that a Job will not create any more. But a starting gang needs all pods that the core has planned for its
+        start."""
         frozen = self._start.record.gang and self._start.phase is not Phase.RUNNING
         for row in self._seats.rows:
             if row.job:
@@ -132,8 +133,8 @@ class Seating:
                     self._barrier.release(self._seats.surplus(row.number, seats))
 
     def update(self, updates: Mapping[str, PodUpdate]) -> None:
-        """Note changes of the Jobs' pod templates that the dialect makes at this start, and apply them to the planned
-        roles. If a change restricts the nodes of a Job's pods, these pods are planned again."""
+        """Store the changes that the dialect makes to the Jobs' pod templates at this start, and apply them to the
+        planned roles. If a change restricts the nodes of a Job's pods, these pods are planned again."""
         self._start.updates = updates
         if not updates:
             return
@@ -150,7 +151,8 @@ class Seating:
     # --- private ---------------------------------------------------------------------------------------------------
 
     def _take(self, pod: Pod) -> Seat | None:
-        """Assign a seat to the pod, and return the seat; None if the pod is terminating and was never on a node."""
+        """Assign a seat (a place for one pod) to this pod, and return the seat; None if the pod is terminating and was
+        never on a node."""
         if pod.going and not pod.node:
             return None
         number, held = self._seats.role_of_pod(pod, self._start.objects.jobs), self._seats.held
@@ -164,9 +166,10 @@ class Seating:
         return self._seats.take(number, pod)
 
     def _awaits_its_step(self, pod: Pod) -> bool:
-        """Return True if a new pod gets no seat yet. This is the case if its running Job grows in steps, and the number
-        of the Job's pods differs from its requested size. If it has fewer pods, further pods of the same step have yet
-        to be created. If it has more pods, the Job's new size is not known yet."""
+        """Return True if a new pod gets no seat yet. This is the case if the size of its running Job may only change in
+        steps, and the number of the Job's pods still differs from the requested size. If there are too few pods,
+        further pods of the same step have yet to be created. If there are too many, the Job's new size is not in the
+        cache yet."""
         if self._start.phase is not Phase.RUNNING or self._start.spec.job.size is not GangSize.IN_STEPS or pod.node:
             return False
         objects = self._start.objects
@@ -187,10 +190,10 @@ class Seating:
 
     def _role_for(self, pod: Pod) -> int:
         """Add a role for a pod that belongs to no planned role, and return its number. If capacity is reserved for
-        later pods, divide that capacity into seats for pods of this shape."""
+        later pods, divide that capacity into seats (places) for pods of this shape."""
         number, held, owner = len(self._seats.rows), self._seats.held, self._start.objects.job_of(pod)
-        # The gang does not wait for pods that are created after its start, that a driver creates, or that exceed a
-        # declared number.
+        # The gang does not wait for three kinds of pods: pods that are created after its start, pods of a driver, and
+        # pods in excess of a declared number.
         later = self._start.phase is Phase.RUNNING or held is not None
         minimum = 0 if later or (self._start.spec.counted and owner is None) else 1
         name = pod.options.get(labels.ROLE) or f"pods-{number}"
@@ -201,15 +204,15 @@ class Seating:
         return number
 
     def _extend(self, row: RoleSeats, nodes: list[str]) -> None:
-        """Add a seat for the role on each of these nodes."""
+        """Add a seat (a place for one pod of the role) on each of these nodes."""
         for node in nodes:
             row.add(row.next_ordinal(), node)
         row.role = replace(row.role, count=max(row.role.count, len(row.seats)))
         self._start.emit_full_state()
 
     def _cut(self, held: int, pod: Pod) -> list[str]:
-        """Divide the capacity that role `held` reserves into seats for pods of this shape. Return a list of nodes. Each
-        node is in the list once for each pod that fits into the reserved capacity on the node."""
+        """Divide the capacity that role `held` reserves among pods of this shape. Return a list of nodes, in which a
+        node occurs once for each pod that fits into the reserved capacity on the node."""
         row = self._seats.rows[held]
         by_node: dict[str, int] = {}
         for seat in row.seats.values():
@@ -227,16 +230,16 @@ class Seating:
         return nodes
 
     def _replan(self, row: RoleSeats, pod: Pod) -> None:
-        """Plan the unbound pods of the role again, because a real pod does not fit what was planned: it requests more,
-        or it restricts its nodes further."""
+        """Plan the unbound pods of the role again, because a created pod differs from the planned pods: it requests
+        more, or it restricts its nodes further."""
         asked = dict(row.role.shape.requests)
         for name, value in pod.shape.requests:
             asked[name] = max(value, asked.get(name, 0))
-        planned = row.role.shape.charged  # the charge follows the template, even if admission changed the pods
+        planned = row.role.shape.charged  # charged as the template requests, even if admission changed the pods
         self._plan_anew(row, replace(pod.shape, requests=tuple(sorted(asked.items())), charged=planned))
 
     def _plan_anew(self, row: RoleSeats, shape: Shape) -> None:
-        """Plan the unbound seats of a role again, for pods of this shape."""
+        """Request nodes for the unbound pods of a role again, because they have this shape."""
         row.role = replace(row.role, shape=shape)
         for seat in row.seats.values():
             if not seat.bound:
