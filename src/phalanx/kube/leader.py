@@ -1,9 +1,9 @@
-"""Ensure that at most one scheduler process leads, by a Lease of coordination.k8s.io, and that a former leader writes
-nothing.
+"""Ensure that only one scheduler process is the leader (by a Lease of coordination.k8s.io), and that a former leader
+writes nothing.
 
 A Lease alone does not prevent late writes: a process may be suspended (by its machine, for example), and resume after
 its Lease has expired, just before it sends a write. So the leader has a deadline on its own monotonic clock, the
-*fence*. The fence is earlier than the end of the Lease: its time is counted from the moment right *before* the last
+*fence*. The fence is earlier than the end of the Lease, and it is counted from the moment right *before* the last
 successful renewal was sent. The leader sends no write after the fence (`phalanx.kube.write.writer`). A leader that
 cannot renew the Lease before the fence exits. Another process becomes the leader only after it has seen the Lease
 unchanged for the whole duration of the Lease, measured on its own clock. So the clocks of two machines are never
@@ -132,7 +132,7 @@ class Lease:
         self._api, self._name, self._namespace = api, name, namespace
         self._until = 0.0  # the fence, as a time of the event loop
         self._seen: tuple[str, float] = ("", 0.0)  # (version of the Lease, the time since which it is unchanged)
-        self._free_s = 0.0  # when this process may take the Lease if it stays unchanged
+        self._free_s = 0.0  # when this process may take the Lease, if the Lease stays unchanged until then
 
     def fence(self) -> float:
         """Return the time of the event loop after which this process may write nothing."""

@@ -1,13 +1,13 @@
 """List the cluster's objects again if a decision of the core overcommits a node. No part of that decision is written to
 the API server before the objects are listed.
 
-A decision that overcommits a node (a *breach*) has one of two causes: a defect of the core, or a change in the cluster
-about which the core got no event. In the second case, the new list shows the change. So pods, Jobs, nodes and queues
-are listed again before any write of the plan, such as the resume of a Job or the eviction of a victim. Each difference
-between the list and the caches is reported to the core as a change. Right before the pods are bound, `NodeAllocations`
-checks their nodes again, and a pod whose node lacks the capacity is left unbound. The objects are listed at most once a
-minute, even if a defect causes a breach in each cycle. The caller counts the breaches; this module only reads the
-number, and logs it.
+A decision that overcommits a node (a *breach*) has one of two causes: a defect of the core, or a missed change (the
+core got no event about it). If a change was missed, the new list shows it. So pods, Jobs, nodes and queues are listed
+again before any write of the plan, such as the resume of a Job or the eviction of a victim. Each difference between the
+list and the caches is reported to the core as a change. Right before the pods are bound, `NodeAllocations` checks their
+nodes again, and a pod whose node lacks the capacity is left unbound. The objects are listed at most once a minute, even
+if a defect causes a breach in each cycle. The caller counts the breaches; this module only reads the number, and logs
+it.
 """
 
 from __future__ import annotations

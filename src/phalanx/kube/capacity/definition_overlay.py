@@ -30,9 +30,10 @@ _NOTHING: Mapping[str, str] = {}
 
 
 class DefinitionOverlay:
-    """The effect of definitions on nodes and pods. `defined`: a map from a dialect to its definitions, which the caller
-    keeps up to date. `objects`: a function that returns the objects of a kind, or None if the API server does not serve
-    the kind. `stand_ins`: a map from an object's uid to its dialect and its stand-in."""
+    """Apply the definitions of dialects (another scheduler's objects, such as queues and reservations) to nodes and
+    pods. `defined`: a map from a dialect to its definitions; the caller keeps the map up to date. `objects`: a function
+    that returns the objects of a kind, or None if the API server does not serve the kind. `stand_ins`: a map from an
+    object's uid to its dialect and its stand-in."""
 
     def __init__(
         self,
@@ -46,13 +47,14 @@ class DefinitionOverlay:
         self._about_pods: tuple[Definitions, ...] = ()  # the definitions that affect single pods
 
     def refresh(self) -> None:
-        """Read the current definitions again. The caller calls this method whenever one of them has changed."""
+        """Update the data that this object derives from the definitions of dialects. The caller calls this method
+        whenever a definition has changed."""
         self._about_pods = tuple(each for each in self._defined.values() if each.about_pods)
         self._parts = {part.name: part for each in self._defined.values() for part in each.parts}
 
     def changed_pods(self, dialect: str, before: Definitions, now: Definitions) -> Iterable[Change]:
-        """Yield a `Change` for each pod that the core sees differently after the definitions `now` have replaced the
-        earlier definitions `before`."""
+        """Yield a `Change` for each pod that the core must read again, because a dialect's new definitions (`now`)
+        differ from the earlier ones (`before`)."""
         old, new = ({str(one.pod["metadata"]["uid"]): one for one in each.stand_ins} for each in (before, now))
         for uid in old | new:
             if old.get(uid) != new.get(uid):
@@ -71,8 +73,8 @@ class DefinitionOverlay:
                 yield Change(kind=PODS, old=pod, new=pod)
 
     def as_defined(self, pod: Pod, obj: Object) -> Pod:
-        """Return the pod with the changes that the dialects' definitions make: further options, requests for devices,
-        the parts of nodes that the pod may use, and the part of the node that the pod is in."""
+        """Return the pod with everything that the definitions of dialects add to it: further options, requests for
+        devices, the reserved parts of nodes that the pod may use, and the part in which it runs."""
         if pod.uid in self.stand_ins:
             asks = self.stand_ins[pod.uid][1].asks
             return msgspec.structs.replace(pod, stands_in=True, shape=replace(pod.shape, requests=asks))
@@ -91,16 +93,16 @@ class DefinitionOverlay:
         return in_parts(pod, use, name, self._parts.get(name))
 
     def at_binding(self, pod: Object, node: str, part: str, devices: tuple[str, ...]) -> Mapping[str, str]:
-        """Return the annotations that a pod gets with its binding. `part`: the part of the node; "" for a whole node.
-        `devices`: the devices of the node that the pod gets."""
+        """Return the annotations that a pod gets with its binding. `part`: the reserved part of the node in which the
+        pod is placed; "" for a whole node. `devices`: the devices of the node that the pod gets."""
         found = {PART: part} if part else dict[str, str]()
         for each in self._defined.values():
             found |= each.at_binding(pod, node, part, devices)
         return found
 
     def placed(self, uid: str, node: str) -> tuple[StandIn, Object] | None:
-        """Return the stand-in with this uid, and the status that its object gets when the stand-in is placed on the
-        node; None if no stand-in has the uid."""
+        """Return the stand-in with this uid (a pod that represents another object), and the status that this object
+        gets when the stand-in is placed on the node. Return None if no stand-in has the uid."""
         if uid not in self.stand_ins:
             return None
         name, stand_in = self.stand_ins[uid]
@@ -111,7 +113,8 @@ class DefinitionOverlay:
         return split(node, [part for part in self._parts.values() if part.node == node.name])
 
     def with_places(self, node: Node) -> Node:
-        """Return the node with the topology labels, NUMA zones and devices that definitions declare for this node."""
+        """Return the node with the topology labels, NUMA zones and devices that the definitions of dialects declare for
+        it."""
         found, zones, devices = dict[str, str](), node.zones, node.devices
         for each in self._defined.values():
             found |= each.node_labels(node.name, dict(node.labels))
@@ -128,14 +131,14 @@ class DefinitionOverlay:
 
 
 def _about_pods(defined: Definitions) -> Hashable:
-    """Return the settings in the definitions that affect single pods. If this function returns equal values for two
-    versions of the definitions, the pods need not be read again."""
+    """Return those settings of the dialect's definitions that affect single pods. If two versions of the definitions
+    have equal settings of this kind, the pods need not be read again."""
     return defined.about_pods, defined.parts, defined.topology_key(), defined.options_key()
 
 
 def _said_of(defined: Definitions, pod: Object) -> Hashable:
-    """Return the settings of the definitions that affect a single pod: the reserved parts of nodes that the pod may
-    use, the devices that it requests, and the devices that it has."""
+    """Return what a dialect's definitions declare for this pod: the reserved parts of nodes that the pod may use, the
+    devices that it requests, and the devices that it has."""
     return defined.part_use(pod), defined.device_ask(pod), defined.devices_given(pod)
 
 

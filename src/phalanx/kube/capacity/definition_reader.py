@@ -1,8 +1,7 @@
-"""Read all definitions of a dialect (such as its queues) together. An error in one definition affects neither the other
-definitions nor other users' jobs.
-
-A definition that cannot be read is reported, and its last readable version stays in effect. If each definition can be
-read alone, but not all of them together, the earlier versions of all definitions stay in effect."""
+"""Read all definitions of a dialect (such as its queues) together. An error in one definition affects neither other
+definitions nor other users' jobs. A definition that cannot be read is reported, and its last readable version stays in
+effect. If the definitions contradict each other, although each one is valid alone, the earlier versions of all
+definitions stay in effect."""
 
 from __future__ import annotations
 
@@ -47,7 +46,7 @@ class DefinitionReader:
             try:
                 found = {kind: dict(self._readable(dialect, kind, found)) for kind in found}
                 defined = dialect.define(found)
-            except Exception as together:  # each definition can be read alone, but not all together
+            except Exception as together:  # each definition is valid alone, but they contradict each other
                 self._log(dialect, together, _TOGETHER)
                 return None
         else:
@@ -64,7 +63,7 @@ class DefinitionReader:
 
     def _readable(self, dialect: Dialect[Any], kind: Kind, found: Objects) -> Iterator[tuple[str, Object]]:
         """Yield the objects of the kind. If an object cannot be read, report it, and yield its last readable version
-        instead. To find such objects, each object is read alone."""
+        instead. To find the invalid objects, each object is read alone."""
         nothing: Objects = {each: {} for each in found}
         before = self._last.get(dialect.name, nothing).get(kind, {})
         for key, obj in found[kind].items():

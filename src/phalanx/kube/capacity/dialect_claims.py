@@ -39,12 +39,12 @@ class DialectClaims:
         return [gang for gang, name in self.claimed.items() if name == dialect]
 
     def about(self, kind: Kind, key: str) -> Collection[str]:
-        """Return the gangs whose claim names this object (`Claim.about`)."""
+        """Return the gangs whose claim (a dialect's settings for the gang) names this object in `Claim.about`."""
         return self._gangs_about.get((kind, key), ())
 
     def _note_about(self, gang: str, about: tuple[Kind, str] | None) -> None:
-        """Record the object that the gang's claim names (`Claim.about`), for lookups in both directions: from the gang
-        to the object, and from the object to its gangs."""
+        """Store the object that the gang's claim names (`Claim.about`), so that it can be found by the gang, and the
+        gang by the object."""
         before = self._about.pop(gang, None)
         if before is not None:
             self._gangs_about[before].discard(gang)

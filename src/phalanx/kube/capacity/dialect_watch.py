@@ -74,8 +74,8 @@ class DialectWatch:
         self.kinds = tuple(dict.fromkeys(both))
 
     def on_change(self, change: Change) -> bool:
-        """Mark each dialect whose definitions the change affects, and return True if any dialect is marked. If only the
-        status of an object changes, the change is ignored unless it is in a field that the dialect reads
+        """Mark each dialect whose definitions (such as its queues) may be affected by this change. Return True if any
+        dialect is marked. A change of an object's status is ignored, unless the dialect reads the changed field
         (`Dialect.by_status`)."""
         for name, dialect in self.dialects.items():
             if _is_answer(dialect, change):
@@ -117,13 +117,13 @@ class DialectWatch:
             self.tell_unused(dialect.name, change.kind, change.new)
 
     def tell_unused(self, dialect: str, kind: Kind, obj: Object | None) -> None:
-        """Write an Event on the object about those of its settings that have no effect."""
+        """Report the object's settings that have no effect by an Event on the object."""
         for text in self.dialects[dialect].notes(kind.name, obj) if obj is not None else ():
             self._note(kind, obj or {}, text)
 
     def events(self) -> Iterable[Event]:
-        """Yield the events about all definitions that have changed since the last call, and mark the gangs that these
-        changes may affect, so that they are reconciled."""
+        """Yield the core's events about definitions of dialects (such as queues) that have changed since the last call.
+        Mark the gangs that these changes may affect, so that they are reconciled."""
         stale, self.stale = self.stale, {}
         for name in stale:
             if (defined := self._reader.read(self.dialects[name])) is None:
@@ -146,13 +146,13 @@ class DialectWatch:
                 self._mark(gang)
 
     def on_demand(self) -> frozenset[str]:
-        """Return the queues that have a node group to which nodes are added when jobs need them."""
+        """Return the queues with a node group that grows when jobs need more nodes."""
         groups = (group for each in self.defined.values() for group in each.node_groups)
         return frozenset(group.on_demand.queue for group in groups if group.on_demand is not None)
 
     def _is_kept(self, before: Definitions, invalid: Definitions) -> bool:
-        """Report that the definitions `invalid` have an error, so that none of them is used. Return True if the earlier
-        definitions `before` were valid, and stay in effect."""
+        """Report the error because of which none of the new definitions (`invalid`) is used. Return True if the earlier
+        definitions (`before`) were valid and stay in effect."""
         kept = before is not _NONE and not before.fault
         if invalid.fault_at is not None:
             kind, key = invalid.fault_at

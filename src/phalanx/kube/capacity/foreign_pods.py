@@ -13,8 +13,8 @@ from phalanx.model.pod import Amounts, amounts
 class ForeignPods:
     """The resource usage on nodes that the core charges to no gang. Each change of this usage is passed to the core as
     an event. `touched`: the pods whose usage may have changed. `pods`: the existing pods, by uid. `excess`: a function
-    that returns the part of a pod's usage that the core does not charge to the pod's gang; None if the pod is not
-    charged to any gang at all."""
+    that returns the part of a pod's usage that exceeds the amount charged to its gang; None if the pod is charged to no
+    gang."""
 
     def __init__(self, pods: Mapping[str, Pod], excess: Callable[[Pod], Amounts | None]) -> None:
         self._pods, self._excess = pods, excess
@@ -22,7 +22,7 @@ class ForeignPods:
         self._told: dict[str, Occupied] = {}
 
     def events(self) -> Iterator[Event]:
-        """Yield the events about usage that has changed since the last call."""
+        """Yield the events about nodes' foreign usage that has changed since the last call."""
         touched, self.touched = self.touched, {}
         for uid in touched:
             held = self._held(uid)

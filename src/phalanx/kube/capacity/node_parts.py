@@ -1,12 +1,11 @@
 """Represent reserved parts of nodes as nodes. The core sees each part as a node of its own, and the rest of the node as
 a smaller node.
 
-So the core cannot grant reserved capacity twice, and needs no special case for it. A gang may have some pods in a
-reserved part and its other pods on ordinary nodes. A part is named `NODE/PART`, which is not a valid node name. In the
-API a pod is bound to NODE, and the annotation `phalanx.dev/part` names its part. A part has a taint against pods that
-may not use it; pods that may use the part prefer it to other nodes. A part has the labels and the readiness of its
-node. When the reservation of a part ends, the node has its full size again, and the pods in the part become pods of the
-node.
+So the core cannot grant reserved capacity twice, and needs no special case for it. Some pods of a gang may be in a
+reserved part, and others on ordinary nodes. A part is named `NODE/PART`, which is not a valid node name. In the API a
+pod is bound to NODE, and the annotation `phalanx.dev/part` names its part. A part has a taint against pods that may not
+use it; pods that may use the part prefer it to other nodes. A part has the labels and the readiness of its node. When
+the reservation of a part ends, the node has its full size again, and the pods in the part become pods of the node.
 
 The devices of a part have no names. On a node with parts, the core only counts devices, both of the node and of its
 parts. It does not choose particular devices for pods.
@@ -61,9 +60,9 @@ def split(node: Node, parts: Iterable[NodePart]) -> Iterator[Node]:
 
 
 def in_parts(pod: Pod, use: PartUse | None, name: str, part: NodePart | None) -> Pod:
-    """Return the pod as the core sees it. The pod tolerates the reserved parts that it may use (`use`), and its node is
-    the part in which it runs. `name`: the name of this part; "" if the pod is in no part. `part`: the part; None if it
-    no longer exists."""
+    """Return the pod in the form that the core gets. It has tolerations for the reserved parts that it may use (`use`),
+    and its node is the part in which it runs. `name`: the name of this part; "" if the pod is in no part. `part`: the
+    part; None if it no longer exists."""
     if use is None and not name:
         return pod
     shape = pod.shape if use is None else _using(pod.shape, use)

@@ -65,8 +65,8 @@ def pod_quota_usage(spec: Mapping[str, Any]) -> PodQuotaUsage:
 
 
 def _limits(spec: Mapping[str, Any]) -> Amounts:
-    """Return the limits of the pod, added up in the same way as `pod_requests` adds up requests. The overhead is added
-    only for resources with a limit."""
+    """Return the sum of the limits of the pod's containers, computed as `pod_requests` computes the sum of the
+    requests. The overhead is added only for resources with a limit."""
     mirrored = dict(spec)
     for part in ("containers", "initContainers"):
         mirrored[part] = [{**one, "resources": _asking_limits(one)} for one in spec.get(part) or ()]
@@ -175,7 +175,7 @@ def _in_scope(pod: PodQuotaUsage, scope: str, operator: str, values: tuple[str, 
 
 @dataclass(slots=True)
 class _Space:
-    """A namespace with at least one quota."""
+    """The state of a namespace with at least one quota."""
 
     ledgers: dict[str, ResourceQuotaUsage] = field(default_factory=dict)
     pods: dict[str, tuple[int | None, QuotaDemand]] = field(default_factory=dict)  # pod uid -> (generation, usage)
@@ -185,7 +185,8 @@ class _Space:
 
 
 class ResourceQuotas:
-    """The ResourceQuotas of all namespaces, and the demands on them. `limited`: the namespaces that have a quota."""
+    """The ResourceQuotas of all namespaces, and the gangs that need quota: each gang's *demand* is the usage of the
+    pods that it must create. `limited`: the namespaces that have a quota."""
 
     def __init__(self) -> None:
         self.limited: dict[str, _Space] = {}
@@ -244,7 +245,8 @@ class ResourceQuotas:
         space.grown = True
 
     def reserve(self, namespace: str, gang: str, demand: QuotaDemand) -> None:
-        """Reserve quota for the pods that a starting gang has yet to create; an empty `demand` ends the reservation."""
+        """Reserve quota for those pods of a starting gang that do not exist yet. An empty `demand` ends the
+        reservation."""
         space = self.limited.get(namespace)
         if space is None or (old := space.promises.get(gang, ())) == demand:
             return
@@ -264,7 +266,8 @@ class ResourceQuotas:
         return _first(space, namespace, demand) if space is not None else None
 
     def wait(self, namespace: str, gang: str, demand: QuotaDemand) -> None:
-        """Note that the gang waits until the quotas have headroom for this demand. An empty `demand` ends the wait."""
+        """Record that the gang waits until the quotas have headroom for this demand. An empty `demand` ends the
+        wait."""
         if (space := self.limited.get(namespace)) is None:
             return
         if demand:

@@ -1,6 +1,6 @@
 """The interface between a gang's life cycle and the API: the writes that `GangLifecycle` may request, and their
 answers. The classes in this folder do no I/O. They pass each write, with a callback for its answer, to an
-implementation of `Effects`. After every answer, the gang is reconciled: its state is compared with its objects again.
+implementation of `Effects`. After every answer, the gang is reconciled with the present state of its objects.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class JobEffects(Protocol):
         self, gang: str, job: BatchJob, why: Reason, mark: PreemptionMark | None, hold: str, answered: Answered
     ) -> None:
         """Suspend the Job again. `hold`: why a user must release the Job before it may start again; "" if no user has
-        to release it. The text of the answer is the Job controller's message about pods that the controller could not
+        to release it. The text passed to `answered` is the Job controller's message about pods that it could not
         create."""
 
     def resize(self, gang: str, job: BatchJob, parallelism: int, answered: Answered) -> None: ...
@@ -109,9 +109,9 @@ class PodEffects(Protocol):
         use."""
 
     def read_budgets(self, gang: str, by: str, pods: Sequence[Pod], answered: Callable[[str], None]) -> None:
-        """Check whether the PodDisruptionBudgets allow the eviction of these pods together with all other victims of
-        the preemptor `by`. `answered`: called with a message about the budget that forbids the eviction, or with "" if
-        the eviction is allowed."""
+        """Check whether the PodDisruptionBudgets allow the eviction of these pods and of all other victims of the
+        preemptor `by` at the same time. `answered`: called with a message about the budget that forbids the eviction,
+        or with "" if the eviction is allowed."""
 
     def mark(self, gang: str, pod: Pod, mark: PreemptionMark, answered: Answered) -> None: ...
 
@@ -152,7 +152,7 @@ class Effects(Protocol):
         """Report `text` to users by a Kubernetes Event on the member. `reason`: the reason of the Event."""
 
     def drop_wait_reason(self, gang: str) -> None:
-        """Discard the gang's reason for waiting if that reason is not written yet."""
+        """Discard the gang's reason for waiting, unless it is already written."""
 
     def retry_later(self, gang: str, refusals: int, call: Callable[[], None]) -> None:
         """Call `call` after a pause, to try a refused operation again, and then reconcile the gang. The pause grows

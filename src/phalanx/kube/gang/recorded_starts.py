@@ -60,7 +60,7 @@ def unfinished_start(
     spec = gang_spec(members, replace(defaults, gang=_same(record)))
     spec = spec if holds else _without_holds(spec)
     roles = spec.job.roles
-    if record.cluster:  # the core may plan the gang only in the cluster that runs it
+    if record.cluster:  # the gang may only be planned in the cluster in which it already runs
         roles = tuple(confined(role, (record.cluster,)) for role in roles)
     spec = replace(spec, job=replace(spec.job, queue=record.queue, blocked=None, roles=roles))
     mark = _mark(jobs, bare, record)
@@ -79,10 +79,10 @@ def past_run(objects: GangObjects, defaults: GangDefaults) -> RunTold | None:
 
 
 def _to_be_replaced(objects: GangObjects, pods: Sequence[Pod], record: StartRecord) -> list[Pod]:
-    """Return a substitute for each failed bare pod whose replacement does not exist yet. If the substitutes are added
-    to the members, the start keeps the seats and the resources of the failed pods. A substitute is a copy of another
-    pod of the gang. So there is no substitute if the gang's pods differ, because the role of a failed pod is then
-    unknown."""
+    """Return a substitute for each failed bare pod whose replacement does not exist yet. If the caller adds the
+    substitutes to the members, the nodes and the resources of the failed pods stay reserved. A substitute is a copy of
+    another pod of the gang. If the gang's pods differ, the role of a failed pod is unknown, and the pod gets no
+    substitute."""
     sources = {(pod.options.get(labels.ROLE, ""), pod.shape) for pod in pods}
     if objects.jobs or len(sources) != 1 or not all(labels.REPLACES_FAILED in pod.options for pod in pods):
         return []
@@ -98,10 +98,9 @@ def _record(jobs: Iterable[BatchJob], bare: Iterable[Pod], key: RecordKey | None
 
 
 def _unsigned(objects: GangObjects, jobs: Iterable[BatchJob], now_s: float) -> StartRecord | None:
-    """Build a record for running Jobs that have bound pods, but whose records have no signature; None if there are no
-    such Jobs. These Jobs were started after the key was created, by an older version of Phalanx that did not sign
-    records. Their records are not trusted, so the start is derived from the bound pods and from the Jobs' own
-    fields."""
+    """Build a record for running Jobs with bound pods and unsigned records; None if there are no such Jobs. These Jobs
+    were started after the key was created, by an older version of Phalanx that did not sign records. Their records are
+    not trusted, so the start is derived from the bound pods and from the Jobs' own fields."""
     begun = [job for job in jobs if not job.suspended and not job.pinned and job.record and not job.record.mac]
     uids = {job.uid for job in begun}
     bound = sum(bool(pod.node) and pod.owner is not None and pod.owner[1] in uids for pod in objects.pods.values())
@@ -120,7 +119,7 @@ def _is_ours(record: StartRecord, on: BatchJob | Pod, key: RecordKey | None) -> 
 
 
 def _mark(jobs: Iterable[BatchJob], bare: Iterable[Pod], record: StartRecord) -> PreemptionMark | None:
-    """Return the preemption mark on the gang's objects that is about this start; None if no object has one."""
+    """Return the mark of a preemption of this start; None if no object of the gang has such a mark."""
     said = [job.mark for job in jobs if job.suspended] + [pod.mark for pod in bare if pod.node]
     return next((mark for mark in said if mark is not None and mark.start_s == record.at_s), None)
 

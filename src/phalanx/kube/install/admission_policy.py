@@ -271,9 +271,9 @@ async def install_policy(api: Connection) -> AdmissionMode:
     """Return the mechanism that queues Jobs for Phalanx in this cluster. If there is none yet, create the policies and
     their bindings, provided that the API server serves these kinds and allows their creation.
 
-    In 1.34 and 1.35, API servers serve these policies only as v1beta1, and only if an administrator has enabled them.
-    Existing policies stay unchanged, because deploy/, which created them, also updates them. So the scheduler needs no
-    right to write existing policies.
+    API servers of Kubernetes 1.34 and 1.35 serve these policies only as v1beta1, and only if an administrator has
+    enabled them. Existing policies stay unchanged, because deploy/, which created them, also updates them. So the
+    scheduler needs no right to write existing policies.
     """
     asks = await _asks_webhook(api)
     refusal: ApiRefusal | None = None

@@ -1,8 +1,8 @@
-"""Install and update the definitions of Phalanx's kinds.
+"""Install and update the CustomResourceDefinitions of Phalanx's kinds.
 
 An existing definition is patched if it differs from the definition of this release, for example because an older
 release has written it. An annotation contains the digest of the definition, so that a single read shows whether the
-definition is up to date. A scheduler without the right to write definitions uses the existing definitions.
+definition is up to date. If the scheduler has no right to write definitions, it uses the existing definitions.
 
 The module also installs the CustomResourceDefinitions and admission policies of a dialect (the part of Phalanx that
 reads another scheduler's objects).
@@ -289,7 +289,7 @@ async def _bring(api: Connection, kind: Kind, body: Object) -> Object | None:
             found = await api.patch(kind, name, patch, fieldManager=FIELD_MANAGER)
             log.info("%s %s was brought up to date", kind.name, name)
     except ApiRefusal as error:
-        if error.code not in (403, 404, 422):  # 422: stored objects have a version that the patch removes
+        if error.code not in (403, 404, 422):  # 422: the patch removes a version in which objects are stored
             raise
         state = "does not exist and cannot be created" if found is None else "stays as another release created it"
         log.warning("%s %s %s: %s", kind.name, name, state, error)

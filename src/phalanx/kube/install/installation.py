@@ -1,8 +1,8 @@
 """Install everything that Phalanx needs in a cluster. Each request to the API server is repeated until the server
 answers.
 
-`until_answered` repeats a request whose answer the scheduler needs before it can begin. Only requests that are safe to
-repeat may be passed to it: reads, and the creation of objects that may already exist.
+`until_answered` repeats a request if the scheduler cannot begin without its answer. Only requests that are safe to
+repeat may be passed to this function: reads, and the creation of objects that may already exist.
 
 The module also obtains the key that signs the scheduler's records of starts (`phalanx.kube.read.records`).
 

@@ -64,7 +64,7 @@ def _holder(lease: Object, now_s: float) -> str:
 
 
 async def _seen(asked: Awaitable[Object]) -> Object:
-    """Return the object that `asked` reads. The result is empty if the object does not exist, or if this process may
+    """Return the object that the request `asked` reads; an empty object if it does not exist, or if this process may
     not read it."""
     try:
         return await asked

@@ -15,10 +15,11 @@ def fault_text(error: Exception) -> str:
 
 class FaultLog(dict[str, str]):
     """The last error of each object that has an error now. The caller logs an error only if it is new, because one
-    invalid object may cause the same error at each of its changes. The caller removes an object without an error."""
+    invalid object may cause the same error at each of its changes. The caller removes the entry of an object that no
+    longer has an error."""
 
     def is_new(self, about: str, fault: str) -> bool:
-        """Note the error of the object `about`. Return False if it is the same as the object's last error."""
+        """Record the error of the object `about`. Return False if it is the same as the object's last error."""
         if self.get(about) == fault:
             return False
         self[about] = fault

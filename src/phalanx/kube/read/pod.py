@@ -1,5 +1,5 @@
-"""Convert a Pod object into a `Pod` in the scheduler's terms. The object is read once for each change, and all parts of
-the scheduler then use the resulting value.
+"""Convert a Kubernetes Pod object into the scheduler's own type `Pod`. The object is read once for each change, and all
+parts of the scheduler then use the resulting value.
 
 The resources of a pod are charged to its node from the moment at which it has a nodeName until it is Succeeded, Failed
 or deleted. They stay charged while the pod terminates, and when its node is lost, because the pod may still run on that
@@ -96,8 +96,8 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):  # created for every event
 
     @property
     def bindable(self) -> bool:
-        """Return True if Phalanx may bind the pod now, or remove its scheduling gate. This is never true for a pod that
-        is not assigned to Phalanx by a label, its owner or its scheduler name."""
+        """Return True if Phalanx may bind the pod now, or remove its scheduling gate. Return False for every pod that
+        is not assigned to Phalanx by a label, by its owner or by its scheduler name."""
         waits = not self.node and not self.over and not self.going and not self.pin
         return self.ours and waits and not self.gated and self.obstacle is None
 
@@ -180,9 +180,9 @@ def _bound_by_us(
 
 
 def _has_words(spec: Object, owner: PodOwner | None) -> bool:
-    """Return whether labels of other schedulers on the pod have an effect. They have none if a Job owns the pod and the
-    pod names Phalanx as its scheduler, because the Job then determines the gang. But they always have an effect if the
-    pod's spec names a group (`schedulingGroup` or `workloadRef`)."""
+    """Return whether Phalanx reads the labels of other schedulers on the pod. It ignores these labels if a Job owns the
+    pod and the pod names Phalanx as its scheduler, because the Job then determines the gang. But it always reads them
+    if the pod's spec names a group (`schedulingGroup` or `workloadRef`)."""
     grouped = "schedulingGroup" in spec or "workloadRef" in spec
     return owner is None or grouped or spec.get("schedulerName", "") not in labels.OURS
 
@@ -220,8 +220,9 @@ def read_changed_pod(pod: Pod, old: Object, new: Object) -> Pod | None:
 
 
 def _with_devices(meta: Object, from_dialect: Mapping[str, str]) -> Object:
-    """Return the metadata with additional annotations for devices and NUMA zones that the pod requests by another
-    scheduler's annotations. `from_dialect`: the same requests, translated by a dialect into Phalanx's options."""
+    """If the pod requests devices or NUMA zones by another scheduler's annotations, add the corresponding annotations
+    of Phalanx to the metadata, and return it. `from_dialect`: the same requests, translated by a dialect into Phalanx's
+    options."""
     words = (labels.GPU_FRACTION, labels.GPU_COUNT, labels.GPU_MEMORY, labels.NUMA_ALIGNMENT)
     asked = {key: from_dialect[key] for key in words if key in from_dialect}
     return {**meta, "annotations": {**asked, **(meta.get("annotations") or {})}} if asked else meta
@@ -273,7 +274,7 @@ def _is_resident(meta: Object) -> bool:
 
 def _said(meta: Object) -> dict[str, str]:
     """Return the pod's `phalanx.dev` options. Labels take precedence over annotations. The option for the creator is
-    left out, because nothing proves who created a pod."""
+    left out, because it cannot be verified who created a pod."""
     found: dict[str, str] = {}
     for words in (meta.get("annotations") or {}, meta.get("labels") or {}):
         for key in words:

@@ -5,8 +5,8 @@ schema. Errors that the API server does not find (because its definition is olde
 are collected in `wrong` and shown in the queue's status. A queue with an error is held, so that no job starts under
 rules that the administrator did not intend.
 
-The spec of a queue does not contain the time of its last state change. This module remembers that time. Phalanx also
-writes it to the queue's status, from where the next scheduler process reads it.
+The spec of a queue does not contain the time of its last state change. This module stores that time. Phalanx also
+writes it to the queue's status, so that the next scheduler process can read it.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def read_queue(obj: Object, state_since_s: float | None = None) -> Queue:
 
 
 def _since(obj: Object) -> float | None:
-    """Return the time of the last state change from the queue's status; None if the status is about another state than
-    the present one."""
+    """Return the time of the last state change from the queue's status; None if the status is outdated (it contains
+    another state than the present one)."""
     status, state = obj.get("status") or {}, (obj.get("spec") or {}).get("state") or QueueState.OPEN
     try:
         return read_moment(status["stateSince"]) if status.get("state") == state else None
@@ -55,8 +55,8 @@ def _since(obj: Object) -> float | None:
 
 
 class QueueCache:
-    """The queues, flavors and reservations that exist now. A method `on_…` applies a change to them, and yields the
-    events about this change for the core."""
+    """The queues, flavors and reservations that exist now. Each method `on_…` applies a change to these objects, and
+    yields the core's events about this change."""
 
     def __init__(self) -> None:
         self.queues: dict[str, Queue] = {}
@@ -67,7 +67,7 @@ class QueueCache:
         self._theirs: dict[str, Queue] = {}  # queues of dialects
         self._defined: dict[str, tuple[set[str], set[str]]] = {}  # dialect -> its queues and flavors
         self._made: dict[str, tuple[str, ...]] = {}  # gang -> queues created for its claim
-        self._needed: dict[str, set[str]] = {}  # queue created for claims -> the gangs that claim it
+        self._needed: dict[str, set[str]] = {}  # queue created for claims -> the gangs whose claims contain it
 
     def gang(self, queue: str) -> bool:
         """Return whether the queue starts its jobs as gangs."""
@@ -107,9 +107,9 @@ class QueueCache:
         self._defined[dialect] = (set(queues), set(flavors))
 
     def on_claim(self, gang: str, queues: tuple[Queue, ...]) -> Iterator[Event]:
-        """Add the queues that are part of a gang's claim (the settings that a dialect declares for the gang), unless a
-        definition already declares them. Parents are added first. Remove the queues of the gang's earlier claim that
-        are part of no claim any more."""
+        """Add the queues that are part of a gang's claim (the settings that a dialect declares for the gang), parents
+        first. Leave out queues that the dialect's definitions already declare. Remove the queues of the gang's earlier
+        claim that no claim contains any more."""
         names = tuple(queue.name for queue in queues)
         for queue in queues:
             self._needed.setdefault(queue.name, set()).add(gang)
@@ -198,8 +198,8 @@ class QueueCache:
 
     def _state_since(self, obj: Object, now_s: float) -> float:
         """Return the time since which the queue has been in its present state. This is 0 for an open queue. Otherwise
-        it is the time at which this process, or an earlier process that wrote the status, first saw the present
-        state."""
+        it is the time at which the scheduler first saw the present state. (An earlier scheduler process may have
+        written this time to the status.)"""
         name, state = obj["metadata"]["name"], (obj.get("spec") or {}).get("state") or QueueState.OPEN
         if state == QueueState.OPEN:
             return 0.0

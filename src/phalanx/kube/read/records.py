@@ -8,8 +8,9 @@ that is no longer valid JSON is ignored: the job then counts as resumed by a use
 Any user who may edit a Job can write such an annotation and resume the Job. So a record is signed for its object, with
 a key that only the scheduler can read (`RecordKey`). When the scheduler restarts, it accepts only signed records.
 
-A job that came from another cluster keeps the time of its submission in the annotation `phalanx.dev/submitted`. This
-annotation is signed in the same way, because an earlier time of submission is an advantage in the queue.
+If a job was moved or sent from another cluster, its original submission time is in the annotation
+`phalanx.dev/submitted`. This annotation is signed in the same way, because an earlier time of submission is an
+advantage in the queue.
 
 The mark of a preemption is the annotation `phalanx.dev/preempted`. It names the start that the preemption ends. The
 mark of an earlier start is ignored.
@@ -53,7 +54,7 @@ class StartRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     @property
     def seats(self) -> int:
-        """Return the number of pods that the start placed. Records of older versions of Phalanx do not contain this
+        """Return the number of pods that the start has placed. Records of older versions of Phalanx do not contain this
         number. For such a record, return the minimum (`count`)."""
         return max(self.count, self.placed)
 
@@ -108,7 +109,7 @@ class RecordKey:
         return SubmissionRecord(at_s=at_s, mac=self._code(f"submitted\n{at_s!r}\n{bearer}"))
 
     def vouches(self, said: SubmissionRecord, bearer: str) -> bool:
-        """Return whether the record of the submission was signed for the object with the uid `bearer`."""
+        """Return whether the record of the submission is signed for the object with the uid `bearer`."""
         return hmac.compare_digest(said.mac.encode(), self.submission(said.at_s, bearer).mac.encode())
 
     def _mac(self, record: StartRecord, uid: str) -> str:

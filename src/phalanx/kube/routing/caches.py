@@ -49,8 +49,8 @@ Informers: TypeAlias = Callable[[Kind], Informer]  # returns the running cache o
 
 class ObjectCaches:
     """The caches that decisions depend on. `served`: the optional kinds that have a cache. `job_kinds`: Jobs, and the
-    kinds that are read as Jobs. `admission`: the objects that determine which fields the API server will add to the
-    pods of a template."""
+    kinds that are read as Jobs. `admission`: the objects (such as LimitRanges) that determine which fields the API
+    server adds to a pod when it creates the pod."""
 
     def __init__(self, informers: Informers, settings: KubeSettings) -> None:
         self.settings = settings
@@ -79,8 +79,8 @@ class ObjectCaches:
         return kind in self.served or kind in REQUIRED
 
     async def sync(self, api: Connection) -> None:
-        """Find the optional kinds that the API server serves. Then wait until every kind on which decisions depend was
-        listed once, and its objects are in the cache."""
+        """Find the optional kinds that the API server serves. Then wait until the objects of every kind that decisions
+        depend on are in the cache."""
         wanted = dict.fromkeys((*LOOKED_UP, *self._of_others()))
         shown = await asyncio.gather(*(_serves(api, kind, patient=self.settings.patient) for kind in wanted))
         served = [kind for kind, is_shown in zip(wanted, shown, strict=True) if is_shown]
@@ -116,8 +116,8 @@ class ObjectCaches:
         return tuple(more)
 
     async def list_again(self) -> None:
-        """List the objects of all required kinds again. Each difference from the caches is reported as a change. Raises
-        ApiError."""
+        """List the objects of all required kinds again. Each difference between the list and the caches is reported as
+        a change. Raises ApiError."""
         for kind in REQUIRED:
             await self._informers(kind).list_again()
 

@@ -25,10 +25,10 @@ class CapacityWatch:
     that returns a node with the number of volumes that CSI drivers can attach to it. `tell`: a function that passes
     events to the core. `queue_changed`: a function that is called with the name of a changed queue. `dialects`: the
     enabled dialects. `group_labels`: a map from a label (key, value) of nodes to their node group. `objects`: a
-    function that returns the cached objects of a kind. `gang_changed`: a function that is called with a gang that a
-    dialect claims, if the dialect's objects have changed. `note`: a function that is called with an object and a text
-    about one of its settings that has no effect. `invalid`: a function that is called with a definition that cannot be
-    read."""
+    function that returns the cached objects of a kind. `gang_changed`: a function that is called with a gang whose
+    settings come from a dialect, if the dialect's objects have changed. `note`: a function that is called if a setting
+    of an object has no effect, with the object and a text about the setting. `invalid`: a function that is called with
+    a dialect's definition (such as a queue) that cannot be read."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class CapacityWatch:
             self._look_at_reservations_again()
 
     def _grouped(self, node: Node) -> Node:
-        """Return the node with the name of its node group, if one of the node's labels stands for a node group."""
+        """If one of the node's labels identifies a node group, return the node with the name of this group."""
         found = next((group for label, group in self._group_labels.items() if label in node.labels), node.group)
         return node if found == node.group else replace(node, group=found)
 

@@ -32,8 +32,8 @@ class Fence:
         self._faults = FaultLog()
 
     def around(self, *takes: Take) -> Take:
-        """Return a function that calls all functions `takes` with a change, in this order, and catches their
-        exceptions."""
+        """Return a function that passes a change to each of the functions `takes`, one after the other, and catches
+        their exceptions."""
 
         def fenced(change: Change) -> None:
             try:

@@ -1,5 +1,5 @@
-"""Check gangs against the ResourceQuotas of their namespaces, reserve quota for starting gangs, and retry gangs when
-quota is released.
+"""Check whether the ResourceQuotas of a gang's namespace admit its pods. Reserve quota for starting gangs, and retry
+waiting gangs when quota is released.
 
 Only Jobs are checked. Bare pods already exist, so the quotas have admitted them. Jobs that are placed pod by pod are
 not checked either: some of their pods may start before the others, and the Job controller retries to create the others.
@@ -77,7 +77,7 @@ class QuotaHeadroom:
         self._quotas.wait(namespace, gang.id, self._demand(_needed(gang)) if waits else ())
 
     def unblocked_gangs(self) -> Iterable[str]:
-        """Return the gangs that waited for quota and whose pods the quotas admit now."""
+        """Return those gangs waiting for quota whose pods the quotas admit now."""
         return self._quotas.unblocked_gangs()
 
     def has_changes(self) -> bool:
@@ -101,7 +101,7 @@ def _not_created(gang: GangLifecycle, seats: GangSeats) -> PodsToCreate:
 
 def _needed(gang: GangLifecycle) -> PodsToCreate:
     """Return pairs of each suspended Job of a waiting gang and the minimum number of the Job's pods. Running Jobs are
-    left out, because their pods are assumed to exist already."""
+    left out: their pods are assumed to exist already."""
     if gang.spec is None:
         return []
     rows = ((source, role.minimum) for role, source in zip(gang.spec.job.roles, gang.spec.sources, strict=True))

@@ -20,8 +20,8 @@ log = logging.getLogger(__name__)
 class GangReconciler:
     """The reconciliation of gangs. A gang is *marked* when it must be reconciled in the next round. `gangs`: all gangs,
     by id. `key`: the key that signs the records of starts. `wake`: a function that is called when a gang is marked.
-    `settled`: a function that is called after each reconciliation, with the gang's id and the gang. The second argument
-    is None if the gang no longer exists. `reconcile` yields between gangs, so that other tasks can run in between."""
+    `settled`: a function that is called after each reconciliation, with the gang's id and the gang (None if the gang no
+    longer exists). `reconcile` yields between gangs, so that other tasks can run in between."""
 
     def __init__(
         self,

@@ -63,8 +63,8 @@ class VolumeUsers:
             self.volumes.asks(job.namespace, job.name, volume_claims(template))
 
     def pod(self, pod: Pod) -> Pod:
-        """Add the constraints of the pod's claims to the pod, and update the index. If the pod has released a claim
-        that only one pod may use, the pods that wait for this claim are read again."""
+        """Add the constraints of the pod's claims to the pod, and update the index. If only one pod may use a claim,
+        and this pod has released it, the pods that wait for the claim are read again."""
         for claim in pod.claims if self.volumes is not None else ():
             self._note(pod, claim)
         found = self.volumes.look(pod.namespace, pod.claims, pod.name, pod.node) if self.volumes is not None else None

@@ -30,9 +30,9 @@ class ClusterWatch:
     `new_gang`: a function that creates a gang. `tell`: a function that passes events to the core. `mark`: a function
     that marks a gang to be reconciled. `wake`: a function that is called after a change that may affect the core or a
     gang. `invalid`: a function that is called with an object that cannot be read, and the error. `note`: a function
-    that is called with an object and a text about one of its settings that has no effect. `group_labels`: a map from a
-    label (key, value) of nodes to their node group. `choose`: a function that returns the clusters to which a gang may
-    be sent."""
+    that is called if a setting of an object has no effect, with the object and a text about the setting.
+    `group_labels`: a map from a label (key, value) of nodes to their node group. `choose`: a function that returns the
+    clusters to which a gang may be sent."""
 
     def __init__(
         self,

@@ -28,10 +28,10 @@ from phalanx.model.pod import Amounts
 
 
 class WorkloadWatch:
-    """The routing of Jobs and pods to their gangs. `takes`: for Jobs and for pods, a function that reads an object
-    again. `gangs`: all gangs, by id. `new_gang`: a function that creates a gang. `changed`: a function that is called
-    with the gang of a changed object. `as_defined`: a function that returns a pod with the changes that the dialects'
-    definitions make."""
+    """The routing of Jobs and pods to their gangs. `takes`: a map from a kind (Job or pod) to the function that reads
+    an object of that kind again. `gangs`: all gangs, by id. `new_gang`: a function that creates a gang. `changed`: a
+    function that is called with the gang of a changed object. `as_defined`: a function that returns a pod with
+    everything that the definitions of dialects add to it."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class WorkloadWatch:
         self._pods: dict[str, Pod] = {}
         self._pod_gang: dict[str, GangLifecycle] = {}  # pod uid -> its gang
         self._pods_of: dict[str, set[str]] = {}  # Job uid -> its pods
-        self._selecting = 0  # the number of label keys in selectors when shapes were last read
+        self._selecting = 0  # the number of label keys in pods' selectors when the shapes were last read
         self.foreign_pods = ForeignPods(self._pods, self._excess)
 
     def read_again(self) -> Iterator[None]:
@@ -92,7 +92,7 @@ class WorkloadWatch:
             self._see_job(member, jobs.get(member))
 
     def _jobs(self, kind: Kind, obj: Object) -> list[BatchJob]:
-        """Return the gang members of an object. If the object is invalid, note the error on its present members, so
+        """Return the gang members of an object. If the object is invalid, store the error in its present members, so
         that they do not start, and raise the error."""
         try:
             return self._ancestors.jobs(kind, obj, self._caches.admission)
@@ -104,8 +104,8 @@ class WorkloadWatch:
             raise
 
     def _hand_over(self, kind: Kind, obj: Object, above: Ancestor) -> None:
-        """Note that `obj` belongs to its ancestor `above`: read the ancestor again, and read the pods of `obj` again as
-        pods of the ancestor."""
+        """Record that `obj` belongs to the framework's job `above`: read this job again, and read the pods of `obj`
+        again as pods of this job."""
         if kind is not JOBS:
             self.on_job(Change(kind=above.kind, old=above.obj, new=above.obj))
         members = self._ancestors.members(kind, obj)
@@ -131,7 +131,7 @@ class WorkloadWatch:
                     self._route(self._pods[pod_uid])
         if job is None or name is None:
             for pod_uid in self._pods_of.get(uid, ()) if job is not None else ():
-                self._route(self._pods[pod_uid])  # the Job belongs to no gang, so its pods may get another gang
+                self._route(self._pods[pod_uid])  # the Job is in no gang any more; its pods may be in another one
             return
         gang = self._job_gang[uid] = self._gangs.get(name) or self._add(name)
         gang.see_job(job)

@@ -25,8 +25,9 @@ Statuses: TypeAlias = dict[tuple[Kind, str], Object]  # (kind, key of an object)
 
 
 class AnswerWriter:
-    """The writer of answers. `written`: a set to which this class adds the keys of all annotations that it writes.
-    `reports`: the object that records metrics and Events about each write."""
+    """The writer of a dialect's answers (the objects and fields that another scheduler would write). `written`: a set
+    to which this class adds the keys of all annotations that it writes. `reports`: the object that records metrics and
+    Events about each write."""
 
     def __init__(
         self,
@@ -36,18 +37,18 @@ class AnswerWriter:
         reports: DialectReports,
     ) -> None:
         self._api, self._informers, self._written, self._reports = api, informers, written, reports
-        # (kind, key) -> the uid of the object, and the answer that the server refused.
+        # (kind, key) -> the uid of the object, and the refused write.
         self._refused: dict[tuple[Kind, str], tuple[str, Answer]] = {}
 
     async def write(self, about: str, answer: Answer, known: Statuses) -> float | None:
-        """Write an answer about a gang or a dialect. Return the number of seconds after which the answers must be
-        compared with the objects again; None if the next change is early enough. `known`: the statuses from which the
-        answers were computed."""
+        """Write one object, or fields of one object, for a gang or dialect. Return the number of seconds after which
+        the write must be checked again; None if a check at the next change is enough. `known`: the statuses from which
+        the dialect computed the answer."""
         try:
             return await self._put(about, answer, known)
         except ApiRefusal as error:
-            # After a conflict, or if the object was deleted, the cached object is outdated. So the answer is not noted
-            # as refused: the server may accept it for the newer object.
+            # After a conflict, or if the object was deleted, the cached object is outdated. So the answer is not
+            # recorded as refused: the server may accept it for the newer object.
             log.info("%s %s was not written: %s", answer.kind.name, answer.key, error)
             if error.code == _CONFLICT:
                 return AGAIN_S
@@ -149,7 +150,7 @@ class AnswerWriter:
         return await self._patch(answer, body)
 
     async def _finalize(self, answer: Answer, existing: Object) -> None:
-        """Replace the object's finalizers that have the dialect's prefix by the finalizers of the answer."""
+        """Replace those finalizers of the object that have the dialect's prefix by the finalizers in the answer."""
         meta = existing["metadata"]
         prefix = f"{answer.kind.group}/"
         others = [one for one in meta.get("finalizers") or () if not one.startswith(prefix)]
@@ -176,8 +177,8 @@ def _merging(old: Mapping[str, object], new: Mapping[str, object]) -> Object:
 
 
 def _says(existing: object, wanted: object) -> bool:
-    """Return whether `existing`, a part of an object's metadata, has all entries of `wanted`. It may have further
-    entries."""
+    """Return whether `existing`, a part of an object's metadata, contains all entries of `wanted` (and perhaps
+    others)."""
     if isinstance(existing, Mapping) and isinstance(wanted, Mapping):
         return all(existing.get(key) == text for key, text in wanted.items())
     return bool(existing == wanted)

@@ -6,7 +6,7 @@ scheduler process that starts later would not know the outcome of the dependency
 the dependent's object, in `phalanx.dev/after-outcomes` (`{"default/prepare": "succeeded"}`), but only if the dependent
 still waits after the next cycle. The next scheduler process reads the outcome from the annotation. If the dependent
 only requires the start of its dependency, the outcome is `started`. If a job with the dependency's name still exists,
-its present state takes precedence over the annotation.
+the present state of this job takes precedence over the annotation.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from phalanx.model.job import DependencyType, Job, Outcome
 
 STARTED = "started"
 WORDS = frozenset(map(str, Outcome))
-KEPT = 10_000  # at least this number of outcomes is kept, even if no waiting job needs them
+KEPT = 10_000  # outcomes that are kept even if no waiting job needs them
 
 
 class DependencyOutcomes:
@@ -42,8 +42,8 @@ class DependencyOutcomes:
         self.due: dict[str, None] = {}
 
     def hear(self, events: Sequence[Event]) -> list[Event]:
-        """Note the outcomes in these events, which are on their way to the core. Return the events, together with
-        events about outcomes that are only recorded in annotations."""
+        """Store the outcomes of jobs in these events, before the core gets the events. Return the events, and add
+        events about outcomes that are known only from annotations."""
         found: list[Event] = []
         for event in events:
             match event:
@@ -85,8 +85,8 @@ class DependencyOutcomes:
     # --- private ---------------------------------------------------------------------------------------------------
 
     def _describe(self, job: Job) -> Job:
-        """Return the job as the core gets it: dependencies that only require a start are left out if that start is
-        recorded in the job's annotation."""
+        """Return the job in the form that the core gets. A dependency that only requires a start is left out if the
+        job's annotation records this start."""
         self._forget(job.id)
         needs = self._needs[job.id] = {each.job: each.after for each in job.after}
         for need in needs:
@@ -106,7 +106,7 @@ class DependencyOutcomes:
         return gang is not None and gang.state.stage in (Stage.RUNNING, Stage.LEAVING)
 
     def _noted(self, job: Job) -> Iterator[Event]:
-        """Yield events about outcomes that are recorded only in the annotation of the job's object."""
+        """Yield events about outcomes of dependencies that are known only from the annotation on the job's object."""
         gang = self._gangs.get(job.id)
         member = _member(gang) if gang is not None else None
         for name, said in _read(member).items() if member is not None else ():
@@ -141,7 +141,7 @@ def _member(gang: GangLifecycle) -> Member | None:
 
 
 def _read(member: Member) -> dict[str, str]:
-    """Return the outcomes on an object; empty if the annotation is malformed."""
+    """Return the outcomes in the annotation of an object; empty if the annotation is malformed."""
     try:
         said = read_json(member.options.get(AFTER_OUTCOMES, "{}"), dict[str, str])
     except ValueError:

@@ -32,14 +32,15 @@ from phalanx.model.reason import Reason
 
 log = logging.getLogger(__name__)
 
-_WRITERS = 8  # the maximum number of gangs whose answers are written concurrently
+_WRITERS = 8  # the maximum number of gangs for which statuses are written concurrently
 _LEISURE = 20.0  # writing the statuses of definitions takes at most a twentieth of the time
 
 
 class DialectAnswers:
-    """Write the answers about gangs and queues. `run` does so until it is cancelled. `gang_of_pod`: a function that
-    gets the uid of a pod and returns the pod's present gang. `served`: the kinds that have a cache. `effects`: the
-    object that records Events and reports whether the leader's deadline has passed."""
+    """Write the answers of dialects (the objects and statuses that another scheduler would write) about gangs and
+    queues. `run` does so until it is cancelled. `gang_of_pod`: a function that gets the uid of a pod and returns the
+    pod's present gang. `served`: the kinds that have a cache. `effects`: the object that records Events and reports
+    whether the leader's deadline has passed."""
 
     def __init__(
         self,
@@ -59,12 +60,12 @@ class DialectAnswers:
         self.reports = DialectReports(watch, self._views, self._objects, effects.reporter, now_s)
         self._writer = AnswerWriter(api, informers, watch.written, self.reports)
         self._touched: dict[str, None] = {}
-        self._timers: dict[str, float] = {}  # gang or dialect -> when its answers are computed again
+        self._timers: dict[str, float] = {}  # gang or dialect -> when its statuses are computed again
         self._faults = FaultLog()
         self._news = asyncio.Event()
 
     def touch(self, gang: str) -> None:
-        """Note that some object of the gang, or its stage, has changed."""
+        """Record that an object of the gang, or the gang's stage, has changed."""
         if gang in self._claims.silent:
             if gang not in self._gangs or self._gangs[gang].done:
                 self._watch.forget(gang)
@@ -73,19 +74,19 @@ class DialectAnswers:
             self._news.set()
 
     def waits(self, gang: str, reason: Reason) -> None:
-        """Note the reason for which the gang waits."""
+        """Record why the gang waits."""
         if gang in self._claims.claimed and gang not in self._claims.silent:
             self._views.wait(gang, reason)
             self.touch(gang)
 
     def defined(self) -> None:
-        """Note that definitions of dialects have changed."""
+        """Record that definitions of dialects (such as another scheduler's queues) have changed."""
         self._news.set()
 
     async def run(self, pause_s: float = 0.2) -> None:
         while True:
             await self._news.wait()
-            await asyncio.sleep(pause_s)  # several changes in quick succession become one answer
+            await asyncio.sleep(pause_s)  # several changes in quick succession cause one write
             self._news.clear()
             touched, self._touched = self._touched, {}
             await self._write_gangs(touched)
@@ -95,8 +96,8 @@ class DialectAnswers:
             await asyncio.sleep(min(5.0, _LEISURE * (time.perf_counter() - began_s)) if len(self._gangs) > 500 else 0)
 
     async def _write_gangs(self, gangs: Iterable[str]) -> None:
-        """Write the answers about these gangs. The answers about several gangs are written concurrently, because each
-        answer takes two requests to the API server."""
+        """Write the statuses that another scheduler would write for these gangs. Several gangs are handled
+        concurrently, because each write takes two requests to the API server."""
         rest = iter(gangs)
 
         async def writer() -> None:
@@ -140,7 +141,8 @@ class DialectAnswers:
         return {kind: self._cache(kind) for kind in kinds if self._served(kind)}
 
     def _later(self, about: str, at_s: float) -> None:
-        """Compute the answers about this gang or dialect again at `at_s`. An earlier time replaces a later one."""
+        """At the time `at_s`, compute again which objects and statuses must be written for this gang or dialect. If a
+        later time was requested before, `at_s` replaces it."""
         if self._timers.get(about, at_s + 1.0) > at_s:
             self._timers[about] = at_s
             asyncio.get_running_loop().call_later(max(0.0, at_s - self._now_s()) + 0.05, self._due, about)
@@ -151,11 +153,12 @@ class DialectAnswers:
         self._news.set()
 
     async def _write(self, about: str, answers: Callable[[], Iterable[Answer]]) -> None:
-        """Write the answers about one object. An exception while an answer is computed affects only this object."""
+        """Write the objects and statuses that another scheduler would write for one gang or dialect. An exception while
+        they are computed affects only this gang or dialect."""
         try:
             found = list(answers())  # computed before any write, because writes change the caches
             known = {(one.kind, one.key): self._writer.status(one) for one in found if self._served(one.kind)}
-        except Exception as error:  # a bug in the dialect must not affect the answers about other gangs
+        except Exception as error:  # a bug in the dialect must not affect the statuses of other gangs
             if self._faults.is_new(about, why := fault_text(error)):
                 log.warning("the answers about %s are not written until its next change: %s", about, why)
                 log.debug("the error was raised at", exc_info=error)

@@ -1,6 +1,6 @@
 """Serve the metrics of other schedulers, and the responses and streams at their API paths, so that programs for these
-schedulers also work with Phalanx. For each write of a dialect's answer, the module also records the Events that the
-other scheduler would record."""
+schedulers also work with Phalanx. When Phalanx writes a status in place of another scheduler, the module also records
+the Events that this scheduler would record."""
 
 from __future__ import annotations
 
@@ -39,17 +39,18 @@ class DialectReports:
         self._journals: dict[str, GangHistory] = {
             name: JOURNALS[name](instance) for name in watch.dialects if name in JOURNALS
         }
-        self._noted = asyncio.Event()  # set when a journal gets a new entry; then replaced by a new object
+        self._noted = asyncio.Event()  # set, and replaced by a new object, when a journal gets a new entry
 
     def see_gang(self, name: str, before: GangView | None, told: GangView | None) -> None:
-        """Record in the journal of the dialect `name` that the view of a gang has changed."""
+        """Record in the journal of the dialect `name` that the gang has changed. `before`, `told`: the dialect's
+        earlier and present view of the gang (the data about the gang that it gets)."""
         if name in self._journals:
             self._journals[name].saw(before, told, self._now_s())
             self._noted.set()
             self._noted = asyncio.Event()
 
     def see_all(self, name: str, objects: Mapping[Kind, Mapping[str, Object]]) -> None:
-        """Update the metrics of the dialect `name` from the present views of all its gangs and from `objects`."""
+        """Update the metrics of the dialect `name` from the present data about its gangs and from `objects`."""
         if name in self._figures:
             self._figures[name].look(self._watch.defined[name], list(self._views.told[name].values()), objects)
 

@@ -1,5 +1,5 @@
-"""Build and store the views of gangs. A *view* is the data about a gang that its dialect gets. It also contains the
-reasons and evictions that were reported since the previous view."""
+"""Build and store the views of gangs. A *view* of a gang is the data that the gang's dialect gets about it. A view also
+contains the reasons and evictions that were reported since the previous view."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from phalanx.model.reason import Reason
 
 
 class GangViews:
-    """The views of gangs. `told`: for each dialect, a map from a gang to its latest view. `cache`: a function that
-    returns the objects of a kind. `gang_of_pod`: a function that gets the uid of a pod and returns the pod's present
-    gang."""
+    """The views of gangs (the data that dialects get about them). `told`: for each dialect, a map from a gang to its
+    latest view. `cache`: a function that returns the objects of a kind. `gang_of_pod`: a function that gets the uid of
+    a pod and returns the pod's present gang."""
 
     def __init__(
         self,
@@ -36,16 +36,17 @@ class GangViews:
         self._pods: dict[str, dict[str, str]] = {}  # gang -> key of each of its bare pods -> uid
 
     def of(self, gang: str) -> tuple[str, GangView | None]:
-        """Return the dialect of the gang, and its latest view of the gang."""
+        """Return the dialect of the gang, and the latest view of the gang (the data that the dialect gets)."""
         name = self._watch.claims.claimed.get(gang, "")
         return name, self.told.get(name, {}).get(gang)
 
     def wait(self, gang: str, reason: Reason) -> None:
-        """Note why the gang waits."""
+        """Record why the gang waits."""
         self._reasons[gang] = reason
 
     def refresh(self, name: str, id: str) -> GangView | None:
-        """Return the present view that the dialect `name` has of the gang; None if no object of the gang is left."""
+        """Return the present view of the gang (the data that the dialect `name` gets about it); None if no object of
+        the gang is left."""
         known = self.told[name]
         told = self._look(id, known.get(id))
         if told is None:
@@ -64,7 +65,7 @@ class GangViews:
                 return None
             return replace(last, stage=GangStage.FINISHED, owners=tuple(pods), outcome=outcome_of(pods), evicted=None)
         eviction = self._eviction(gang)
-        if eviction is not None:  # if the core has reported a newer reason, that reason stays
+        if eviction is not None:  # a newer reason, which the core has reported since then, stays
             self._reasons.setdefault(id, eviction.reason)
         return tell(gang, self._cache, pods, self._reasons.get(id), eviction)
 

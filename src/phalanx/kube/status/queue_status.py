@@ -34,9 +34,9 @@ _MUCH = 1e6  # written for an infinite share, which JSON cannot express
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusSource:
-    """Functions that return the data from which statuses of queues are computed. `standings`: the usage and the jobs of
-    the queues. `wrong`: the errors in the definitions, by queue. `objects`: the Queue objects by name. `may_write`:
-    False after the leader's deadline for writes."""
+    """Functions that return the data from which statuses of queues are computed. `standings`: returns the usage and the
+    jobs of the queues. `wrong`: the errors in the definitions, by queue. `objects`: the Queue objects by name.
+    `may_write`: False after the leader's deadline for writes."""
 
     standings: Callable[[], Iterable[QueueStatus]]
     wrong: Callable[[], Mapping[str, str]]
@@ -67,9 +67,9 @@ def _look(sight: StatusSource) -> tuple[list[QueueStatus], float]:
 async def write_statuses(
     api: Connection, sight: StatusSource, standings: Iterable[QueueStatus], now_s: float, written: dict[str, Object]
 ) -> set[str]:
-    """Write the status of all queues once. `written`: the last status written to each queue, which this function
-    updates. Return the queues whose write failed. The next round retries these queues after all other queues. The round
-    ends early if `_MOST_FAULTS` writes fail."""
+    """Write the status of all queues once. `written`: a map from a queue to its last written status; this function
+    updates the map. Return the queues whose write failed. The next round retries these queues after all other queues.
+    The round ends early if `_MOST_FAULTS` writes fail."""
     queues, wrong = sight.objects(), sight.wrong()
     failed: set[str] = set()
     for standing in standings:

@@ -35,8 +35,9 @@ Caches = Callable[[Kind], Mapping[str, Object]]
 def tell(
     gang: GangLifecycle, objects: Caches, pods: Sequence[Object], reason: Reason | None, evicted: Eviction | None
 ) -> GangView | None:
-    """Return the present view of the gang; None if no object of the gang is left. `pods`: the bare pods of the gang,
-    including pods that have ended. `reason`: why the gang waits; None if it does not wait."""
+    """Return the present view of the gang (the data about it that its dialect gets); None if no object of the gang is
+    left. `pods`: the bare pods of the gang, including pods that have ended. `reason`: why the gang waits; None if it
+    does not wait."""
     jobs = sorted(gang.objects.jobs.values(), key=lambda job: (job.created_s, job.name))
     owners = list(pods) if not jobs else [obj for job in jobs if (obj := _object(job, objects)) is not None]
     if not owners or (jobs and len(owners) != len(jobs)):
@@ -152,8 +153,8 @@ def _source(pod: Pod) -> PodSource:
 
 
 def _given(gang: GangLifecycle, source: PodSource) -> tuple[int, str]:
-    """Return the number of pods for which the role was granted capacity, and the flavor of these pods. Seats without a
-    node are counted too, but only up to the role's minimum: their pods are being replaced or planned again."""
+    """Return the number of pods for which the role was granted capacity, and the flavor of these pods. Pods without a
+    planned node are counted too, but only up to the role's minimum: they are being replaced or planned again."""
     if gang.state.parts is None:
         return 0, ""
     start = gang.state.parts.start
@@ -166,7 +167,7 @@ def _given(gang: GangLifecycle, source: PodSource) -> tuple[int, str]:
 
 
 def _places(gang: GangLifecycle, source: PodSource, objects: Caches) -> tuple[tuple[Mapping[str, str], int], ...]:
-    """Return the labels of each node on which the role has seats, and the number of these seats."""
+    """Return the labels of each node on which pods of the role are planned, and the number of these pods."""
     at = gang.state.parts.start.seats.role_of(source) if gang.state.parts is not None else None
     if gang.state.parts is None or at is None:
         return ()

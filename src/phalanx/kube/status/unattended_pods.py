@@ -30,9 +30,9 @@ REASON = "SchedulerUnknown"
 def unattended_pods(
     settings: KubeSettings, pods: Callable[[], Mapping[str, Object]], report: Report, now_s: Callable[[], float]
 ) -> UnattendedPods:
-    """Create the object that checks the pods of a cluster. If no other scheduler should run in the cluster, all pods
-    are checked. Otherwise only pods in PodGroups of scheduler-plugins are checked, provided that this dialect is
-    enabled."""
+    """Create the object that checks the pods of a cluster. If Phalanx is meant to be the only scheduler in the cluster,
+    all pods are checked. Otherwise only pods in PodGroups of scheduler-plugins are checked, provided that this dialect
+    is enabled."""
     grouped = frozenset(GROUP_LABELS) if SCHEDULER_PLUGINS in settings.dialects else frozenset[str]()
 
     def concerns(meta: Object) -> bool:
@@ -42,7 +42,7 @@ def unattended_pods(
 
 
 class UnattendedPods:
-    """Report pods of other schedulers that no scheduler tries to place. `pods`: a function that returns the existing
+    """Report pods of other schedulers if no scheduler seems to place them. `pods`: a function that returns the existing
     pods. `answers_to`: the scheduler names whose pods Phalanx schedules. `concerns`: a function that returns whether a
     pod with this metadata must be checked. `report`: a function that records an Event."""
 

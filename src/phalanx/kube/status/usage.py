@@ -44,8 +44,8 @@ class PastUsage(Protocol):
 
 
 class SavedUsage(msgspec.Struct, frozen=True, kw_only=True):
-    """The usage in the ConfigMap. `used`: (queue, user, billed units times seconds). `at_s`: the time to which these
-    amounts are decayed (seconds since the epoch)."""
+    """The usage in the ConfigMap. `used`: the usage as tuples (queue, user, billed units times seconds). `at_s`: the
+    time to which these amounts are decayed (seconds since the epoch)."""
 
     at_s: float
     used: list[tuple[str, str, float]]

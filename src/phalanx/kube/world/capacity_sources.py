@@ -39,11 +39,11 @@ class NodeProvisioning(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagerWorld:
-    """The functions by which other clusters report changes to the cluster that sends jobs to them. `wake`: called when
-    there are events. `give_back`: called to undo a start. Its arguments are the gang, the number of the start, the
-    reason, and a map from a cluster to the seconds for which the gang is not sent to that cluster. `report`: writes an
-    Event about a job, with its reason and text. `kinds`: returns the kinds of jobs that are read. `mark`: called with a
-    gang that must be reconciled, because another cluster may be chosen for it now."""
+    """The functions that `clusters.dispatch` calls to report changes in other clusters to this cluster, which sends
+    jobs to them. `wake`: called when there are events. `give_back`: called to undo a start. Its arguments are the gang,
+    the number of the start, the reason, and a map from a cluster to the seconds for which the gang is not sent to that
+    cluster. `report`: writes an Event about a job, with its reason and text. `kinds`: returns the kinds of jobs that
+    are read. `mark`: called with a gang that must be reconciled, because another cluster may be chosen for it now."""
 
     wake: Callable[[], None] = lambda: None
     give_back: Callable[[str, int, Reason, Mapping[str, float]], None] = lambda *about: None
@@ -59,13 +59,13 @@ class OtherClusters(Protocol):
     choose: Choose
 
     def join(self, world: ManagerWorld) -> None:
-        """Report changes of these clusters to `world` from now on."""
+        """From now on, report changes in these clusters to `world`."""
 
     def events(self) -> Sequence[Event]:
         """Return the events about nodes of these clusters since the last call."""
 
     def saw(self, gang: GangLifecycle) -> None:
-        """Note the present state of a gang. The gang may then be sent to another cluster, or its copy in that cluster
+        """Record the present state of a gang. The gang may then be sent to another cluster, or its copy in that cluster
         may be updated or deleted."""
 
     async def run(self) -> None:

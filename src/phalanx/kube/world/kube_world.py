@@ -1,10 +1,10 @@
 """The `World` of a Kubernetes API: turn changes of objects into events, and carry out decisions.
 
-This module stores only data that it can read again from the API server. Informers report every change of an object.
-`routing` finds the gang that the changed object belongs to, and marks that gang. `events` reconciles the marked gangs:
-each gang once, even after many changes. `apply` passes each decision to its gang (`plan_execution`), and the gang
-requests the writes to the API. When the API server answers a write, the gang is marked again. The time to process a
-change does not depend on the number of objects in the cluster. Only the start of the scheduler takes longer with more
+All data in this module can be read again from the API server after a restart. Informers report every change of an
+object. `routing` finds the gang that the changed object belongs to, and marks that gang. `events` reconciles the marked
+gangs: each gang once, even after many changes. `apply` passes each decision to its gang (`plan_execution`), and the
+gang requests the writes to the API. When the API server answers a write, the gang is marked again. The time to process
+a change does not depend on the number of objects in the cluster. Only the start of the scheduler takes longer with more
 objects.
 """
 
@@ -136,7 +136,7 @@ class KubeWorld:
         )
 
     def _as_manager(self) -> ManagerWorld:
-        """Return the functions of this world that other clusters may call."""
+        """Return the functions of this world by which changes in other clusters are reported to it."""
         return ManagerWorld(
             wake=self._news.set,
             give_back=self._execution.give_back,
@@ -250,8 +250,8 @@ class KubeWorld:
         self.effects.tell_unused(*about)
 
     def _settle(self, name: str, gang: GangLifecycle | None) -> None:
-        """Update everything that depends on the state of a gang, after the gang was reconciled. `gang`: the gang; None
-        if it no longer exists."""
+        """After a gang was reconciled, update everything that depends on its state. `gang`: the gang; None if it no
+        longer exists."""
         if name in self._dialects.claims.claimed:
             self.answers.touch(name)
         if gang is None:

@@ -34,8 +34,8 @@ async def open_world(
 
     `informers(kind)`: a function that returns the running cache of a kind. `fence`: a function that returns the event
     loop's time after which no write may be sent (see `leader`). None means that no other scheduler runs. `breaches`: a
-    function that returns how many decisions have violated an invariant so far, such as the capacity of a node.
-    `sources`: the node groups, and the other clusters to which jobs are sent.
+    function that returns how many decisions have violated a limit so far, such as the capacity of a node. `sources`:
+    the node groups, and the other clusters to which jobs are sent.
     """
     settings = settings or KubeSettings()
     for kind in LISTED_FIRST:  # start to list these kinds now, because the lists are long

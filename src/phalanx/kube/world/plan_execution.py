@@ -25,7 +25,7 @@ from phalanx.model.reason import Reason
 
 
 class PlanExecution:
-    """The execution of plans. `left`: the decided actions that are not carried out yet. `gangs`: all gangs, by id.
+    """The execution of plans. `left`: the actions of the plan that are not carried out yet. `gangs`: all gangs, by id.
     `is_whole`: a function that gets a queue and returns True if the minimum of each of the queue's jobs must start
     together. `nodes`: the node groups; None if the cluster has no node groups. `breaches`: a function that returns how
     many decisions have overcommitted a node so far. `mark`: a function that marks a gang to be reconciled."""
@@ -99,13 +99,13 @@ class PlanExecution:
                 self._effects.reporter.waits(gang, action.reason)
                 self._answers.waits(gang.id, action.reason)
             case Nominate():
-                pass  # nothing to write: a restarted scheduler derives the nomination from the victims' marks
+                pass  # nothing to write: after a restart, the nomination is found by the marks on the victims
         if not isinstance(action, Wait | Nominate):
             self._mark(gang.id)
 
     def _start(self, gang: GangLifecycle, action: Start) -> None:
-        """Start the gang, unless the namespace's ResourceQuotas no longer admit its pods because an earlier start has
-        reserved quota."""
+        """Start the gang if the namespace's ResourceQuotas still admit its pods. They may not, because an earlier start
+        may have reserved quota."""
         whole, has_quotas = self._is_whole(gang.queue), bool(self._headroom.limited)
         reason = self._headroom.refusal(gang) if whole and has_quotas else None
         if reason is None:

@@ -84,9 +84,9 @@ class BindPod(Write):
 
 
 class SendPod(Write):
-    """The write on a bare pod that another cluster runs: it records on the pod that its gang was started in that
-    cluster. The pod is not bound in this cluster. `record`: the record of the start; None to remove the record after
-    the start was undone. `obj`: the newest known state of the pod."""
+    """A write to a bare pod that runs in another cluster: the pod's object in this cluster gets the record that its
+    gang was started there. The pod is not bound in this cluster. `record`: the record of the start; None to remove the
+    record after the start was undone. `obj`: the newest known state of the pod."""
 
     def __init__(self, pod: Pod, record: StartRecord | None, obj: Object) -> None:
         self.key = f"pods/{pod.key}"
@@ -158,8 +158,9 @@ class PinPod(Write):
 
 
 class PlaceStandIn(Write):
-    """The write that places a stand-in: it writes the chosen node into the status of the object that the stand-in
-    represents. `status`: the fields to write; other fields of the object's status stay unchanged."""
+    """The write that places a stand-in (a pod that represents an object of another kind): the chosen node is written
+    into the status of that object. `status`: the fields to write; other fields of the object's status stay
+    unchanged."""
 
     def __init__(self, stand_in: StandIn, status: Object) -> None:
         self.key = f"{stand_in.kind.plural}/{stand_in.key}"

@@ -1,5 +1,5 @@
-"""Implement the protocol `Effects`, the operations that gangs request. One `Writer` sends the writes of all gangs, and
-one `EventReporter` sends their Events."""
+"""Implement the protocol `Effects`: the writes and other operations that gangs request. One `Writer` sends the writes
+of all gangs, and one `EventReporter` sends their Events."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class ApiEffects:
         self._told: dict[str, set[str]] = {}  # uid of an object -> the texts that were already reported about it
 
     def report(self, about: Member, reason: str, text: str, *, warning: bool = False) -> None:
-        if not (isinstance(about, Pod) and about.stands_in):  # the dialect reports about the object of a stand-in
+        if not (isinstance(about, Pod) and about.stands_in):  # the dialect reports on the object of a stand-in
             self.reporter.event(about, reason, text, warning=warning)
 
     def annotate(self, about: Member, word: str, text: str) -> None:
@@ -79,7 +79,7 @@ class ApiEffects:
             self.jobs.annotate(about, word, text)
 
     def tell_invalid(self, kind: Kind, obj: Object, why: str) -> None:
-        """Report to users by an Event that the scheduler cannot interpret the object. Each text is reported only
+        """Report by an Event on the object that the scheduler cannot read the object. Each text is reported only
         once."""
         if self._is_new(obj, why):
             self.reporter.object_event(kind, obj["metadata"], "Invalid", why, warning=True)

@@ -49,10 +49,11 @@ _FOR_PROGRAMS = ("enough_s", "reservation")  # the numbers of a reason that are 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportRate:
     """Limits on the rate of reports. `settle_s`: a reason is written only when the job has had it for this many
-    seconds. `brief_s`: the same time for reasons that usually disappear within seconds. `per_object_s`: the seconds
-    between two writes to one object, after the first `burst` writes. `writes_per_s`: the largest number of writes a
-    second to all objects together. `events_kept`: the largest number of queued Events; when there are more, the oldest
-    are dropped. `late_s`: the longest time in seconds for which an Event may wait while other writes are sent first."""
+    seconds. `brief_s`: like `settle_s`, but for reasons that usually disappear within seconds. `per_object_s`: the
+    seconds between two writes to one object, after the first `burst` writes. `writes_per_s`: the largest number of
+    writes a second to all objects together. `events_kept`: the largest number of queued Events; when there are more,
+    the oldest are dropped. `late_s`: the longest time in seconds for which an Event may wait while other writes are
+    sent first."""
 
     settle_s: float = 1.0
     brief_s: float = 10.0
@@ -79,7 +80,7 @@ class EventReporter:
     other writes, such as bindings, wait to be sent. An Event costs the API server as much as a binding, so Events are
     sent after the other writes. `asks_autoscalers`: False if Phalanx requests nodes itself, so that no autoscaler adds
     nodes for the same pods. `on_demand`: the queues for which Phalanx always requests nodes itself. `admitted`: a
-    function that gets gangs, and returns those of them that fit into the quotas together."""
+    function that gets gangs, and returns the gangs among them that fit into the quotas together."""
 
     on_demand: frozenset[str] = frozenset()
 
@@ -99,8 +100,8 @@ class EventReporter:
         self.admitted: Callable[[Collection[str]], frozenset[str]] = frozenset
         self._newest: dict[str, tuple[float, GangLifecycle, Reason]] = {}  # gang id -> (time, gang, reason)
         self._written: dict[str, dict[str, tuple[str, float]]] = {}  # gang id -> uid -> (key, when the bucket is full)
-        self._helped: dict[str, tuple[GangLifecycle, Reason]] = {}  # gangs with pods for which more nodes would help
-        self._judged: frozenset[str] = frozenset()  # the gangs with which `admitted` was last called
+        self._helped: dict[str, tuple[GangLifecycle, Reason]] = {}  # gangs that could start if there were more nodes
+        self._judged: frozenset[str] = frozenset()  # the gangs in the last call of `admitted`
         self._asking: frozenset[str] = frozenset()  # the gangs that this call returned
         self._judge_at_s = 0.0  # the earliest time of the next call, on the monotonic clock
         self._events: deque[Object] = deque(maxlen=self._budget.events_kept)
@@ -117,7 +118,7 @@ class EventReporter:
         self._wake.set()
 
     def forget(self, gang: str) -> None:
-        """Note that the gang no longer waits."""
+        """Record that the gang no longer waits."""
         self._newest.pop(gang, None)
         self._written.pop(gang, None)
         self._helped.pop(gang, None)
@@ -177,7 +178,7 @@ class EventReporter:
     # --- internal -------------------------------------------------------------------------------------------------
 
     def _lets_others_go(self) -> bool:
-        """Return whether the oldest Event must wait longer, because other writes (such as bindings) are sent first."""
+        """Return True if other writes (such as bindings) must be sent before the oldest Event."""
         return self._is_busy() and self._clock() - self._queued_s[0] < self._budget.late_s
 
     def _due(self) -> Iterator[list[_Report]]:
@@ -210,9 +211,9 @@ class EventReporter:
         return self._asks_autoscalers and not _is_sent(gang) and gang.queue not in self.on_demand
 
     def _judge(self) -> None:
-        """Determine which of the gangs for which more nodes would help fit into the quotas together. If the result for
-        a gang has changed, queue its reason to be written again. The check takes at most a twentieth of the scheduler's
-        time."""
+        """Some gangs wait only for more nodes. Determine which of these gangs fit into the quotas together, so that
+        autoscalers add nodes for them only. If the result for a gang has changed, queue its reason to be written again.
+        The check takes at most a twentieth of the scheduler's time."""
         began_s = time.monotonic()
         if began_s < self._judge_at_s or not (self._helped or self._asking):
             return
@@ -289,9 +290,9 @@ def _kind(about: BatchJob | Pod) -> Kind:
 
 
 def _key(about: BatchJob | Pod, reason: Reason, asks: bool) -> str:
-    """Return a text that changes if and only if the reason must be written again. It contains the code of the reason
-    and, while the job waits for new nodes, a note about these nodes. For a pod, it also states whether autoscalers may
-    add nodes."""
+    """Return a text that differs from the last one if the reason must be written again. It contains the code of the
+    reason and, while the job waits for new nodes, a note about these nodes. For a pod, it also states whether
+    autoscalers may add nodes."""
     note = str(reason.numbers.get("note") or "") if reason.code is ReasonCode.WAITING_FOR_NODES else ""
     asked = labels.UNSCHEDULABLE if asks and isinstance(about, Pod) else ""
     return " ".join(part for part in (str(reason.code), asked, note) if part)

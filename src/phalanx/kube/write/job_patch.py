@@ -77,8 +77,8 @@ class JobPatch(Write):
         return True
 
     def rebase(self, shown: Object, obj: Object) -> Verdict:
-        """Use `obj`, a newer state of the object, for the next attempt of the patch. `shown`: this state in the form of
-        a Job. Return AGAIN."""
+        """Use `obj`, a newer state of the object, for the next attempt of the patch. `shown`: the state `obj` in the
+        form of a Job. Return AGAIN."""
         self.version, self.obj, self.whole = shown["metadata"]["resourceVersion"], shown, obj
         return Verdict.AGAIN
 
@@ -197,8 +197,8 @@ class ResumeJob(JobPatch):
 
 
 def _flavored(own: Object, now: Object, flavor: Flavor | None, update: PodUpdate) -> Object:
-    """Return the merge patch that turns the present pod spec `now` into the original spec `own` plus the additions of
-    the flavor and of the update."""
+    """Return the merge patch for the present pod spec `now`. The patched spec is the original spec `own` with the
+    additions of the node flavor and of `update`."""
     selector = {**(own.get("nodeSelector") or {}), **dict(flavor.labels if flavor else ()), **update.node_selector}
     gone = {key: None for key in now.get("nodeSelector") or {} if key not in selector}
     tolerations = list(own.get("tolerations") or ())
@@ -287,7 +287,7 @@ class ResizeJob(JobPatch):
         if spec.get("parallelism") == self.parallelism:
             return Verdict.ACHIEVED
         if spec.get("suspend") or spec.get("parallelism") != self.job.parallelism or not self.is_readable(obj):
-            return Verdict.LOST  # another writer has set the parallelism, so the gang must decide again
+            return Verdict.LOST  # another writer has set the parallelism, so the gang is reconciled again
         return self.rebase(shown, obj)
 
 
@@ -298,8 +298,8 @@ def _counts(job: BatchJob, parallelism: int) -> Object:
 
 
 def _asked(job: Object) -> tuple[object, ...]:
-    """Return those parts of a Job that may not change between the decision to start it and the write: everything except
-    the status and the annotations that Phalanx writes on a pending Job."""
+    """Return the parts of a Job that must be the same at the decision to start it and at the write. These are all parts
+    except the status and the annotations that Phalanx writes on a pending Job."""
     meta = job["metadata"]
     own_keys = (labels.REASON, labels.REASON_NUMBERS, labels.AFTER_OUTCOMES)
     said = {key: text for key, text in (meta.get("annotations") or {}).items() if key not in own_keys}

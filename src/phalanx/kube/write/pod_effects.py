@@ -194,8 +194,8 @@ log = logging.getLogger(__name__)
 
 class PodWrites:
     """The writes to pods that gangs request. This class implements the protocol `PodEffects`. `conclude`: a function
-    that gets the id of a gang and reconciles the gang after the answer to a write. `overlay`: the annotations and
-    stand-ins that the definitions of dialects declare."""
+    that gets the id of a gang and reconciles the gang after the answer to a write. `overlay`: the object that returns
+    the annotations and stand-ins from the definitions of dialects."""
 
     def __init__(
         self,
@@ -207,7 +207,7 @@ class PodWrites:
     ) -> None:
         self._writer, self._informers, self._conclude, self._key = writer, informers, conclude, key
         self._overlay = overlay
-        # Preemptor -> the running check of its victims' budgets, and the callbacks that wait for it.
+        # Preemptor -> the running check of its victims' budgets, and the functions to call with the result.
         self._budgets: dict[str, tuple[ReadDisruptionBudgets, list[Callable[[str], None]]]] = {}
 
     def bind(

@@ -8,8 +8,8 @@ answer was lost. So each kind of write has a method (`judge`) that finds out fro
 At most `width` writes are sent at the same time. A write that fails again and again (because a webhook is down, or
 because the object changes all the time) waits longer after each attempt. During this pause it does not count as one of
 the `width` writes, so that other writes are not delayed. If the object still shows after the last attempt that the
-write did not happen, the write counts as refused, with the server's text. The requesting module decides how to
-continue. As long as the object cannot be read, the outcome is unknown, and the read is repeated.
+write did not happen, the write counts as refused, with the server's text. The module that requested the write then
+decides how to continue. As long as the object cannot be read, the outcome is unknown, and the read is repeated.
 
 No write is sent after the fence (the renew deadline of the leader's Lease). Unsent writes are then discarded and the
 process ends, because another process may be the leader by then.
@@ -47,9 +47,9 @@ class Verdict(Enum):
     """The result of reading an object to find out whether a write to it happened."""
 
     ACHIEVED = "achieved"
-    AGAIN = "again"  # the write has not happened and is still wanted; its patch now names the newer version
+    AGAIN = "again"  # the write has not happened and must be sent again; its patch now names the newer version
     GONE = "gone"
-    LOST = "lost"  # the write has not happened, and is no longer wanted because the object has changed
+    LOST = "lost"  # the write has not happened, and must not be sent again because the object has changed
 
 
 class Write(ABC):
@@ -132,7 +132,7 @@ class Writer:
 
     @property
     def unsent(self) -> int:
-        """Return the number of writes that could be sent now, but wait because `width` other writes are being sent."""
+        """Return the number of writes that wait only because `width` other writes are being sent."""
         return self._ready.qsize()
 
     @property
@@ -174,8 +174,8 @@ class Writer:
         asyncio.get_running_loop().call_later(_rest_s(turn), again)
 
     async def _fence_off(self, turn: _Turn) -> _Ended | None:
-        """Attempt the write. If an unexpected exception is raised, because of the form of the object for example, only
-        this write ends."""
+        """Attempt the write. If an unexpected exception is raised (for example because an object is malformed), only
+        this write fails."""
         try:
             return await self._attempt(turn)
         except LeaseLost:

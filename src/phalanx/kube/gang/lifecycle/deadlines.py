@@ -1,10 +1,10 @@
 """The deadlines of a started gang: the times by which enough of its pods must be bound, ready or running. If a deadline
 passes, the start is undone.
 
-`reconcile` checks these deadlines. They are needed because a Job controller creates pods in growing batches, and a
-quota, a policy or a webhook may refuse one of these pods forever. If the minimum number of pods cannot be bound in
-time, or if these pods are not ready in time, the whole start is undone. `effects.GangTimeouts` contains the time-outs
-from which the deadlines are computed.
+`reconcile` checks these deadlines. A start needs deadlines because a Job controller creates pods in growing batches,
+and a quota, a policy or a webhook may refuse one of these pods forever. If the minimum number of pods cannot be bound
+in time, or if these pods are not ready in time, the whole start is undone. `effects.GangTimeouts` contains the
+time-outs from which the deadlines are computed.
 """
 
 from __future__ import annotations

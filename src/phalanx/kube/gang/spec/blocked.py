@@ -1,4 +1,5 @@
-"""Find why a gang cannot be planned yet: a member is held or being moved, or members are missing.
+"""Find the reason for which a gang cannot be planned yet: a member is held or is being moved to another cluster, or
+members are missing.
 
 The reason becomes `Job.blocked`. Members that contradict each other, or that Phalanx cannot queue, raise a
 GangSpecError.
@@ -29,7 +30,7 @@ def _require_queueable(jobs: Sequence[BatchJob]) -> None:
 
 
 def obstacle(members: GangMembers) -> Reason | None:
-    """Return why the gang must wait because of one member: the member is held, is being moved, or has an error. Return
+    """Return why the gang must wait if a member is held, is being moved to another cluster, or has an error. Return
     None if there is no such member. Raises GangSpecError if a Job's pods name another scheduler, and the Job already
     runs although Phalanx has not started it."""
     _require_queueable(members.jobs)
@@ -64,8 +65,8 @@ def obstacle(members: GangMembers) -> Reason | None:
 
 
 def missing_members(members: GangMembers) -> Reason | None:
-    """Return the reason that states how many members are missing; None if the gang is complete. Raises GangSpecError if
-    no member sets the number of members."""
+    """Return a reason with the number of missing members; None if the gang is complete. Raises GangSpecError if no
+    member sets the number of members."""
     if members.jobs and len(members.jobs) == 1 and not members.pods and labels.JOB not in members.jobs[0].options:
         return None
     if members.jobs:

@@ -1,8 +1,8 @@
 """Read the roles of bare pods that another scheduler's object declares, such as KAI's PodGroup with sub-groups. The
 object declares how many pods of each role start together, and the tree of groups that the roles form.
 
-A group without any pod is not part of the gang yet. The gang also does not wait for pods without a declared role, or
-for the pods of a role that has fewer pods than its minimum. These pods start with the gang if there is capacity
+A group without any pod is not part of the gang yet. The gang does not wait for two kinds of pods: pods without a
+declared role, and pods of a role that has fewer pods than its minimum. They start with the gang if there is capacity
 (`SURPLUS`). The gang is complete if enough pods exist to satisfy the minimums in the whole tree of groups. This check
 also includes the roles without pods.
 
@@ -11,8 +11,8 @@ executors).
 
 The option `phalanx.dev/min-resources` sets the amounts of resources that the whole gang requests. The requests of the
 existing pods are subtracted, and the remainder is divided into equal pieces. If the number of missing members is known,
-there is one piece for each of them. Otherwise each piece is as large as the largest node allows, because pods of any
-shape fit into a large piece. When the first of these pods exists, its shape is known. The pieces on each node are then
+there is one piece for each of them. Otherwise each piece is as large as the largest node allows, because a large piece
+can hold pods of any shape. When the first of these pods exists, its shape is known. The pieces on each node are then
 divided again into as many pods of this shape as possible.
 """
 
@@ -83,8 +83,8 @@ def equal_pieces(rest: Mapping[str, int], missing: int | None, largest: Mapping[
 
 
 def _blocks(rest: Mapping[str, int], largest: Mapping[str, int]) -> int:
-    """Return the number of pieces, which is at least one. A resource that no node has is ignored here: the job cannot
-    start because of it anyway, and reports this as its reason."""
+    """Return the number of pieces, which is at least one. A resource that no node has is ignored here. It prevents the
+    job's start anyway, and is reported in the job's reason."""
     return max(1, *(min(_MOST_BLOCKS, ceil(v / largest[n])) if largest.get(n) else 1 for n, v in rest.items()))
 
 
@@ -115,7 +115,7 @@ def grouped_role(role: Role, name: str, declared: Mapping[str, RoleClaim], exist
 
 
 def groups_in_use(groups: Sequence[Group], used: Iterable[str]) -> tuple[Group, ...]:
-    """Return the declared groups that contain at least one of the gang's roles, directly or in one of their sub-groups.
+    """Return the declared groups that contain a role of the gang. A group also contains the roles of its sub-groups.
     `used`: the groups of all roles."""
     kept = set(used)
     parents = {group.name: group.parent for group in groups}

@@ -1,8 +1,8 @@
 """Restrict jobs that run in another cluster to the nodes of that cluster, and define the names of these nodes. (This
 cluster is the *manager*; the clusters to which it sends jobs are *workers*.)
 
-The core places all pods of such a job on nodes of one worker. The scheduler of the worker then places the pods itself,
-so the manager ignores rules about affinity to other pods and about racks; the worker applies these rules.
+The core places all pods of such a job on nodes of one worker. The worker's own scheduler then chooses the nodes again.
+So only the worker applies rules about pod affinity and racks, and the manager ignores these rules.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ANY_NODE = "*"  # stands for every node of a cluster
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sought:
-    """The properties of a gang on which the choice of its cluster depends. `roles`: the roles of the gang, before a
+    """The properties of a gang that determine the choice of its cluster. `roles`: the roles of the gang, before a
     requirement on the cluster is added to them. `options`: the labels and annotations of the members. `clusters`: the
     possible clusters; None if any cluster is possible."""
 
@@ -40,7 +40,7 @@ class Sought:
 class ClusterChoice:
     """The clusters to which a gang may be sent. `clusters`: the possible clusters; None if any cluster is possible.
     `ranks`: the rank of each cluster; a cluster with a lower rank is preferred. `blocked`: why the gang is sent to no
-    cluster. `facts`: a map from a cluster to the facts on which its rank for this gang is based, with the best cluster
+    cluster. `facts`: a map from a cluster to the facts that explain its rank for this gang; the best cluster comes
     first."""
 
     clusters: tuple[str, ...] | None = None
@@ -75,7 +75,7 @@ Choose: TypeAlias = Callable[[Sought], ClusterChoice]
 
 
 def any_cluster(sought: Sought) -> ClusterChoice:
-    """Return a choice between all clusters that the gang allows, without preferring any of them."""
+    """Return a choice that contains all clusters that the gang allows, without a preference."""
     return ClusterChoice(clusters=sought.clusters)
 
 

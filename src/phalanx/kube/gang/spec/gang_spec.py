@@ -2,7 +2,7 @@
 
 A gang has one of five forms (docs/guide/kubernetes.md shows each of them):
 
-- One Job. It has one role, with as many pods as the Job can use at once.
+- One Job. Its gang has one role, with as many pods as the Job can run at once.
 - Several objects with the same `phalanx.dev/job`. Each object is one role. The gang is complete when it has as many
   objects as `phalanx.dev/job-roles` states.
 - Bare pods (pods without a Job) with the same `phalanx.dev/job`. There is one role for each shape, and the gang is
@@ -90,7 +90,7 @@ class GangSpec:
     hold_s: float | None = None
 
     def cluster_of(self, placements: Sequence[Placement]) -> str:
-        """Return the other cluster that runs the gang with these placements; empty if this cluster runs it."""
+        """Return the other cluster in which these placements are; empty if they are in this cluster."""
         return cluster_of_all(placements) if self.sent else ""
 
 
@@ -106,7 +106,7 @@ class GangDefaults:
     returns whether a queue starts its jobs as gangs. `start_timeout_s`: returns how long the pods of a queue's jobs may
     take to become ready. `staleness_grace_s`: returns how long a gang of a queue may run with too few bare pods.
     `largest`: returns the largest amount of each resource on any node now. `headroom`: returns why ResourceQuotas would
-    refuse the pods that these Jobs have yet to create. `claim`: returns the settings that a dialect declares for a
+    refuse those pods of these Jobs that do not exist yet. `claim`: returns the settings that a dialect declares for a
     gang. `dialects`: True if any dialect is enabled. `submitted_s`: returns when an object was submitted. `choose`:
     returns the clusters to which a gang may be sent."""
 
@@ -249,8 +249,8 @@ def charged(shape: Shape, charging: Charging | None) -> Shape:
 
 
 def claim_on(members: GangMembers, defaults: GangDefaults) -> Claim | None:
-    """Return a dialect's claim on a gang that may already have started; None if no dialect claims the gang, or if its
-    members contradict each other."""
+    """Return the settings that a dialect declares for the gang (its claim), even if the gang has already started.
+    Return None if no dialect claims the gang, or if its members contradict each other."""
     try:
         queue = single_value(members, labels.QUEUE, defaults.default_queue)
     except GangSpecError:
@@ -259,13 +259,13 @@ def claim_on(members: GangMembers, defaults: GangDefaults) -> Claim | None:
 
 
 def allows(claim: Claim, cluster: str) -> bool:
-    """Return whether the claim allows a start in this cluster. `cluster`: a worker; "" for a start in this cluster
-    itself, which is always allowed."""
+    """Return whether the claim (a dialect's settings for a gang) allows a start in `cluster`. `cluster`: the name of
+    another cluster; "" for this cluster, in which a start is always allowed."""
     return not cluster or claim.clusters is None or cluster in claim.clusters
 
 
 def _to_claim(members: GangMembers, queue: str) -> Said:
-    """Return the properties of the members from which a dialect derives its claim."""
+    """Return the properties of the members from which a dialect derives its claim (its settings for the gang)."""
     shapes = [job.requirements.shape for job in members.jobs] + [pod.shape for pod in members.pods]
     return Said(
         gang=members.id,
@@ -298,7 +298,7 @@ def _said(members: GangMembers) -> dict[str, Any]:
 
 def _staleness_grace_s(members: GangMembers, claim: Claim | None) -> float | None:
     """Return the grace period that the members' options set; None if the queue's setting applies. If no member sets the
-    option, a gang that a dialect claims gets 0 (no limit). KAI's dialect sets the option itself."""
+    option, the result is 0 (no limit) for a gang that a dialect claims. KAI's dialect sets the option itself."""
     said = read_option(members, labels.STALENESS, duration_s) if labels.STALENESS in members.keys else None
     return 0.0 if said is None and claim is not None else said
 
@@ -374,9 +374,9 @@ def _declared_rows(members: GangMembers) -> list[RoleSource]:
 
 
 def _group_rows(group: GroupClaim, pods: Sequence[Pod], largest: LargestNode) -> list[RoleSource]:
-    """Return the roles of a declared group. The oldest pods of each role must start together, up to the role's minimum,
-    and also the oldest pods of the whole group, up to the group's minimum. But if the group's minimum is one pod, any
-    pod may start first, because the oldest pod may fit on no node."""
+    """Return the roles of a declared group. The pods that must start together are the oldest pods of each role, up to
+    the role's minimum, and the oldest pods of the whole group, up to the group's minimum. If the group's minimum is one
+    pod, any pod may start first, because the oldest pod may fit on no node."""
     if group.by_priority:
         pods = sorted(pods, key=lambda pod: -pod.priority)  # pods of equal priority stay sorted by age
     rows = bare_pod_roles(pods, group.minimum, group.of_role)
@@ -387,8 +387,8 @@ def _group_rows(group: GroupClaim, pods: Sequence[Pod], largest: LargestNode) ->
 
 
 def bare_pod_roles(pods: Sequence[Pod], minimum: int, of_role: Mapping[str, int] = NO_ROLES) -> list[RoleSource]:
-    """Return one role for each pair of a role label and a shape. The `minimum` oldest pods must start together, and
-    also the oldest pods of each role. `of_role`: a map from a role to the number of these pods."""
+    """Return one role for each pair of a role label and a shape. The `minimum` oldest pods must start together. The
+    oldest `of_role[role]` pods of each role must also start together with them."""
     first: dict[BarePods, Pod] = {}
     count: dict[BarePods, int] = {}
     needed: dict[BarePods, int] = {}

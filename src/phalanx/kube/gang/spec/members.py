@@ -1,5 +1,5 @@
-"""The members of one gang (its Jobs and bare pods), and their options. The module also defines pod sources: a role's
-*source* states which objects create its pods."""
+"""The members of one gang (its Jobs and bare pods), and their options. The module also defines pod sources. The
+*source* of a role states what creates its pods: a Job, a driver, or neither (bare pods)."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ PodSource: TypeAlias = JobPods | BarePods | FuturePods
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangMembers:
-    """The live members of one gang: unfinished Jobs, and bare pods that have not ended, oldest first. `finished`: the
-    number of finished Jobs, for which the start no longer waits. `sizes`: a map from a Job's uid to the number of pods
-    that the Job can still run at once. This number replaces the one from the Job's status, which may be outdated.
-    `claimed`: settings of a dialect's definitions that replace the members' own settings. `declared`: a dialect's
-    settings for the roles of bare pods. `group`: a dialect's settings for all bare pods together. `everyone`: the Jobs,
-    then the pods."""
+    """The unfinished members of one gang: Jobs and bare pods that have not ended, oldest first. `finished`: the number
+    of finished Jobs; the start no longer waits for these Jobs. `sizes`: a map from a Job's uid to the number of pods
+    that the Job can still run at once. It replaces the number that follows from the Job's status, because the status
+    may be outdated. `claimed`: settings from another scheduler's objects that replace the members' own settings.
+    `declared`: a dialect's settings for the roles of bare pods. `group`: a dialect's settings for all bare pods
+    together. `everyone`: the Jobs, then the pods."""
 
     id: str
     jobs: Sequence[BatchJob]
@@ -78,7 +78,7 @@ class GangMembers:
         """Return the values of the option `key`, each with the name of the first member that has this value."""
         if key in self.claimed:
             return {self.claimed[key]: self.id}
-        if len(everyone := self.everyone) == 1:  # faster; nearly all gangs have one member, and many options are read
+        if len(everyone := self.everyone) == 1:  # a faster way for gangs of one member, which nearly all gangs are
             [alone] = everyone
             return {alone.options[key]: alone.name} if key in alone.options else {}
         found: dict[str, BatchJob | Pod] = {}

@@ -56,8 +56,8 @@ class AdmissionDefaults:
         return with_claims(ask, found, ours=spec.get("schedulerName") in self.answers_to)
 
     def admitted(self, namespace: str, spec: Mapping[str, Any]) -> Mapping[str, object]:
-        """Return the spec that pods of this template will have. Only those fields are correct that ResourceQuotas
-        depend on."""
+        """Return the spec that pods of this template will have. Only the fields that ResourceQuotas depend on are
+        correct."""
         runtime_class = self.runtime_classes.get(spec.get("runtimeClassName") or "")
         full = with_runtime_class(with_limit_ranges(spec, self._ranges(namespace)), runtime_class)
         defaults = (obj["metadata"]["name"] for obj in self.priority_classes.values() if obj.get("globalDefault"))
@@ -71,8 +71,8 @@ class AdmissionDefaults:
         return self.priority(spec), self.preempts(spec)
 
     def preempts(self, spec: Mapping[str, Any]) -> bool:
-        """Return whether the pod may preempt other pods. As in the Priority admission plug-in, this is decided by the
-        pod's own preemptionPolicy, or else by that of its priority class, or else by that of the default class."""
+        """Return whether the pod may preempt other pods. As in the Priority admission plug-in, the pod's own
+        preemptionPolicy decides, then the policy of its priority class, then the policy of the default class."""
         said = spec.get("preemptionPolicy")
         if said is None and (name := spec.get("priorityClassName")):
             said = self.priority_classes.get(name, {}).get("preemptionPolicy")

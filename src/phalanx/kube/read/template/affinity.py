@@ -1,9 +1,9 @@
 """Read a pod's constraints on its node (node selector, required node affinity, tolerations), and detect fields that
 Phalanx does not support.
 
-The format is that of k8s.io/api/core/v1. The module `volumes` reads the constraints that follow from volumes. Phalanx
-never ignores a field that could prevent a bound pod from starting, such as a device claim: a pod with such a field is
-refused with a reason that names an alternative.
+The format is that of k8s.io/api/core/v1. The module `volumes` reads the constraints that volumes put on the node.
+Phalanx never ignores a field that could prevent a bound pod from starting, such as a device claim: a pod with such a
+field is refused with a reason that names an alternative.
 
 The module also reads a pod's requirements on other pods, and requirements on its node that are not resources: pod
 affinity, topology spread, host ports, a part of a GPU.
@@ -105,8 +105,8 @@ def host_ports(spec: Spec) -> tuple[HostPort, ...]:
 
 
 def device_share(annotations: Mapping[str, str]) -> DeviceShare | None:
-    """Return the share of a GPU that the pod requests (of each of its GPUs, if it requests a share of several GPUs).
-    Return None if the pod requests whole GPUs only. Raises ValueError for an invalid annotation."""
+    """Return the share of a GPU that the pod requests. If it requests a share of several GPUs, this is its share of
+    each. Return None if the pod requests whole GPUs only. Raises ValueError for an invalid annotation."""
     fraction, memory = annotations.get(GPU_FRACTION), annotations.get(GPU_MEMORY)
     if fraction is None and memory is None:
         return None

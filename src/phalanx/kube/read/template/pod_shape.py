@@ -154,9 +154,9 @@ _NO_META: Spec = {}
 
 @dataclass(frozen=True, slots=True)
 class PodRequirements:
-    """The shape of pods, and further data that are needed to place these pods. `obstacle`: why pods of this shape are
-    not placed at all; None if they are placed. `claims`: True if the pods use volume claims. The module `volumes` later
-    adds the constraints of these claims to the shape."""
+    """The shape of pods, and further data for their placement. `obstacle`: why pods of this shape are not placed at
+    all; None if they are placed. `claims`: True if the pods use volume claims. The module `volumes` later adds the
+    constraints of these claims to the shape."""
 
     shape: Shape
     obstacle: Reason | None = None
@@ -208,7 +208,8 @@ class ShapeCache:
         return found
 
     def _seen(self, meta: Spec) -> Metadata:
-        """Return the part of a pod's metadata that affects its shape."""
+        """Return the parts of a pod's metadata that affect its shape: certain labels and annotations, and the
+        namespace."""
         labels, words = meta.get("labels") or {}, meta.get("annotations") or {}
         own: tuple[tuple[str, str], ...] = ()
         if self.selecting:
@@ -252,7 +253,7 @@ def volume_claims(spec: Spec, pod: str = "") -> tuple[str, ...]:
 
 
 def covers(planned: Shape, real: Shape, *, narrower: bool = False) -> bool:
-    """Return whether a pod of the shape `real` may run on a node that was planned for a pod of the shape `planned`.
+    """Return whether a pod of the shape `real` may use a node that was planned for a pod of the shape `planned`.
     `narrower`: True if the node selector of `real` may have additional labels, which a flavor has added."""
     if planned is real or planned == real:
         return True

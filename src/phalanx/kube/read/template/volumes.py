@@ -51,8 +51,8 @@ _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 @dataclass(slots=True)
 class ClaimConstraints:
-    """The constraints that follow from a pod's claims. `rules`: requirements on the node; each rule is a list of terms,
-    and the node must satisfy one term of each rule. `places`: the number of attachments that the claims use, by
+    """The constraints that a pod's claims put on the pod. `rules`: requirements on the node; each rule is a list of
+    terms, and the node must satisfy one term of each rule. `places`: the number of attachments that the claims use, by
     resource name; each CSI driver has one resource. `waits`: why the pod must wait. `wrong`: why the pod cannot be
     placed. `unplaced`: the claims that must get an annotation with the pod's node before the pod is bound."""
 
@@ -113,7 +113,7 @@ class VolumeClaims:
         return self._users.get(claim, set()) if claim else set().union(*self._users.values())
 
     def askers(self, claim: str = "") -> set[str]:
-        """Return the Jobs whose pod templates name the claim. If `claim` is empty, return all Jobs whose pod templates
+        """Return the Jobs whose pod templates use the claim. If `claim` is empty, return all Jobs whose pod templates
         name any claim."""
         return self._askers.get(claim, set()) if claim else set().union(*self._askers.values())
 
@@ -144,7 +144,7 @@ class VolumeClaims:
     # --- pods -----------------------------------------------------------------------------------------------------
 
     def look(self, namespace: str, claims: Iterable[str], pod: str = "", node: str = "") -> ClaimConstraints:
-        """Return the constraints that follow from these claims. `pod`: the pod that has the claims; empty for a
+        """Return the constraints that these claims put on the pod. `pod`: the pod that has the claims; empty for a
         template. `node`: the node of the pod, if it is already bound."""
         found = ClaimConstraints()
         for said in claims:

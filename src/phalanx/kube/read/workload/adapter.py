@@ -105,7 +105,7 @@ def member_uid(uid: str, role: str) -> str:
 
 
 def merge_changes(obj: Object, changes: Iterable[WorkloadChange]) -> tuple[Object, dict[str, str | None]]:
-    """Combine the changes. Return one merge patch of the object's spec, and one map of annotations."""
+    """Combine the changes of several roles. Return one merge patch of the object's spec, and one map of annotations."""
     spec = dict(obj.get("spec") or {})
     words: dict[str, str | None] = {}
     for each in changes:

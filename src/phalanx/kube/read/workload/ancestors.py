@@ -61,9 +61,9 @@ class Ancestors:
         return tuple(kind for kind in self._read() if kind != VOLCANO_JOB.kind)
 
     def jobs(self, kind: Kind, obj: Object, around: AdmissionDefaults) -> list[BatchJob]:
-        """Return the gang members that an object consists of, one for each of its roles. An object whose pods are
-        created by Jobs (such as a JobSet) has members only if the object itself is queued. Otherwise each of its Jobs
-        is a gang member of its own."""
+        """Return the gang members of an object, one for each of its roles. If Jobs create the object's pods (as for a
+        JobSet), the object has members only if it is queued itself. Otherwise each of its Jobs is a gang member of its
+        own."""
         read = [read_job(obj, around, adapter) for adapter in adapters(kind, obj, self.made(kind, obj))]
         found = [job for job in read if job.queued or kind in (JOBS, *TRAINING_KINDS)]
         if found and kind is not JOBS:
@@ -134,13 +134,13 @@ class Ancestors:
         return Ancestor(*found, next((role for one in said if (role := framework.role_of(one))), ""))
 
     def members(self, kind: Kind, obj: Object) -> list[str]:
-        """Return the uids of the gang members that represent the roles of this object. These members exist only as long
-        as the object's ancestor is not in the caches."""
+        """Return the uids of the gang members that represent the roles of this object. The object has such members only
+        until its ancestor is in the caches."""
         return [adapter.member(obj) for adapter in adapters(kind, obj, self.made(kind, obj))]
 
     def made(self, kind: Kind, obj: Object) -> Object | None:
-        """Return the JobSet that was created from this object if the object is a TrainJob, because the roles of a
-        TrainJob are read from its JobSet. Otherwise return None."""
+        """If the object is a TrainJob, return the JobSet that was created from it, because the roles of a TrainJob are
+        read from its JobSet. Otherwise return None."""
         if kind is not TRAIN_JOB.kind or JOB_SET.kind not in self._kinds():
             return None
         meta = obj["metadata"]

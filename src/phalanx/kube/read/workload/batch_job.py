@@ -43,11 +43,11 @@ class BatchJob:
     cluster runs it. `source`: the object from which it was read. `fault`: the error of the object's newest state, if
     that state is invalid; the other fields then show the last valid state.
 
-    The following fields are computed from the other fields. `object_uid`: the uid of the object that contains this Job
-    as a role, or of the Job itself. `finished`: True if it has ended. `queued`: True if its labels put it into a queue
-    of Phalanx. Phalanx then resumes the Job, and may suspend it again. `ours`: True if Phalanx schedules it, because it
-    is queued, or because it runs with Phalanx's scheduler name. `pinned`: True if another scheduler binds its pods to
-    the nodes that Phalanx plans (`binding`)."""
+    The following fields are computed from the Job's other fields. `object_uid`: the uid of the object that contains
+    this Job as a role, or of the Job itself. `finished`: True if it has ended. `queued`: True if its labels put it into
+    a queue of Phalanx. Phalanx then resumes the Job, and may suspend it again. `ours`: True if Phalanx schedules it,
+    because it is queued, or because it runs with Phalanx's scheduler name. `pinned`: True if another scheduler binds
+    its pods to the nodes that Phalanx plans (`binding`)."""
 
     uid: str
     namespace: str
@@ -208,8 +208,8 @@ def time_limit_annotation(active_s: int | None, own: int | None) -> str | None:
 
 
 def _active_s(meta: Object, active_s: int | None) -> int | None:
-    """Return the user's activeDeadlineSeconds. If the user changes the field after Phalanx has set it, return the new
-    value."""
+    """Return the user's activeDeadlineSeconds. If the user has changed the field after Phalanx had set it, return the
+    new value."""
     now, of, own = (meta.get("annotations") or {}).get(labels.LIMITED, "").partition(" of ")
     if of and now == str(active_s):
         return labels.whole_number(own, 1)
@@ -316,8 +316,8 @@ def _number(value: int | None, default: int) -> int:
 
 
 def _said(meta: Object) -> dict[str, str]:
-    """Return the options of the Job. Labels take precedence over annotations. The queue is read only from a label, and
-    the user only from an annotation."""
+    """Return the `phalanx.dev` options of the Job. Labels take precedence over annotations. The queue is read only from
+    a label, and the user only from an annotation."""
     annotations = {key: text for key, text in (meta.get("annotations") or {}).items() if key != labels.QUEUE}
     both = {**annotations, **{key: text for key, text in (meta.get("labels") or {}).items() if key != labels.USER}}
     return {key: str(value) for key, value in both.items() if key.startswith("phalanx.dev/")}
