@@ -29,8 +29,8 @@ def read_moment(text: object) -> float:
 
 
 def write_moment(at_s: float) -> str:
-    """Return the time as metav1.Time: in UTC, with the fraction of a second cut off. Times after the year 9999 become
-    the last second of that year."""
+    """Return the time as metav1.Time: in UTC, rounded down to a whole second. Times after the year 9999 become the last
+    second of that year."""
     return datetime.fromtimestamp(min(max(at_s, 0.0), _LAST_S), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

@@ -165,8 +165,8 @@ def no_job(run: int, count: int, *, known: bool) -> str:
 
 
 def fields(text: str) -> list[int]:
-    """Return the eighteen values of a line. Some logs have fractions (`12.0`, or CPU times); the part after the decimal
-    point is cut off."""
+    """Return the eighteen values of a line. Some logs have values with a decimal point (`12.0`, or CPU times); the
+    digits after the point are dropped."""
     cells = text.split()
     if len(cells) != FIELDS:
         column = len(text) + 1 if len(cells) < FIELDS else place_of(text, FIELDS)

@@ -100,7 +100,7 @@ def tres(factors: Factors, weights: Weights) -> dict[str, float]:
 
 
 def total(factors: Factors, weights: Weights) -> float:
-    """Return the priority before its fraction is cut off. It is at least 1 and at most `MOST`."""
+    """Return the priority before it is rounded down to an integer. It is at least 1 and at most `MOST`."""
     found = sum(weighted(factors, weights).values()) + sum(tres(factors, weights).values()) - factors.nice
     return max(1.0, min(found, float(MOST)))
 

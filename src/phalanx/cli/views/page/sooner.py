@@ -198,7 +198,7 @@ def _runs(record: JobRecord) -> bool:
 
 
 def _fewer_pods(record: JobRecord) -> Iterator[Alteration]:
-    """Yield the change that halves the number of pods in the job's largest role."""
+    """Yield a change that would halve the number of pods in the job's largest role."""
     job = record.job
     largest = max(job.roles, key=lambda role: role.count, default=None)
     if largest is None or largest.count < 2 or job.groups:
@@ -218,8 +218,8 @@ def _fewer_pods(record: JobRecord) -> Iterator[Alteration]:
 
 
 def _shorter(cluster: Cluster, record: JobRecord, reason: Reason | None, now_s: float) -> Iterator[Alteration]:
-    """Yield the change to a shorter time limit. If the job waits because of a reservation, the new limit lets the job
-    end before the reservation begins. Otherwise the limit is halved."""
+    """Yield a change that would give the job a shorter time limit. If the job waits because of a reservation, the new
+    limit lets the job end before the reservation begins. Otherwise the limit is halved."""
     job, limit_s = record.job, time_limit_s(cluster, record.job)
     at_s = None
     if reason is not None and reason.code is ReasonCode.RESERVED:
@@ -238,7 +238,7 @@ def _shorter(cluster: Cluster, record: JobRecord, reason: Reason | None, now_s: 
 
 
 def _before_others(cluster: Cluster, record: JobRecord) -> Iterator[Alteration]:
-    """Yield the change to a priority above the priorities of all other jobs."""
+    """Yield a change that would give the job a higher priority than all other jobs."""
     job = record.job
     highest = max((each.job.priority for each in cluster.jobs.values() if each is not record), default=0)
     if highest < job.priority:

@@ -264,7 +264,8 @@ class _Reader:
         return self.variables.get(word, DYN)
 
     def struct(self) -> Type:
-        """Read the fields of a struct literal, whose type is not known here."""
+        """Read the fields of a struct literal. The result is `DYN`, because the check does not know the types of
+        structs."""
         while not self.takes("}"):
             self.at += 1
             self.expect(":")

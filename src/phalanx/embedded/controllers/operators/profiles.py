@@ -36,7 +36,7 @@ class Profiles(Protocol):
 
 
 class ProfileController(Reconciler):
-    """The controller of one kind of profiles. `profiles`: the translation of this kind."""
+    """The controller for profiles of one Kubernetes kind. `profiles`: how these profiles are translated."""
 
     component = COMPONENT
 

@@ -119,8 +119,8 @@ def _cpus(line: SacctLine) -> str:
 
 
 def elapsed_s(line: SacctLine) -> int:
-    """Return the seconds between start and end. As in Slurm's accounting, the fractions of both times are cut off
-    first."""
+    """Return the seconds between start and end. As in Slurm's accounting, both times are first rounded down to whole
+    seconds."""
     of = line.record if line.step else line.job
     if not of.start_s or (not line.step and line.job.state == "PENDING"):
         return 0
