@@ -136,7 +136,7 @@ class Simulated:
 
 
 class Table(Sequence[Value], Generic[Value]):
-    """A list of values. A notebook shows it as a table with a row for each value."""
+    """A list of values. A notebook shows this list as a table with one row for each value."""
 
     def __init__(self, items: Sequence[Value]) -> None:
         self._items = tuple(items)

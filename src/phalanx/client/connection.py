@@ -343,8 +343,8 @@ class Connection(ObjectCalls):
         return self._head + identity.lines
 
     def _calm_down(self, said: str | None, times: int) -> None:
-        """Delay all calls. `said`: the value of the header Retry-After. If it is missing or is a date, the pause
-        depends on `times`, the number of consecutive responses with status 429."""
+        """Delay all calls. `said`: the value of the header Retry-After. `times`: the number of consecutive responses
+        with status 429; this number determines the pause if Retry-After is missing or is a date."""
         pause_s = float(said) if said is not None and said.isascii() and said.isdigit() else min(8.0, 0.5 * 2.0**times)
         self._calm_s = max(self._calm_s, asyncio.get_running_loop().time() + min(pause_s, _TIMEOUT_S))
 

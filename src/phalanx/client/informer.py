@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 _WATCH_S = (120, 180)  # the range of a watch's duration; random, so that the watches do not all end at once
 _QUIET_S = 15.0  # a watch from which nothing arrives for this long after its planned end counts as lost
-_SHORT_S = 10.0  # the informer pauses after a watch without events that ended in less than this time
+_SHORT_S = 10.0  # after a watch that was shorter than this and had no events, the informer pauses
 _PATIENCE = 6  # after this number of failed or empty watches, list again: the server may be restored from a backup
 _FORGOTTEN = 410
 _SPECS = 10_000  # the size of the cache of decoded specs
@@ -198,7 +198,7 @@ class Informer:
             except ApiError as error:
                 log.info("watching %s: %s", self.kind.plural, error)
                 failures += 1
-            except Exception:  # the cache must continue, or its users would see no more changes
+            except Exception:  # the watch must go on, or the users of this cache would see no more changes
                 log.exception(
                     "the server's response about %s cannot be read; all of them are listed again", self.kind.plural
                 )
@@ -282,8 +282,8 @@ class Informer:
         self.synced.set()
 
     def _turn_back(self, listed: dict[str, Object]) -> None:
-        """Replace the cache by the list. The caller does this if the server was restored from a backup, so that its
-        resource versions are lower than the cached ones."""
+        """Replace the cache by the list. The caller calls this method if the server was restored from a backup, so that
+        the server's resource versions are lower than the cached ones."""
         log.warning("the server's %s are older than those it sent before; all of them are replaced", self.kind.plural)
         for key, known in list(self.objects.items()):
             self._remove(key, known, 0)

@@ -41,8 +41,9 @@ def refusing(
     **more: object,
 ) -> list[Made]:
     """Return a policy that refuses objects, and its binding. `rules`: the requests to which the policy applies.
-    `conditions`: name -> CEL expression that must be true for an object to be checked. `checks`: message -> CEL
-    expression that must be true for an object to be accepted. `reason`: the reason of refusals; empty for the default.
+    `conditions`: name of a condition -> CEL expression; only objects for which all these expressions are true are
+    checked. `checks`: message of a refusal -> CEL expression; an object is accepted only if all these expressions are
+    true. `reason`: the reason in the Status of a refusal; empty for the default reason.
     `more`: further fields of the spec."""
     said = {"reason": reason} if reason else {}
     found = [{"expression": text, "message": message, **said} for message, text in checks.items()]
@@ -59,9 +60,9 @@ def changing(
     **more: object,
 ) -> list[Made]:
     """Return a policy that changes objects, and its binding. `rules`: the requests to which the policy applies.
-    `conditions`: name -> CEL expression that must be true for an object to be changed. `more`: further fields of the
-    spec. `change`: a CEL expression. `patch`: True if `change` is a JSON patch, False if it is an apply
-    configuration."""
+    `conditions`: name of a condition -> CEL expression; only objects for which all these expressions are true are
+    changed. `more`: further fields of the spec. `change`: a CEL expression. `patch`: True if `change` is a JSON patch,
+    False if it is an apply configuration."""
     how, field = ("JSONPatch", "jsonPatch") if patch else ("ApplyConfiguration", "applyConfiguration")
     found = [{"patchType": how, field: {"expression": change}}]
     return _policy(MUTATING, name, rules, conditions, {**more, "mutations": found})

@@ -7,10 +7,11 @@ question is repeated every `AGAIN_S` while such a gang waits. The gang waits unt
 failed, or has not answered for `ASK_S`. When an answer changes the choice for a gang, this module reports the gang to
 the manager, which then reads it again.
 
-A worker gets one question at a time. At most `MOST` different questions are kept. A worker may refuse questions,
-because it runs Kueue or an older Phalanx, or because the manager's user has no right to ask. The worker is then not
-asked again over the same connection. A worker that does not answer in time is not asked for `REST_S`. If there is no
-answer, the choice assumes that the worker would start the gang as soon as its nodes have enough free capacity.
+A worker gets one question at a time. At most `MOST` different questions are kept at a time. A worker may refuse
+questions, because it runs Kueue or an older Phalanx, or because the manager's user has no right to ask. The worker is
+then not asked again over the same connection. A worker that does not answer in time is not asked for `REST_S`. If a
+worker gives no answer, this module assumes that the worker would start the gang as soon as the worker's nodes have
+enough free capacity.
 
 The order of the clusters for one gang depends on three values, the most important first: the time at which the
 cluster's scheduler expects to start the job, how many of the data sets that the job prefers are in the cluster, and the
@@ -312,7 +313,7 @@ class Choices:
 
     async def _ask_all(self, name: str) -> None:
         """Ask one worker about each class of equal gangs (`_Equals`) for which its answer is missing or old. If the
-        worker does not answer, the choice for these gangs is made without an answer."""
+        worker does not answer, a cluster is chosen for these gangs without its answer."""
         for equals in list(self._equals.values()):
             if not self._may_be_asked(name):
                 break

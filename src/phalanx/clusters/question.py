@@ -65,8 +65,8 @@ class StartQuestion(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 class StartOutlook(NamedTuple):
     """When a cluster expects to start the gang. `start_s`: the start in seconds since the epoch; infinite if it is not
-    known. `code`, `text`: why the gang does not start immediately. `never`: True if the gang can start only after a
-    change in that cluster."""
+    known. `code`, `text`: the reason code and the text that explain why the gang does not start immediately. `never`:
+    True if the gang can start only after a change in that cluster."""
 
     start_s: float
     code: str = ""

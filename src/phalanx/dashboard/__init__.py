@@ -1,5 +1,5 @@
-"""The page of `phalanx dashboard`: its server, and its files (`static/`). The caller watches the cluster, and passes
-the state that the page shows.
+"""The page of `phalanx dashboard`: its server, and its files (`static/`). The caller of this package watches the
+cluster, and passes to the server the cluster state that the page shows.
 
 rows         the state of a cluster as the server sends it to the page, and the changes between two states
 redaction    remove the names from a state that a viewer may not see

@@ -145,7 +145,7 @@ class Door(Protocol):
         """Return why the request is refused, whether or not it has a session; "" if it is not refused."""
 
     def leaves(self, request: web.Request) -> bool:
-        """Return whether the viewer can end the session on the page."""
+        """Return whether the page has a button with which the viewer ends the session."""
 
     async def session(self, request: web.Request) -> LoginSession | None:
         """Return the session of the request; None if it has none. Raises PhalanxError if the cluster does not

@@ -86,8 +86,8 @@ def install_all(say: Say, checkout: Path = CHECKOUT, static: Path = STATIC) -> N
 
 
 def _npm(say: Say, folder: Path) -> list[str]:
-    """Return the command that runs npm: the npm of the machine, or else the npm of a PyPI package, which is installed
-    into `folder` for this run."""
+    """Return the command that runs npm. If the machine has no npm, a PyPI package with npm is installed into `folder`
+    for this run."""
     if (found := shutil.which("npm")) and shutil.which("node"):
         return [found]
     say(f"this machine has no Node.js; using the PyPI package {NODE_PACKAGE} for this run")

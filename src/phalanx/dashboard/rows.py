@@ -253,7 +253,7 @@ class Packed:
 
 
 class Board:
-    """The newest state and its latest changes, which all viewers with the same rights share."""
+    """The newest state of the page and its latest changes. All viewers with the same rights share one board."""
 
     def __init__(self) -> None:
         self._nonce = secrets.token_hex(4)

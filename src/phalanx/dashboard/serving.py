@@ -75,7 +75,7 @@ class StateSource(Protocol):
 
 
 class Order(msgspec.Struct, forbid_unknown_fields=True):
-    """The body of POST /act. `value`: the new nice value."""
+    """The body of POST /act. `value`: the new nice value, for the action that sets it."""
 
     job: str
     action: Action

@@ -72,7 +72,7 @@ def spans(application: TrialApplication, trial_s: float) -> list[Span]:
 
 
 def bar(application: TrialApplication, trial_s: float, scale_s: float, width: int) -> list[tuple[str, str]]:
-    """Return (characters, style) pieces of a line; `width` characters represent `scale_s` seconds."""
+    """Return (characters, style) pieces of a line. A line of `width` characters represents `scale_s` seconds."""
     pieces = []
     for span in spans(application, trial_s):
         first, last = (round(at_s / scale_s * width) for at_s in (span.start_s, span.end_s))

@@ -278,7 +278,7 @@ def _strict() -> ssl.SSLContext:
 
 @dataclass(slots=True)
 class _Served:
-    """A fixed catalogue: API discovery always lists these resources."""
+    """The resources that API discovery lists. This list never changes."""
 
     resources: Sequence[Resource]
     generation: int = 0

@@ -239,7 +239,7 @@ class Accountant:
         facts = self._look(job.id)
         entry = self.live.get(job.id)
         if entry is not None and facts is not None and not _is(entry, facts):
-            self._gone(entry)  # a new object has the name of the earlier job
+            self._gone(entry)  # the job is a new object with the name of an earlier job
             entry = None
         self._inherited.discard(job.id)
         self._sizes[job.id] = tuple(dict(role.shape.requests) for role in job.roles)
@@ -303,8 +303,8 @@ class Accountant:
 
 def _is(entry: JobEntry, facts: JobFacts) -> bool:
     """Return True if the entry and the facts are about the same job. For a gang of several objects, the uid is not
-    compared. The uid in the entry is that of the gang's oldest object, which may be deleted before the other
-    objects."""
+    compared. For a gang, the entry has the uid of the gang's oldest object, which may be deleted before the gang's
+    other objects."""
     return entry.uid == facts.uid or entry.kind == facts.kind == GANG
 
 

@@ -7,7 +7,7 @@
 - A plan that starts jobs waits until their entries are stored. So every job that ran is in the ledger, even if this
   process is killed. The next process reads from the objects how the job ended; at worst only the time of its end is
   unknown.
-- The wait has a limit (`_WAIT_S`), because a failing database must not stop the cluster. When the limit has passed, the
+- The plan waits at most `_WAIT_S` seconds, because a failing database must not stop the cluster. After this time, the
   jobs start anyway, one warning is logged, and the writer tries again.
 - The first events also contain the run times of ended jobs (`past_runs`).
 """

@@ -1,8 +1,8 @@
 """Serve /metrics, /healthz and /readyz over plain HTTP for Prometheus and the kubelet.
 
 The pages need no token. The pages are read-only, and contain names of queues, resources, kinds and codes, but no names
-of jobs or users. They are served only if an address is set. An administrator who sets an address that other hosts can
-reach should restrict the access to it (deploy/ has a NetworkPolicy).
+of jobs or users. The pages are served only if an address is set. An administrator who sets an address that other hosts
+can reach should restrict the access to it (deploy/ has a NetworkPolicy).
 
 The event loop of the scheduler itself serves the pages, so a response shows that this loop is not blocked."""
 
@@ -28,7 +28,7 @@ async def serving(
 ) -> AsyncIterator[int]:
     """Serve the three pages inside the `async with` block, and yield the port. `where`: the address (port 0 stands for
     any free port), or a socket that listens. `healthy`, `ready`: functions that return the problem that /healthz and
-    /readyz report. Raises PhalanxError if the port is in use."""
+    /readyz report; "" if there is none. Raises PhalanxError if the port is in use."""
 
     async def metrics(request: web.Request) -> web.Response:
         encode, media = exposition.choose_encoder(request.headers.get("accept", ""))

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 SCHEDULER_NAME = "phalanx-node-request"  # the schedulerName of pods that request nodes; no scheduler has this name
 GROUP, REQUEST = "phalanx.dev/node-request-group", "phalanx.dev/node-request"  # pod labels: group; request's first node
-GIVEN_UP = {"NotTriggerScaleUp", "FailedScheduling"}  # the Event reasons of an autoscaler that adds no node
+GIVEN_UP = {"NotTriggerScaleUp", "FailedScheduling"}  # the reasons of Events which report that no node is added
 MESSAGE = "Phalanx requests a node for a job that waits"
 _WRITES = 16  # the maximum number of concurrent writes
 _EXISTS, _GONE = 409, 404

@@ -44,7 +44,8 @@ class Provisioning:
         self._news: list[Event] = [NodeGroupSeen(line.group) for line in self._lines.values()]
 
     def events(self) -> Sequence[Event]:
-        """Return the events since the last call. The first call begins with the events about the groups."""
+        """Return the events since the last call. The result of the first call begins with the events that describe the
+        node groups."""
         news, self._news = self._news, []
         return news
 

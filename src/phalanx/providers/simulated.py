@@ -2,7 +2,7 @@
 
 Each node is a Node object that the node program simulates (`embedded.node.simulated`): the node becomes Ready, and its
 pods run like other simulated pods. Nodes arrive after the group's delay. The settings of the group determine how often
-a node is refused, arrives late, never arrives, or is lost."""
+the provider refuses a node, and how often a node arrives late, never arrives, or is lost later."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ def of_plays(starts: Sequence[float], latest_s: float, after: str, now_s: float)
     `after`: the job's start in the first simulation, and the job whose end made this start possible. `now_s`: the time
     of the forecast (seconds since the epoch)."""
     earliest_s, last_s = nearly_sure(starts, now_s)
-    if starts[-1] <= latest_s:  # no simulation has a later submission that delays this job
+    if starts[-1] <= latest_s:  # in no simulation does a job that is submitted later delay this job
         last_s = min(last_s, latest_s)
     return StartForecast(
         start_s=quantile(starts, 0.5),
@@ -208,8 +208,8 @@ def drawn_run_times(cluster: Cluster, plays: int) -> Iterator[RunTime]:
     known: dict[str, list[float]] = {}
 
     def run_times_s(job: Job, elapsed_s: float) -> list[float]:
-        """Return the job's run time in each play. The run times are drawn at the first call, on the condition that the
-        job has already run for `elapsed_s`. Later calls return the same run times."""
+        """Return the job's run time in each play. The run times are drawn at the first call, given that the job has
+        already run for `elapsed_s` seconds. Later calls return the same run times."""
         found = known.get(job.id)
         if found is None:
             user = job.user or job.id

@@ -142,7 +142,7 @@ class PendingRequests:
         return minimum_gang(self.cluster, offer.gang) if request_class.key.kind == Kind.JOB else offer.gang
 
     def may_start_later(self) -> list[RequestClass]:
-        """Return the request classes that would fit on the present nodes if fewer pods ran on these nodes."""
+        """Return the request classes whose requests would fit on the present nodes if fewer pods ran on these nodes."""
         reasons = ((each, self.cluster.pending.reason_of(each)) for each in self.request_classes)
         return [request_class for request_class, reason in reasons if reason is not None and reason.code not in NEVER]
 

@@ -183,7 +183,7 @@ class Identity:
         self._cluster, self._user, self._clock = cluster, user, clock
         self._given: Credential | None = None  # the last credential of the plug-in
         self._turn = asyncio.Lock()
-        self._until_s = 0.0  # when `lines` and certificates must be renewed, seconds since the epoch
+        self._until_s = 0.0  # when `lines` and the client certificate must be renewed, in seconds since the epoch
         self._loaded: tuple[bytes, bytes] = (b"", b"")
         self.lines = ""
         self.tls = _tls_context(cluster)

@@ -25,7 +25,7 @@ _EXTENSION = "client.authentication.k8s.io/exec"  # a cluster's extension with s
 
 
 class KubeconfigError(PhalanxError):
-    """The error for a kubeconfig that cannot be used. The text names the file or the entry."""
+    """The error for a kubeconfig that cannot be used. The text of the error names the file or the entry."""
 
 
 class _Untold(msgspec.Struct, frozen=True, kw_only=True):

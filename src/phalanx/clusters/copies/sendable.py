@@ -112,7 +112,8 @@ def _is(path: Path, *values: str) -> Callable[[Object], bool]:
 
 
 def _true(*types: str) -> Callable[[Object], bool]:
-    """Return a function that returns True if one of these conditions is True in a status."""
+    """Return a function that returns True if one of these conditions has the value True in the status that the function
+    gets."""
     return lambda status: any(
         one.get("type") in types and one.get("status") == "True" for one in status.get("conditions") or ()
     )

@@ -43,7 +43,7 @@ class CopyWrites:
             if name != sent.cluster:
                 await self._require_clear(key, name, sent)
         if not sent.same(self._sent.get(key)) or worker.link is None:
-            return  # the job or the connection has changed in the meantime
+            return  # the job or the connection has changed during the checks above
         kind, (space, _, name) = key.kind, key.name.partition("/")
         if kind not in worker.sent:
             why = f"it does not define {kind.plural} of {kind.api_version}, or does not allow them to be listed"

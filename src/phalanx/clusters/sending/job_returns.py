@@ -43,8 +43,8 @@ class JobReturns:
 
     def endure(self, key: Key, sent: Sent | None, why: str, cluster: str = "") -> None:
         """Record that a job could be neither sent nor followed now. If this lasts for `PATIENCE_S`, the job returns to
-        the queue with the reason `why`. But if its cluster still has the copy of the latest start, the job only gets
-        an Event with `why`. `cluster`: see `NotYet`."""
+        the queue with the reason `why`. But if the cluster of the latest start still has the copy, the job does not
+        return to the queue and only gets an Event with `why`. `cluster`: see `NotYet`."""
         now_s = self._now_s()
         if now_s - self._waits_s.setdefault(key, now_s) < PATIENCE_S or sent is None or not why:
             return

@@ -305,7 +305,7 @@ class WorkerCalls:
             self._look_again(key)
 
     def _next(self, name: str) -> list[Key]:
-        """Return the first jobs in the worker's queue of callers: as many as may call the worker now."""
+        """Return jobs from the front of the worker's queue of callers, as many as may call the worker now."""
         return list(islice(self._lines.get(name, ()), self._free(name)))
 
     def _free(self, name: str) -> int:

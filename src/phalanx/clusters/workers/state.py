@@ -2,9 +2,8 @@
 (capacity and use) as an annotation.
 
 The condition has Kueue's type, reasons and messages (`Active`, `BadKubeConfig`, `ClientConnectionFailed`). If a
-connection does not work, the message also states how to correct that. The figures are JSON in an annotation of the
-MultiKueueCluster, because its status has no field for them.
-"""
+connection does not work, the message also states how to repair the connection. The figures are JSON in an annotation of
+the MultiKueueCluster, because its status has no field for them."""
 
 from __future__ import annotations
 
@@ -56,7 +55,8 @@ class WorkerCapacity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     number of nodes that take pods. `has`: resource -> the sum of the allocatable amounts of these nodes. `used`:
     resource -> the sum of the requests of the pods on these nodes. `jobs`: the number of received jobs that have not
     ended. `version`: the worker's version of Kubernetes.
-    `scheduler`: the schedulers whose queues the worker serves. `note`: a reason why these numbers are incomplete.
+    `scheduler`: the names of the schedulers (such as Kueue) whose queues the worker has. `note`: a reason why these
+    numbers are incomplete.
     `lacks`: the kinds of jobs that the manager has, but that the worker does not define or does not allow the manager
     to list."""
 
