@@ -21,8 +21,9 @@ _TOGETHER = "the definitions of %s cannot be read together; the earlier definiti
 
 
 class DefinitionReader:
-    """The reader of definitions. `objects`: a function that returns the objects of a kind, or None if the API server
-    does not serve the kind. `invalid`: a function that is called with a definition that cannot be read."""
+    """The reader of dialects' definitions (such as another scheduler's queues). `objects`: a function that returns the
+    objects of a kind, or None if the API server does not serve the kind. `invalid`: a function that is called with a
+    definition that cannot be read."""
 
     def __init__(
         self,

@@ -12,8 +12,8 @@ from phalanx.dialects.frame.dialect import Claim
 
 
 class DialectClaims:
-    """The claims of all gangs. `claimed`: a map from a gang to its dialect. `silent`: the gangs whose claim forbids the
-    dialect to write status."""
+    """The claims of all gangs (the settings that dialects declare for them). `claimed`: a map from a gang to its
+    dialect. `silent`: the gangs for which no status is written, because their claims forbid it."""
 
     def __init__(self) -> None:
         self.claimed: dict[str, str] = {}
@@ -35,7 +35,7 @@ class DialectClaims:
         self._note_about(gang, None)
 
     def of(self, dialect: str) -> list[str]:
-        """Return the gangs for which the dialect has declared a claim."""
+        """Return the gangs for which the dialect has declared a claim (settings)."""
         return [gang for gang, name in self.claimed.items() if name == dialect]
 
     def about(self, kind: Kind, key: str) -> Collection[str]:
@@ -43,8 +43,8 @@ class DialectClaims:
         return self._gangs_about.get((kind, key), ())
 
     def _note_about(self, gang: str, about: tuple[Kind, str] | None) -> None:
-        """Store the object that the gang's claim names (`Claim.about`), so that it can be found by the gang, and the
-        gang by the object."""
+        """Store which object the gang's claim names (`Claim.about`). The gang can then be looked up by the object, and
+        the object by the gang."""
         before = self._about.pop(gang, None)
         if before is not None:
             self._gangs_about[before].discard(gang)

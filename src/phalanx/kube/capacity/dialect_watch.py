@@ -117,7 +117,7 @@ class DialectWatch:
             self.tell_unused(dialect.name, change.kind, change.new)
 
     def tell_unused(self, dialect: str, kind: Kind, obj: Object | None) -> None:
-        """Report the object's settings that have no effect by an Event on the object."""
+        """Record an Event on the object for each of its settings that has no effect."""
         for text in self.dialects[dialect].notes(kind.name, obj) if obj is not None else ():
             self._note(kind, obj or {}, text)
 
@@ -151,8 +151,8 @@ class DialectWatch:
         return frozenset(group.on_demand.queue for group in groups if group.on_demand is not None)
 
     def _is_kept(self, before: Definitions, invalid: Definitions) -> bool:
-        """Report the error because of which none of the new definitions (`invalid`) is used. Return True if the earlier
-        definitions (`before`) were valid and stay in effect."""
+        """Report why a dialect's new definitions (`invalid`) are not used: one of them has an error. Return True if the
+        earlier definitions (`before`) were valid and stay in effect."""
         kept = before is not _NONE and not before.fault
         if invalid.fault_at is not None:
             kind, key = invalid.fault_at
@@ -181,7 +181,8 @@ class DialectWatch:
         return {**found[name], DIALECT: name}
 
     def claim(self, said: Said) -> Claim | None:
-        """Return the settings that a dialect's definitions declare for a gang; None if no dialect claims the gang."""
+        """Return the settings that another scheduler's objects (a dialect's definitions) declare for a gang; None if no
+        dialect claims the gang."""
         if not (DIALECT in said.options or "/" in said.queue or self._queues.of_dialect(said.queue)):
             return None  # the gang names neither a dialect nor a dialect's queue
         names = (said.options[DIALECT],) if DIALECT in said.options else tuple(self.dialects)

@@ -161,7 +161,8 @@ DEFINITIONS: Mapping[Kind, Object] = {
 
 
 async def install(api: Connection) -> None:
-    """Create or update the definitions, and create the queue `default`. Return when all kinds are served."""
+    """Create or update Phalanx's CustomResourceDefinitions, and create the queue `default`. Return when all kinds are
+    served."""
     await asyncio.gather(*(_install_definition(api, body) for body in DEFINITIONS.values()))
     await asyncio.gather(served(api, FLAVORS), served(api, RESERVATIONS), _create_default(api))
 

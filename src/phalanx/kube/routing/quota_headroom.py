@@ -77,7 +77,7 @@ class QuotaHeadroom:
         self._quotas.wait(namespace, gang.id, self._demand(_needed(gang)) if waits else ())
 
     def unblocked_gangs(self) -> Iterable[str]:
-        """Return those gangs waiting for quota whose pods the quotas admit now."""
+        """Return the waiting gangs whose pods the quotas refused earlier and admit now."""
         return self._quotas.unblocked_gangs()
 
     def has_changes(self) -> bool:

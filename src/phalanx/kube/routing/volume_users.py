@@ -58,7 +58,7 @@ class VolumeUsers:
         return node if self.volumes is None else self.volumes.with_places(node)
 
     def job(self, job: BatchJob, template: Object) -> None:
-        """Add the Job to the index, under the claims that its pod template names. `template`: the spec of its pods."""
+        """Add the Job to the index, under each volume claim in its pod template. `template`: the spec of its pods."""
         if self.volumes is not None and job.requirements.claims:
             self.volumes.asks(job.namespace, job.name, volume_claims(template))
 
@@ -85,7 +85,8 @@ class VolumeUsers:
             self._read_users(f"{pod.namespace}/{claim}")
 
     def _read_users(self, claim: str = "") -> None:
-        """Read the users of this claim again. If `claim` is empty, read the users of all claims again."""
+        """Read the pods and Jobs that use this volume claim again. If `claim` is empty, read all users of claims
+        again."""
         assert self.volumes is not None
         self._read(self.volumes.askers(claim), *self._caches.job_kinds)
         self._read(self.volumes.users(claim), PODS)

@@ -60,8 +60,8 @@ class AnswerWriter:
             return _UNKNOWN_AGAIN_S
 
     async def _put(self, about: str, answer: Answer, known: Statuses) -> float | None:
-        """Write the answer. Return the number of seconds until the next comparison with the objects, as `write` does.
-        Raises ApiError if a request fails."""
+        """Write the object or its fields. Return the number of seconds after which the write must be checked again, as
+        `write` does. Raises ApiError if a request fails."""
         if self._refused.get((answer.kind, answer.key)) == (self._uid(answer), answer):
             return None
         self._refused.pop((answer.kind, answer.key), None)
@@ -123,7 +123,7 @@ class AnswerWriter:
         return existing.get("status") or {}
 
     def _uid(self, answer: Answer) -> str:
-        """Return the uid of the object to which the answer is written; "" if the object is unknown."""
+        """Return the uid of the object that this answer (the fields to write) is about; "" if the object is unknown."""
         existing = self._informers(answer.kind).objects.get(answer.key)
         return str(existing["metadata"]["uid"]) if existing is not None else ""
 

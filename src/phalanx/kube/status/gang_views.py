@@ -89,7 +89,8 @@ class GangViews:
         return found
 
     def _eviction(self, gang: GangLifecycle) -> Eviction | None:
-        """Return the gang's departure from its nodes since the last view; None if there was no departure."""
+        """Return why the gang leaves or has left its nodes, if this began after the last view of the gang was built;
+        otherwise None."""
         departure = gang.departure
         if departure is None or self._departures.get(gang.id) is departure:
             return None

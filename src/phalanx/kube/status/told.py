@@ -1,4 +1,5 @@
-"""Build the view of a gang that dialects get: its objects, its stage, and the nodes and flavors that it holds."""
+"""Build the *view* of a gang, which is the data that its dialect gets: the gang's objects, its stage, and the nodes and
+flavors that it holds."""
 
 from __future__ import annotations
 

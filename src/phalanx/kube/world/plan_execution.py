@@ -104,8 +104,8 @@ class PlanExecution:
             self._mark(gang.id)
 
     def _start(self, gang: GangLifecycle, action: Start) -> None:
-        """Start the gang if the namespace's ResourceQuotas still admit its pods. They may not, because an earlier start
-        may have reserved quota."""
+        """Start the gang if the ResourceQuotas of its namespace still admit its pods. An earlier start may have
+        reserved quota since the decision."""
         whole, has_quotas = self._is_whole(gang.queue), bool(self._headroom.limited)
         reason = self._headroom.refusal(gang) if whole and has_quotas else None
         if reason is None:

@@ -79,8 +79,8 @@ class ApiEffects:
             self.jobs.annotate(about, word, text)
 
     def tell_invalid(self, kind: Kind, obj: Object, why: str) -> None:
-        """Report by an Event on the object that the scheduler cannot read the object. Each text is reported only
-        once."""
+        """Record an Event on the object with the error because of which the scheduler cannot read it. Each text is
+        reported only once."""
         if self._is_new(obj, why):
             self.reporter.object_event(kind, obj["metadata"], "Invalid", why, warning=True)
 

@@ -211,8 +211,8 @@ class EventReporter:
         return self._asks_autoscalers and not _is_sent(gang) and gang.queue not in self.on_demand
 
     def _judge(self) -> None:
-        """Some gangs wait only for more nodes. Determine which of these gangs fit into the quotas together, so that
-        autoscalers add nodes for them only. If the result for a gang has changed, queue its reason to be written again.
+        """Find the gangs for which autoscalers may add nodes: these are waiting gangs that more nodes would help, and
+        that fit into the quotas together. If the result for a gang has changed, queue its reason to be written again.
         The check takes at most a twentieth of the scheduler's time."""
         began_s = time.monotonic()
         if began_s < self._judge_at_s or not (self._helped or self._asking):
@@ -290,9 +290,9 @@ def _kind(about: BatchJob | Pod) -> Kind:
 
 
 def _key(about: BatchJob | Pod, reason: Reason, asks: bool) -> str:
-    """Return a text that differs from the last one if the reason must be written again. It contains the code of the
-    reason and, while the job waits for new nodes, a note about these nodes. For a pod, it also states whether
-    autoscalers may add nodes."""
+    """Return a text that changes when the reason must be written again. It contains the code of the reason and, while
+    the job waits for new nodes, a note about these nodes. For a pod, it also states whether autoscalers may add
+    nodes."""
     note = str(reason.numbers.get("note") or "") if reason.code is ReasonCode.WAITING_FOR_NODES else ""
     asked = labels.UNSCHEDULABLE if asks and isinstance(about, Pod) else ""
     return " ".join(part for part in (str(reason.code), asked, note) if part)

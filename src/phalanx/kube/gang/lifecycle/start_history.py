@@ -56,8 +56,8 @@ class StartHistory:
         return NodePreference(100, (Requirement("metadata.name", Operator.NOT_IN, nodes, field=True),))
 
     def avoiding(self, spec: GangSpec, now_s: float) -> GangSpec:
-        """Return the spec with two changes for the next start: a preference against the avoided nodes, and no
-        permission to use clusters that could not run the gang."""
+        """Return the spec for the next start: it prefers other nodes to the avoided ones, and excludes the clusters
+        that could not run the gang."""
         self.left_out = {cluster: until_s for cluster, until_s in self.left_out.items() if now_s < until_s}
         if self.left_out:
             job = replace(spec.job, roles=tuple(outside(role, tuple(self.left_out)) for role in spec.job.roles))

@@ -7,8 +7,8 @@ have the pods that the controller deletes. If the controller deleted other pods 
 reports the remaining seats (places for pods) to the core. If the gang consists of bare pods, Phalanx evicts the pods
 that the core has chosen. Deleted pods are reported to the core by the event `Released`.
 
-To grow the gang, Phalanx reports empty seats to the core by the event `Opened`. When the core gives nodes to these
-seats, Phalanx raises the Job's parallelism accordingly.
+To grow the gang, Phalanx reports empty seats (places for further pods) to the core by the event `Opened`. When the core
+has found nodes for these pods, Phalanx raises the Job's parallelism accordingly.
 
 This module also detects *stale* gangs: gangs of bare pods with too few running pods.
 
@@ -177,7 +177,7 @@ class ElasticParallelism:
     # --- grow -----------------------------------------------------------------------------------------------------
 
     def offer(self) -> float:
-        """Report to the core how many additional pods an elastic gang could run, as empty slots. If it is too early for
+        """Report to the core the empty slots for additional pods that an elastic gang could run. If it is too early for
         this report, return the time of the next one; otherwise return 0."""
         wanted = self._start.phase is Phase.RUNNING and self._start.spec.job.size.grows
         if not wanted or self.shrinking.leaving:

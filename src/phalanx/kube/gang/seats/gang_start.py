@@ -25,9 +25,10 @@ class GangStart:
     """A start of a gang. `spec`: the spec with which the core planned the start. `phase`: the phase of the job as the
     core knows it. `since_s`: the time at which the start began or, if a pod has lost its planned node since then, the
     latest such time. `guarded_s`: the time until which the gang is not preempted because a PodDisruptionBudget protects
-    it (0 if no budget does). `resuming`: Jobs whose resume is not answered yet, and bare pods that are being sent to
-    another cluster. `leaving`: the slots of pods that the gang must give up, each with the reason. `updates`: a map
-    from a pod set to the changes that this start makes to its pod template, without the changes for node flavors."""
+    it (0 if no budget does). `resuming`: Jobs whose resume request the API server has not answered yet, and bare pods
+    that are being sent to another cluster. `leaving`: the slots of pods that the gang must give up, each with the
+    reason. `updates`: a map from a pod set to the changes that this start makes to its pod template, without the
+    changes for node flavors."""
 
     def __init__(
         self, effects: Effects, objects: GangObjects, spec: GangSpec, record: StartRecord, seats: GangSeats
@@ -120,7 +121,8 @@ class GangStart:
         return bool(self.record.cluster) and pod.phase != "Pending"
 
     def unsent_pods(self) -> list[Pod]:
-        """Return the bare pods that must be sent to another cluster, and do not have the record of this start yet."""
+        """Return the bare pods that must still be sent to another cluster: they do not have the record of this start
+        yet."""
         pods = self.objects.pods.values() if self.record.cluster else ()
         bare = (pod for pod in pods if self.objects.job_of(pod) is None and not pod.node and not pod.going)
         return [pod for pod in bare if not self.is_recorded(pod) and pod.uid not in self.resuming]

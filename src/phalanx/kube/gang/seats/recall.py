@@ -1,5 +1,5 @@
-"""Restore the seats of a start that an earlier process of the scheduler made, from the record of the start and the
-existing pods."""
+"""Restore the seats (places for pods, with their nodes) of a start that an earlier scheduler process made. They follow
+from the record of the start and from the existing pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of a started gang's seats. It stores the node and the pod of each seat.
+"""The table of a started gang's seats (places for pods). It stores the node and the pod of each seat.
 
 A seat is the place for one pod of the gang; the core calls it a slot of the job. A seat is *planned* when it has a
 node, *taken* when a pod is assigned to it, and *bound* when that pod is bound to the node. When a pod is lost, its seat
@@ -40,8 +40,8 @@ class Seat:
 
     @property
     def machine(self) -> str:
-        """Return the name of the seat's node in the API. (The seat may be in a part of a node, which the core sees as a
-        node of its own.)"""
+        """Return the name that the seat's node has in the API. (If the seat is in a reserved part of a node, the core
+        uses a node name of its own for this part.)"""
         return node_and_part(self.node)[0]
 
 
@@ -89,8 +89,8 @@ class RoleSeats:
 
 
 def bare_pods_like(pod: Pod) -> BarePods:
-    """Return the pod source (`BarePods`) of this bare pod, which is a pod without a Job. Bare pods with the same role
-    label and the same shape have equal sources."""
+    """Return the `BarePods` object that identifies the role of this bare pod (a pod without a Job). The objects are
+    equal for bare pods with the same role label and the same shape."""
     return BarePods(pod.options.get(ROLE, ""), pod.shape)
 
 
@@ -131,8 +131,8 @@ class GangSeats:
         return tuple(row.role for row in self.rows)
 
     def short_of_jobs(self) -> list[tuple[RoleSeats, int]]:
-        """Find the roles of Jobs of which fewer pods than the role's minimum were ever bound. Return each of these
-        roles with its minimum."""
+        """Return the roles of Jobs with too few bound pods, each with its minimum number of pods. A pod that has ended
+        after it was bound still counts as bound."""
         return [(row, least) for row in self.rows if row.job and row.reached < (least := row.least)]
 
     # --- planning -------------------------------------------------------------------------------------------------
@@ -174,7 +174,7 @@ class GangSeats:
         return tuple(Placement(*seat.slot, seat.node, seat.devices) for seat in self.all() if seat.node)
 
     def wanting(self) -> tuple[Slot, ...]:
-        """Return the slots without a node, and record that the core was asked for nodes for these slots."""
+        """Return the slots that have no node, and record that nodes for them are now requested from the core."""
         found = [seat for seat in self.all() if not seat.node]
         for seat in found:
             seat.asked = True
@@ -236,7 +236,7 @@ class GangSeats:
             row.reached += 1
 
     def drop(self, slot: Slot) -> None:
-        """Remove the seat, which must be vacant."""
+        """Remove the seat of this slot; the seat must have no pod."""
         row = self.rows[slot.role]
         del row.seats[slot.ordinal]
         del row.vacant[slot.ordinal]
@@ -274,7 +274,7 @@ class GangSeats:
         return any(row.bound < row.least and row.taken > row.bound for row in self.rows)
 
     def vacant_of_pods(self) -> list[Slot]:
-        """Return the vacant seats of all roles whose pods are not created by a Job."""
+        """Return the seats without a pod of all roles whose pods are not created by a Job."""
         return [Slot(row.number, ordinal) for row in self.rows if not row.job for ordinal in row.vacant]
 
     def surplus(self, role: int, wanted: int) -> list[Slot]:

@@ -166,10 +166,10 @@ class Seating:
         return self._seats.take(number, pod)
 
     def _awaits_its_step(self, pod: Pod) -> bool:
-        """Return True if a new pod gets no seat yet. This is the case if the size of its running Job may only change in
-        steps, and the number of the Job's pods still differs from the requested size. If there are too few pods,
-        further pods of the same step have yet to be created. If there are too many, the Job's new size is not in the
-        cache yet."""
+        """Return True if a new pod must wait before it gets a node (a seat). This is the case if the size of its
+        running Job may only change in steps, and the number of the Job's pods still differs from the requested size. If
+        there are too few pods, further pods of the same step have yet to be created. If there are too many, the Job's
+        new size is not in the cache yet."""
         if self._start.phase is not Phase.RUNNING or self._start.spec.job.size is not GangSize.IN_STEPS or pod.node:
             return False
         objects = self._start.objects

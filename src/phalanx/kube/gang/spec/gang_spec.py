@@ -65,15 +65,15 @@ NO_ROLES: Mapping[str, int] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GangSpec:
-    """The core's job of a gang, with the settings that only the gang's life cycle needs. `sources`: the pod source of
-    each role in `job.roles`. `gated`: True if a start waits for the permission of the gang's dialect after the core has
-    granted nodes. `updates`: by pod set, the changes that a start makes to the pod templates, as far as they are known
-    before the start. `led`: True if one pod creates the other pods and replaces lost pods. `sent`: True if another
-    cluster runs the gang. `choice`: the clusters that may run it, with their ranks. `staleness_grace_s`: how long the
-    gang may run with fewer bare pods than its minimum (0: no limit); None for the queue's setting. `counted`: True if
-    the number of pods that start together is declared. Bare pods that are created later than the start then do not
-    count towards this number. `evicted_as`, `charging`, `note`, `hold_s`: the same fields of the gang's `Claim` (the
-    settings that a dialect declares for the gang)."""
+    """The core's job of a gang, with the settings that only the gang's life cycle needs. `sources`: for each role in
+    `job.roles`, what creates its pods (a Job, a driver, or neither). `gated`: True if a start waits for the permission
+    of the gang's dialect after the core has granted nodes. `updates`: by pod set, the changes that a start makes to the
+    pod templates, as far as they are known before the start. `led`: True if one pod creates the other pods and replaces
+    lost pods. `sent`: True if another cluster runs the gang. `choice`: the clusters that may run it, with their ranks.
+    `staleness_grace_s`: how long the gang may run with fewer bare pods than its minimum (0: no limit); None for the
+    queue's setting. `counted`: True if the number of pods that start together is declared. Bare pods that are created
+    later than the start then do not count towards this number. `evicted_as`, `charging`, `note`, `hold_s`: the same
+    fields of the gang's `Claim` (the settings that a dialect declares for the gang)."""
 
     job: Job
     sources: tuple[PodSource, ...]

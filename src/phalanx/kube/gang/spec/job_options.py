@@ -23,7 +23,7 @@ _TRUE, _FALSE = ("true", "1", "yes"), ("false", "0", "no")
 
 
 class OptionSource(Protocol):
-    """A source of options: all members together, or a single member."""
+    """An object from which options are read: all members of a gang together, or a single member."""
 
     @property
     def id(self) -> str: ...

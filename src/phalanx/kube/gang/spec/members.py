@@ -20,8 +20,8 @@ from phalanx.model.pod import Shape
 
 @dataclass(frozen=True, slots=True)
 class JobPods:
-    """The pod source of a role whose pods are created by a Job. `uid`: the uid of this Job. `later`: True if the pods
-    are created only after other pods of the gang run, so that the start does not wait for them."""
+    """The pod source (the creator of a role's pods) of a role with a Job. `uid`: the uid of this Job. `later`: True if
+    the pods are created only after other pods of the gang run, so that the start does not wait for them."""
 
     uid: str
     later: bool = field(default=False, compare=False)
@@ -29,8 +29,8 @@ class JobPods:
 
 @dataclass(frozen=True, slots=True)
 class BarePods:
-    """The pod source of a role whose pods belong to no Job. All bare pods of the gang with this role label and this
-    shape belong to the role."""
+    """The pod source (the origin of a role's pods) of a role of bare pods, which belong to no Job. All bare pods of the
+    gang with this role label and this shape belong to the role."""
 
     role: str
     shape: Shape
@@ -38,7 +38,7 @@ class BarePods:
 
 @dataclass(frozen=True, slots=True)
 class FuturePods:
-    """The pod source of a role whose pods a driver will create after the start."""
+    """The pod source (the creator of a role's pods) of a role whose pods a driver creates after the start."""
 
 
 PodSource: TypeAlias = JobPods | BarePods | FuturePods
@@ -78,7 +78,7 @@ class GangMembers:
         """Return the values of the option `key`, each with the name of the first member that has this value."""
         if key in self.claimed:
             return {self.claimed[key]: self.id}
-        if len(everyone := self.everyone) == 1:  # a faster way for gangs of one member, which nearly all gangs are
+        if len(everyone := self.everyone) == 1:  # faster for a gang with one member, and nearly all gangs have one
             [alone] = everyone
             return {alone.options[key]: alone.name} if key in alone.options else {}
         found: dict[str, BatchJob | Pod] = {}

@@ -56,8 +56,8 @@ class Ancestors:
         self._gangs: dict[str, tuple[str, bool]] = {}  # uid -> (resourceVersion, whether the object has gang members)
 
     def _kinds(self) -> tuple[Kind, ...]:
-        """Return the kinds of which an ancestor can be. Volcano Jobs are left out, because their pods already form a
-        gang by their PodGroup."""
+        """Return the kinds that an ancestor may have. Volcano Jobs are left out, because their pods already form a gang
+        by their PodGroup."""
         return tuple(kind for kind in self._read() if kind != VOLCANO_JOB.kind)
 
     def jobs(self, kind: Kind, obj: Object, around: AdmissionDefaults) -> list[BatchJob]:
