@@ -3,8 +3,8 @@
 
 The packages are dependencies and not a part of the repository. `make page` installs them into the folder of the page's
 files, and so does the first run of `phalanx dashboard` in a checkout. A wheel contains the installed files, each with
-its license. The page needs no bundler: imports by package name are replaced by imports by file name, so that the
-content security policy needs no import map.
+its license. Imports by package name are replaced by imports by file name. So the page needs no bundler, and no import
+map, which its content security policy would forbid.
 
     python -m phalanx.dashboard.libraries    # what `make page` runs
 """

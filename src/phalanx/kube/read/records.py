@@ -123,7 +123,7 @@ class RecordKey:
 def submitted_s(text: str | None, uid: str, created_s: float, key: RecordKey | None) -> float:
     """Return when an object was submitted (seconds since the epoch). This is the time of its creation, or an earlier
     time if it was submitted in another cluster first. `text`: the object's annotation with that earlier time, if it has
-    one. Without a key, every such annotation is accepted."""
+    one. `key`: the key with which the annotation must be signed; None to accept annotations without a signature."""
     if text is None:
         return created_s
     try:

@@ -54,7 +54,7 @@ class WorkloadWatch:
         self._pods: dict[str, Pod] = {}
         self._pod_gang: dict[str, GangLifecycle] = {}  # pod uid -> its gang
         self._pods_of: dict[str, set[str]] = {}  # Job uid -> its pods
-        self._selecting = 0  # the number of label keys in pods' selectors when the shapes were last read
+        self._selecting = 0  # how many keys of `selecting` (see `read_again`) are already in use
         self.foreign_pods = ForeignPods(self._pods, self._excess)
 
     def read_again(self) -> Iterator[None]:
