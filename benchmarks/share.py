@@ -13,6 +13,7 @@ import json
 import random
 import time
 from collections.abc import Callable
+from functools import partial
 
 from phalanx.core.fold.fold import fold
 from phalanx.core.order.associations import fair_shares
@@ -69,7 +70,7 @@ def measure(users: int) -> dict[str, object]:
     found: dict[str, object] = {"benchmark": "share", "users": users, "queues": len(cluster.queues)}
     for formula in FairShareFormula:
         policy = Policy(factors=factors, fair_share=formula)
-        seconds = timed(lambda policy=policy: fair_shares(cluster, policy, 10.0))  # type: ignore[misc]  # bound now
+        seconds = timed(partial(fair_shares, cluster, policy, 10.0))
         found[f"{formula}_ms"] = round(seconds * 1e3, 1)
     priorities = MultifactorPriority(cluster, Policy(factors=factors), 10.0)
     records = list(cluster.jobs.values())

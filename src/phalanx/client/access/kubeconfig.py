@@ -29,7 +29,8 @@ class KubeconfigError(PhalanxError):
 
 
 class _Untold(msgspec.Struct, frozen=True, kw_only=True):
-    """A value with secret fields. Its `repr` hides these fields, so that logs and tracebacks do not show them."""
+    """The base of classes with secret fields. The method `__repr__` leaves out all fields, so that no log or traceback
+    shows a secret."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(…)"
@@ -110,8 +111,8 @@ def current_context(paths: Iterable[Path]) -> tuple[KubeconfigCluster, Kubeconfi
 
 def read_embedded(text: str, named: str) -> tuple[KubeconfigCluster, KubeconfigUser]:
     """Return the cluster and the user of a kubeconfig that an API object contains, such as a Secret. `named`: the name
-    of the object for messages. Such a kubeconfig must not name files or programs. Otherwise users who may write the
-    object could choose which files this process reads and which programs it runs. Raises KubeconfigError."""
+    of the object for messages. Raises KubeconfigError if the kubeconfig names a file or a program: this process would
+    read the file or run the program, although any user who may write the object chose it."""
     merged, where = _Merged(), Path(named)
     merged.add(where, _parsed(text, where))
     cluster, user = merged.chosen(None)

@@ -393,7 +393,7 @@ class BackfillForecast:
         return WouldDelayReservation(self.why(record.job, end_s))
 
     def first_before(self, end_s: float) -> BackfillReservation | None:
-        """Of the reservations that begin before `end_s`, return the one that was made first; None if there is none."""
+        """Return the first reservation in the list that begins before `end_s`; None if no reservation does."""
         return next((each for each in self.reservations if each.run.start_s < end_s), None)
 
     def shuts_out(self, request: Request, gang: Gang) -> bool:

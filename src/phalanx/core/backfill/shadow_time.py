@@ -221,8 +221,8 @@ class ReleaseBlock:
             np.add.at(column, self.rows[:entries], self.amounts(resource)[:entries])
 
     def first(self, columns: NodeTable, free: Free, gang: Gang) -> int | None:
-        """Return how many releases of the block are needed so that the gang fits by `has_room`; None if all of them
-        together are not enough."""
+        """Return the smallest number of releases, from the beginning of the block, after which `has_room` is True for
+        the gang; None if it is False even after all releases of the block."""
         most = 0
         for demand, role in zip(gang.demands, gang.roles, strict=True):
             if role.minimum:

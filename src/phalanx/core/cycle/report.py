@@ -145,7 +145,8 @@ class ReasonReporter:
 
     def renew(self) -> None:
         """Compute outdated reasons of placement classes again. After a node has changed, all reasons are outdated. The
-        reason of a class that had capacity and lost it to other jobs is outdated after `RENEWED` such cycles."""
+        reason of a class is also outdated if, in more than `RENEWED` cycles since it was computed, the class had
+        capacity at the beginning and lost it to other jobs."""
         pending = self.pending
         left = RENEWED_AT_ONCE if pending.renews else EXPLAINED
         closed = ~self.known.open_mask & (pending.renews | np.frombuffer(self.known.opened, np.bool_))

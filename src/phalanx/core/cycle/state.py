@@ -1,8 +1,8 @@
 """The state that all parts of a cycle share: the cluster, the decisions so far, and their effect on request classes.
 
-`core.cycle.candidates`, `core.cycle.reserve` and `core.cycle.report` work on this state. If one of these modules needs
-an object of another one, it receives this object as an argument. `core.cycle.steps` uses all of them, and is the only
-module that makes decisions. The name is taken from the CycleState of kube-scheduler's framework."""
+`core.cycle.candidates`, `core.cycle.reserve` and `core.cycle.report` work on this state. `core.cycle.steps` creates one
+object of each of them, passes it to the others that need it, and is the only module that makes decisions. The name is
+taken from the CycleState of kube-scheduler's framework."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def roles_together(cluster: Cluster, record: JobRecord, slot: Slot) -> list[int]
 
 def missing_unit(cluster: Cluster, record: JobRecord, slot: Slot) -> GangTree | None:
     """Return the largest subtree of the gang that contains the slot, must be placed as a whole, has no placed pod, and
-    has more than one open slot. Return None if there is no such subtree.
+    has more than one open slot; None if no subtree meets all four conditions.
 
     A subtree must be placed as a whole in two cases. First, the subtree has a topology request; in this case pods on
     removed nodes do not count as placed. Second, the queue has gang scheduling, and the group around the subtree can

@@ -199,8 +199,8 @@ class DomainCapacity:
         if rest:
             inner = codes(self.draft, self.style, layers[0].depth)[self.at]
             beside = self._inside(self.pods).held(layers[0].depth, rest)
-            # After this subtraction, `beside` is the number of pods that fit into each domain in addition to its whole
-            # slices.
+            # `beside` becomes the number of further pods that fit into each domain if it also holds all of its whole
+            # slices
             beside -= self._held(self.at, self.pods, layers[0].depth, len(beside))
             beside[0] = int(rest == 1)  # nodes in no domain may hold a short slice only if it has one pod
             held[np.unique(codes(self.draft, self.style, depth)[self.at[beside[inner] >= rest]])] += rest

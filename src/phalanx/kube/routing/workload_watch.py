@@ -96,7 +96,7 @@ class WorkloadWatch:
         that they do not start, and raise the error."""
         try:
             return self._ancestors.jobs(kind, obj, self._caches.admission)
-        except Exception as error:
+        except Exception as error:  # whatever the error is, the members must not start; the fence reports it
             for member in self._members.get(obj["metadata"]["uid"], ()):
                 if (gang := self._job_gang.get(member)) is not None:
                     gang.note_fault(member, fault_text(error))

@@ -79,7 +79,8 @@ def pod_failure(pod: Object) -> str:
 
 
 def obstacles(pod: Object) -> list[str]:
-    """Return one text for each container of a scheduled pod that cannot start: the reason that the kubelet reports."""
+    """Return the reasons that the kubelet reports for the containers of the pod that cannot start, one for each. The
+    list is empty if the pod has no node, is being deleted, or has ended."""
     status = pod.get("status") or {}
     if not pod["spec"].get("nodeName") or "deletionTimestamp" in pod["metadata"]:
         return []

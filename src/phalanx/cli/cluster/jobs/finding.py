@@ -182,8 +182,8 @@ class Finder:
         return tuple(found)
 
     async def _of_dialect(self, reading: _Reading) -> FoundJob | None:
-        """Return the gang with the typed name whose pods have no Job, and are grouped by labels of another scheduler.
-        Return None if there is no such gang."""
+        """Return the gang with the name that the user typed, if the gang consists of bare pods with labels of another
+        scheduler; otherwise None."""
         if reading.kind:
             return None
         pods = (await self._gangs_of_dialects(reading.namespace)).get(reading.name)

@@ -119,8 +119,8 @@ def combined(rows: Sequence[Row], of: Callable[[Sequence[float]], float]) -> Row
 
 
 def _paired(of_seeds: Sequence[Row], first: Sequence[Row]) -> Row:
-    """Return, for each measure that both policies have, the mean difference to the first policy, and the half width of
-    the 95 % confidence interval of this difference."""
+    """Compare a policy with the first policy, seed by seed. The row has two numbers for each measure that both policies
+    have: the mean of the differences over all seeds, and the half width of its 95 % confidence interval."""
     by_seed = {each["seed"]: each for each in first}
     pairs = [(each, by_seed[each["seed"]]) for each in of_seeds if each["seed"] in by_seed]
     found: Row = {"policy": f"{first[0]['policy']} ({first[0]['estimates']})"}

@@ -299,7 +299,7 @@ class PodAffinity:
 
     def affinities(self, rows: NDArray[np.intp]) -> Points | None:
         """Return the score of each row in `rows` by pod affinity: by the preferred terms of this pod, and by the terms
-        of other pods that select this pod. Return None if there are no such terms."""
+        of other pods that select this pod. Return None if neither this pod nor another pod has a term that counts."""
         total: Points | None = None
         for counts, term, weight in self.attractions():
             sums, codes = self.pod_counts.by_domain(counts, term.topology)

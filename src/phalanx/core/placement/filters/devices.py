@@ -134,8 +134,8 @@ class DeviceDraft:
     def _enough(
         self, fits: NDArray[np.bool_], table: Table, resource: str, amount: int, free: Ints, rows: NDArray[np.intp]
     ) -> None:
-        """Set `fits` to False for zones that may have too little of the resource. The zone of some running pods is
-        unknown. For each zone, the check assumes that all these pods run in it."""
+        """Set `fits` to False for zones that may have too little of the resource. It is unknown in which
+        zone some running pods are. So each zone is checked as if all of these pods were in this zone."""
         known = self.known[resource][rows]
         held = self.columns.allocatable[resource][rows] - free - known.sum(axis=1)
         left = table[rows] - known - np.maximum(held, 0)[:, None]

@@ -208,8 +208,9 @@ def stock(draft: Draft, found: Positions) -> tuple[NDArray[np.int64], NDArray[np
 
 
 def left_after(draft: Draft, demand: Demand, found: Positions) -> tuple[Floats, Floats]:
-    """Return what is free at each position in `found` after the pod is placed: cpu, as a fraction of the largest cpu of
-    any node, and devices, as a fraction of the largest number of devices of any node."""
+    """Return two arrays with an element for each position in `found`: the cpu and the devices that would be free there
+    after the pod is placed. Cpu is divided by the largest cpu of any node, and devices by the largest number of devices
+    of any node."""
     most_cpu, most_devices = largest(draft)
     asks, (free, left) = device_request(demand.shape, counted(draft)), stock(draft, found)
     return (free - asks.cpu) / most_cpu, (left.sum(axis=1) - asks.devices * asks.milli) / most_devices
